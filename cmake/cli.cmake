@@ -1,0 +1,52 @@
+# mlk: cli/. POSIX only. Arrows point down: see the map in the README.
+find_package(CLI11 REQUIRED)
+find_package(CURL REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(fmt REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+if(NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)   # 0.7 has no namespace
+endif()
+
+# templates/**.yaml, compiled in as one table of (path, text).
+file(GLOB_RECURSE template_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/templates/*.yaml)
+set(embedded ${CMAKE_BINARY_DIR}/embedded_templates.cpp)
+add_custom_command(OUTPUT ${embedded}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DROOT=${CMAKE_SOURCE_DIR}/templates "-DFILES=${template_files}"
+          -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${template_files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+
+mlk_library(util cli/util nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
+mlk_library(experiment cli/experiment mlk_util yaml-cpp::yaml-cpp)
+mlk_library(render cli/render mlk_experiment)
+mlk_library(kube cli/kube mlk_util yaml-cpp::yaml-cpp CURL::libcurl OpenSSL::SSL)
+mlk_library(ui cli/ui mlk_util)
+mlk_library(run cli/run mlk_render mlk_kube)
+mlk_library(local cli/local mlk_kube PkgConfig::HTTPLIB OpenSSL::SSL)
+mlk_library(commands cli/commands mlk_run mlk_local mlk_ui CLI11::CLI11)
+get_target_property(render_type mlk_render TYPE)
+if(NOT render_type STREQUAL "INTERFACE_LIBRARY")
+  target_sources(mlk_render PRIVATE ${embedded})
+endif()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
+  mlk_library(app cli mlk_commands)
+  target_compile_definitions(mlk_app PRIVATE MLK_VERSION="${PROJECT_VERSION}")
+  add_executable(mlk cli/main.cpp)
+  target_link_libraries(mlk PRIVATE mlk_app)
+  install(TARGETS mlk)
+endif()
+
+mlk_test(util mlk_util)
+mlk_test(experiment mlk_experiment)
+mlk_test(render mlk_render)
+mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
+mlk_test(ui mlk_ui)
+mlk_test(run mlk_run)
+mlk_test(local mlk_local)
+if(TARGET mlk_app)
+  mlk_test(app mlk_app)          # the command tree against man pages and completions
+endif()
+mlk_test(project mlk_util)       # the layering, the portability rule and the contract, read from the sources

@@ -1,0 +1,17 @@
+find_package(Threads REQUIRED)
+
+add_library(mlk_options INTERFACE)
+target_include_directories(mlk_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(mlk_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+target_link_libraries(mlk_options INTERFACE Threads::Threads)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # gcc 12 reports these two inside its own <string> and <vector> at -O2 (GCC bugs 105329, 105651).
+  target_compile_options(mlk_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
+endif()
+if(MLK_SANITIZE)
+  target_compile_options(mlk_options INTERFACE -fsanitize=${MLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(mlk_options INTERFACE -fsanitize=${MLK_SANITIZE})
+  target_compile_definitions(mlk_options INTERFACE MLK_SANITIZED=1)
+elseif(MOLD)
+  target_link_options(mlk_options INTERFACE -fuse-ld=mold)
+endif()

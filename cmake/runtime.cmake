@@ -1,0 +1,28 @@
+# mlk-runtime: runtime/ and kernels/. Linux. oneDNN and zlib are used where they are installed.
+find_package(nlohmann_json REQUIRED)
+find_library(DNNL_LIBRARY dnnl)
+find_path(DNNL_INCLUDE dnnl.h)
+find_package(ZLIB)
+
+mlk_library(kernels kernels)
+if(DNNL_LIBRARY AND DNNL_INCLUDE)
+  target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
+  target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})
+  target_link_libraries(mlk_kernels PRIVATE ${DNNL_LIBRARY})
+endif()
+
+mlk_library(runtime runtime mlk_kernels nlohmann_json::nlohmann_json)
+if(ZLIB_FOUND)
+  target_compile_definitions(mlk_runtime PRIVATE MLK_ZLIB=1)
+  target_link_libraries(mlk_runtime PRIVATE ZLIB::ZLIB)
+endif()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/runtime/main.cpp)
+  add_executable(mlk-runtime runtime/main.cpp)
+  target_link_libraries(mlk-runtime PRIVATE mlk_runtime)
+  target_compile_definitions(mlk-runtime PRIVATE MLK_VERSION="${PROJECT_VERSION}")
+  install(TARGETS mlk-runtime)
+endif()
+
+mlk_test(kernels mlk_kernels)
+mlk_test(runtime mlk_runtime)
