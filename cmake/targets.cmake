@@ -2,10 +2,9 @@
 function(mlk_library name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
-  if(NOT sources)
-    add_library(mlk_${name} INTERFACE)
-    target_link_libraries(mlk_${name} INTERFACE mlk_options ${ARGN})
-    return()
+  if(NOT sources)   # a folder of headers alone
+    set(sources ${CMAKE_BINARY_DIR}/empty.cpp)
+    file(TOUCH ${sources})
   endif()
   add_library(mlk_${name} STATIC ${sources})
   target_link_libraries(mlk_${name} PUBLIC mlk_options ${ARGN})

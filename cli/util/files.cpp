@@ -1,0 +1,113 @@
+#include "cli/util/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/util/error.h"
+
+namespace mlk {
+namespace {
+
+// Closes what it holds; errors that matter are taken by close() itself before.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error system_error(const std::string& what, const std::filesystem::path& path, int number) {
+  return Error(ExitCode::failure, what + " " + path.string() + ": " + std::strerror(number));
+}
+
+std::filesystem::path xdg(const char* variable, const char* below_home) {
+  if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') {
+    return std::filesystem::path(value) / "mlk";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] == '\0') {
+    throw Error(ExitCode::failure, "no home folder", std::string("set HOME or ") + variable);
+  }
+  return std::filesystem::path(home) / below_home / "mlk";
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, std::size_t limit) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    const int number = errno;
+    const ExitCode code = number == ENOENT ? ExitCode::not_found : ExitCode::failure;
+    throw Error(code, "cannot read " + path.string() + ": " + std::strerror(number));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw system_error("cannot read", path, errno);
+  if (S_ISDIR(info.st_mode)) throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode) && path != "/dev/stdin" && path != "/dev/null") {
+    throw Error(ExitCode::usage, path.string() + " is not a plain file");
+  }
+  const auto too_large = [&] {
+    return Error(ExitCode::usage, path.string() + " is too large: more than " + std::to_string(limit) + " bytes");
+  };
+  if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit) throw too_large();
+  // Pipes (process substitution) are read to their end, and wait for their writer.
+  ::fcntl(file.get(), F_SETFL, 0);
+  std::string text;
+  char buffer[65536];
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw system_error("cannot read", path, errno);
+    if (count == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > limit) throw too_large();
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode) {
+  const std::filesystem::path aside = path.string() + ".tmp-" + std::to_string(::getpid());
+  {
+    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+    if (file.get() < 0) throw system_error("cannot write", aside, errno);
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const ssize_t count = ::write(file.get(), rest.data(), rest.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 || ::fchmod(file.get(), mode) != 0) {
+        const int number = errno;
+        ::unlink(aside.c_str());
+        throw system_error("cannot write", aside, number);
+      }
+      rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+    if (::fsync(file.get()) != 0) {
+      const int number = errno;
+      ::unlink(aside.c_str());
+      throw system_error("cannot write", aside, number);
+    }
+  }
+  if (::rename(aside.c_str(), path.c_str()) != 0) {
+    const int number = errno;
+    ::unlink(aside.c_str());
+    throw system_error("cannot write", path, number);
+  }
+}
+
+std::filesystem::path state_home() { return xdg("XDG_STATE_HOME", ".local/state"); }
+std::filesystem::path config_home() { return xdg("XDG_CONFIG_HOME", ".config"); }
+std::filesystem::path cache_home() { return xdg("XDG_CACHE_HOME", ".cache"); }
+
+}  // namespace mlk

@@ -1,0 +1,25 @@
+// Files: bounded reads, whole writes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace mlk {
+
+// The whole file, at most `limit` bytes. Throws Error: not_found when it does not exist; usage for a folder, a device
+// or a file over the limit, which is not read at all.
+std::string read_file(const std::filesystem::path& path, std::size_t limit);
+
+// Replaces the file at once: readers see the old text or the new, also after a crash. Throws Error{failure}.
+void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
+
+// $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.
+std::filesystem::path state_home();
+std::filesystem::path config_home();
+std::filesystem::path cache_home();
+
+}  // namespace mlk

@@ -1,0 +1,25 @@
+// Digests, encodings and random bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace mlk {
+
+std::array<unsigned char, 32> sha256(std::string_view bytes);
+std::string hex(std::string_view bytes);
+std::string sha256_hex(std::string_view bytes);
+
+// The first `length` characters of the digest in RFC 4648 base32, lower case: letters and 2-7, safe in names.
+std::string sha256_base32(std::string_view bytes, std::size_t length);
+
+std::string base64_encode(std::string_view bytes);
+// Throws std::invalid_argument when it is not base64.
+std::string base64_decode(std::string_view text);
+
+// From the operating system's generator; for keys and tokens.
+std::string random_bytes(std::size_t count);
+
+}  // namespace mlk

@@ -1,0 +1,113 @@
+#include "cli/util/time.h"
+
+#include <charconv>
+#include <cstdio>
+
+namespace mlk {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+// Days since 1970-01-01 of a Gregorian date, and back: Howard Hinnant, "chrono-compatible low-level date algorithms".
+long days_from_civil(int y, unsigned m, unsigned d) {
+  y -= m <= 2 ? 1 : 0;
+  const int era = (y >= 0 ? y : y - 399) / 400;
+  const unsigned year_of_era = static_cast<unsigned>(y - era * 400);
+  const unsigned day_of_year = (153 * (m > 2 ? m - 3 : m + 9) + 2) / 5 + d - 1;
+  const unsigned day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  return static_cast<long>(era) * 146097 + static_cast<long>(day_of_era) - 719468;
+}
+
+std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+  if (at + count > text.size()) return std::nullopt;
+  int value = 0;
+  for (std::size_t i = at; i < at + count; ++i) {
+    if (text[i] < '0' || text[i] > '9') return std::nullopt;
+    value = value * 10 + (text[i] - '0');
+  }
+  return value;
+}
+
+std::string format(Time time, int fraction_digits) {
+  const auto whole = std::chrono::floor<seconds>(time);
+  const std::time_t t = whole.time_since_epoch().count();
+  std::tm parts{};
+  ::gmtime_r(&t, &parts);
+  char text[80];
+  std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  if (fraction_digits == 6) {
+    const long micro = static_cast<long>(nanoseconds(time - whole).count() / 1000);
+    length += static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, ".%06ld", micro));
+  }
+  return std::string(text, length) + "Z";
+}
+
+}  // namespace
+
+std::optional<Time> parse_time(std::string_view text) {
+  const auto year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
+  const auto hour = digits(text, 11, 2), minute = digits(text, 14, 2), second = digits(text, 17, 2);
+  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
+  if (text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':') return std::nullopt;
+  if (*month < 1 || *month > 12 || *day < 1 || *day > 31 || *hour > 23 || *minute > 59 || *second > 60) {
+    return std::nullopt;
+  }
+  std::size_t at = 19;
+  long fraction = 0;
+  if (at < text.size() && text[at] == '.') {
+    long scale = 100'000'000;
+    for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
+      fraction += (text[at] - '0') * scale;
+      scale /= 10;
+    }
+  }
+  if (text.substr(at) != "Z" && text.substr(at) != "+00:00") return std::nullopt;
+  const long days = days_from_civil(*year, static_cast<unsigned>(*month), static_cast<unsigned>(*day));
+  return Time(seconds(days * 86400 + *hour * 3600 + *minute * 60 + *second) + nanoseconds(fraction));
+}
+
+std::string format_time(Time time) { return format(time, 0); }
+std::string format_time_micro(Time time) { return format(time, 6); }
+
+std::optional<seconds> parse_duration(std::string_view text) {
+  constexpr long long limit = 10LL * 365 * 86400;
+  if (text.empty()) return std::nullopt;
+  long long total = 0;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at != end) {
+    long long value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || next == at || value < 0 || value > limit) return std::nullopt;
+    long long unit = 1;
+    at = next;
+    if (at != end) {
+      switch (*at++) {
+        case 's': break;
+        case 'm': unit = 60; break;
+        case 'h': unit = 3600; break;
+        case 'd': unit = 86400; break;
+        default: return std::nullopt;
+      }
+    } else if (total != 0) {
+      return std::nullopt;  // "1h30": of what?
+    }
+    total += value * unit;
+    if (total > limit) return std::nullopt;
+  }
+  return seconds(total);
+}
+
+std::string format_duration(seconds duration) {
+  const long long total = duration.count() < 0 ? 0 : duration.count();
+  const auto two = [](long long a, const char* unit_a, long long b, const char* unit_b) {
+    return std::to_string(a) + unit_a + (b == 0 ? "" : std::to_string(b) + unit_b);
+  };
+  if (total < 60) return std::to_string(total) + "s";
+  if (total < 3600) return two(total / 60, "m", total % 60, "s");
+  if (total < 86400) return two(total / 3600, "h", total % 3600 / 60, "m");
+  return two(total / 86400, "d", total % 86400 / 3600, "h");
+}
+
+}  // namespace mlk
