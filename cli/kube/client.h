@@ -1,0 +1,123 @@
+// A client of the Kubernetes REST API: one loop thread, HTTP/2, every request bounded in time and size.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/kube/kubeconfig.h"
+#include "cli/kube/resource.h"
+#include "cli/util/error.h"
+
+namespace mlk::kube {
+
+// What the server answered with `kind: Status`, or what kept us from an answer.
+// code(): not_found for 404 of an object; otherwise cluster.
+class ApiError : public Error {
+ public:
+  ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
+
+  int status() const { return status_; }                  // HTTP status; 0 when there was no answer at all
+  const std::string& reason() const { return reason_; }  // "NotFound", "AlreadyExists", "Forbidden", "Invalid" ...; "Unreachable" at status 0
+
+ private:
+  int status_;
+  std::string reason_;
+};
+
+struct Request {
+  std::string method = "GET";
+  std::string path;                                         // as path_of() makes it
+  std::vector<std::pair<std::string, std::string>> query;  // encoded by the client
+  std::string body;
+  std::string content_type = "application/json";
+  std::string accept = "application/json";
+  std::chrono::seconds timeout{30};  // for the whole exchange
+};
+
+struct Response {
+  int status = 0;
+  std::string body;
+  std::vector<std::string> warnings;  // "Warning: 299" headers
+};
+
+struct ListOptions {
+  std::string label_selector;
+  std::string field_selector;
+  bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
+};
+
+struct ListResult;  // {std::vector<json> items; std::string resource_version;}, in cli/kube/objects.h
+
+struct WriteOptions {
+  bool dry_run = false;  // dryRun=All: checked by the server, not stored
+};
+
+struct DeleteOptions {
+  std::string uid;                         // delete only this incarnation; empty: any
+  std::string propagation = "Background";  // Background | Foreground | Orphan
+  std::optional<int> grace_seconds;
+};
+
+enum class PatchType { merge, json, strategic, apply };
+
+// A watch or a log being followed. Destroying it stops it; no callback runs after that.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+};
+
+struct StreamEnd {
+  int status = 0;           // HTTP status, 0 when the connection broke
+  std::string error;        // empty when the server closed in good order
+  std::string body;         // of an answer that was not 200, bounded
+};
+
+class Client {
+ public:
+  explicit Client(Config config);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  const Config& config() const;
+
+  // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
+  // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken connection.
+  nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
+  std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space, const std::string& name);
+  ListResult list(const Resource& resource, const std::string& name_space, const ListOptions& options = {});
+  // fieldValidation=Strict, fieldManager=mlk. Warnings of the server go to on_warning once each.
+  nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
+                        const WriteOptions& options = {});
+  nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
+                       const nlohmann::json& patch, PatchType type = PatchType::merge);
+  void remove(const Resource& resource, const std::string& name_space, const std::string& name,
+              const DeleteOptions& options = {});
+
+  // Any request, as it is. send() waits; start() is for several at once. Statuses over 399 are no errors here.
+  Response send(const Request& request);
+  std::future<Response> start(const Request& request);
+
+  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB.
+  std::unique_ptr<Stream> stream(const Request& request, std::function<void(std::string_view)> line,
+                                 std::function<void(StreamEnd)> ended);
+
+  std::function<void(const std::string&)> on_warning;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Throws the ApiError that a Status body means; returns the parsed body of a good answer.
+nlohmann::json parse_response(const Response& response, const std::string& what);
+
+}  // namespace mlk::kube

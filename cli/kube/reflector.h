@@ -1,0 +1,37 @@
+// A local copy of the objects that match a selector: list, then watch, resume after breaks, list anew after 410 Gone.
+// After client-go's Reflector (back-off 0.8 s doubling to 30 s with jitter; watches of 5 to 10 minutes; bookmarks).
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+
+namespace mlk::kube {
+
+class Reflector {
+ public:
+  // `changed` runs on a thread of the reflector's after every change and after the first list; it must be quick.
+  Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
+            std::function<void()> changed);
+  ~Reflector();  // no callback runs after it
+  Reflector(const Reflector&) = delete;
+  Reflector& operator=(const Reflector&) = delete;
+
+  bool synced() const;                  // the first list has arrived
+  std::vector<json> objects() const;   // a copy, by name
+  // What keeps it from being current (unreachable, forbidden ...), and since when; empty when all is well.
+  // It goes on trying by itself, except after 401, 403 and 404, which are final.
+  std::exception_ptr failure() const;
+  std::chrono::milliseconds failing_for() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace mlk::kube

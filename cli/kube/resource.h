@@ -1,0 +1,27 @@
+// The kinds of objects that mlk knows, as they stand in URLs.
+#pragma once
+
+#include <string>
+
+namespace mlk::kube {
+
+struct Resource {
+  std::string group;  // empty for the core group
+  std::string version;
+  std::string plural;
+  std::string kind;
+};
+
+namespace resources {
+inline const Resource config_maps{"", "v1", "configmaps", "ConfigMap"};
+inline const Resource secrets{"", "v1", "secrets", "Secret"};
+inline const Resource services{"", "v1", "services", "Service"};
+inline const Resource pods{"", "v1", "pods", "Pod"};
+inline const Resource events{"", "v1", "events", "Event"};
+inline const Resource jobs{"batch", "v1", "jobs", "Job"};
+}  // namespace resources
+
+// "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded.
+std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
+
+}  // namespace mlk::kube

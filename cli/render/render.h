@@ -1,0 +1,39 @@
+// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/experiment.h"
+#include "cli/render/templates.h"
+
+namespace mlk {
+
+// What the experiment's `files:` entries hold, read by the caller: entry name -> file name -> bytes.
+using FileContents = std::map<std::string, std::map<std::string, std::string>>;
+
+struct RenderOptions {
+  std::string name_space;
+  std::string version;      // of mlk, for the record
+  int attempt = 1;          // --again: 2, 3 ... are appended to the run's name
+  // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without the uid.
+  std::string owner_uid;
+  // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
+  std::string secret;
+};
+
+struct Rendered {
+  std::string run;   // "<name>-<5>"
+  std::string hash;  // sha256 of what makes the run what it is; label mlk.dev/hash holds its first 16 digits
+  nlohmann::json owner;                  // ConfigMap <run>
+  std::vector<nlohmann::json> objects;   // the rest, in order; each belongs to the owner
+  std::vector<std::string> warnings;     // for people: "no checkpoint volume: ..."
+};
+
+Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
+                const RenderOptions& options);
+
+}  // namespace mlk

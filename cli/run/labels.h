@@ -1,0 +1,16 @@
+// The labels and annotations of mlk's objects. The templates use the same names; a test compares them.
+#pragma once
+
+namespace mlk::labels {
+
+inline constexpr char run[] = "mlk.dev/run";
+inline constexpr char name[] = "mlk.dev/name";
+inline constexpr char role[] = "mlk.dev/role";
+inline constexpr char hash[] = "mlk.dev/hash";
+inline constexpr char mode[] = "mlk.dev/mode";
+inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339
+inline constexpr char phase[] = "mlk.dev/phase";      // annotation of the owner: final phase, once recorded
+inline constexpr char summary[] = "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
+inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"
+
+}  // namespace mlk::labels

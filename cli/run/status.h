@@ -1,0 +1,72 @@
+// What a run is doing, from its objects alone. Pure: the same objects and time give the same answer.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/error.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+
+enum class Phase { incomplete, queued, scheduling, starting, running, restarting, stopped, succeeded, failed };
+std::string_view to_string(Phase phase);  // "Incomplete", "Queued" ...
+bool is_final(Phase phase);               // succeeded, failed; stopped runs may be resumed
+
+// Everything of one run, as the API server gives it. Jobs, pods and events in any order.
+struct RunObjects {
+  nlohmann::json owner;
+  std::vector<nlohmann::json> jobs, pods, events;
+};
+
+struct RankStatus {
+  std::string role;
+  int rank = 0;
+  std::string pod, node;
+  std::string state;   // "Running", "Pending", "Succeeded", "Failed", "Missing"
+  int restarts = 0;    // pods of this rank that failed or were lost before the present one
+  std::string reason;  // why it is not running; empty when it is
+  std::optional<Time> since;
+};
+
+struct Failure {
+  std::string role;
+  int rank = 0;
+  int exit_code = 0;    // -1 when unknown
+  int signal = 0;       // exit codes over 128 of a signal
+  std::string reason;   // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
+  std::string message;  // last lines or result message, printable
+  bool disruption = false;
+  int attempt = 1, attempts = 1;     // "try 1 of 4"
+  std::optional<Time> at, next;      // next: when the Job controller starts the rank again, if it does
+};
+
+struct RunStatus {
+  std::string run, name, mode;
+  Phase phase = Phase::incomplete;
+  std::string why;        // one line; empty when there is nothing to explain
+  bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid image name, refused by admission)
+  std::optional<Time> created, started, ended;
+  std::vector<RankStatus> ranks;
+  std::optional<Failure> first_failure;  // before the cascade of 137s
+  std::optional<Failure> last_failure;
+  int restarts = 0;
+  nlohmann::json result;      // of the reporting rank (CONTRACT.md), or null
+  std::string last_checkpoint;
+};
+
+RunStatus observe(const RunObjects& objects, Time now);
+
+// 0, 5, 7 or 8 of an ended run.
+ExitCode exit_code(const RunStatus& status);
+
+// The final record of the owner's ConfigMap, written and read back: results, first failure, restarts.
+nlohmann::json to_record(const RunStatus& status);
+// Everything that `status -o json` prints.
+nlohmann::json to_json(const RunStatus& status);
+
+}  // namespace mlk
