@@ -1,0 +1,67 @@
+// The operations of the models: one contract, implemented for each kind of device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace mlk::kernels {
+
+enum class Transpose { no, yes };
+
+// All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap an
+// input. An object is for one thread at a time; nothing throws.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With yes, a is stored [k,m], b is stored [n,k].
+  // With beta 0, c need not be initialised.
+  virtual void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
+                    const float* b, float beta, float* c) = 0;
+
+  // x[rows, columns] += bias[columns], row by row.
+  virtual void add_bias(int rows, int columns, const float* bias, float* x) = 0;
+
+  // x = max(0, x + bias), the output of a hidden layer.
+  virtual void add_bias_relu(int rows, int columns, const float* bias, float* x) = 0;
+
+  // bias_gradient[columns] = the sum of the rows of delta[rows, columns].
+  virtual void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) = 0;
+
+  // Backward of add_bias_relu in one pass: delta becomes 0 where output, its result, is 0; then as bias_backward.
+  virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
+                                  float* bias_gradient) = 0;
+
+  // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes).
+  // A logit that is not a number makes the loss one that is not.
+  virtual float softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) = 0;
+
+  // The same, and delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
+  virtual float softmax_cross_entropy_backward(int rows, int classes, const float* logits,
+                                               const std::int32_t* labels, float* delta) = 0;
+
+  // How many rows have their largest logit (the first of equals) at their label.
+  virtual std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) = 0;
+
+  // momentum = mu * momentum + gradients; parameters -= lr * momentum. The spans have one length.
+  virtual void sgd_momentum(std::span<float> parameters, std::span<const float> gradients,
+                            std::span<float> momentum, float lr, float mu) = 0;
+
+  // sum += x. The spans have one length.
+  virtual void accumulate(std::span<const float> x, std::span<float> sum) = 0;
+};
+
+// Plain loops, written for reading: what the other implementations are held to, and the fall-back.
+std::unique_ptr<Ops> make_reference_ops();
+
+// The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the rest.
+// threads: how many the matrix library may use, at least 1. One is right nearly always: several processes share a
+// machine, and teams of threads that wait for each other by spinning make all of them slow.
+std::unique_ptr<Ops> make_cpu_ops(int threads = 1);
+
+}  // namespace mlk::kernels

@@ -1,0 +1,65 @@
+// The configuration of a run, typed: the JSON object of CONTRACT.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlk::rt {
+
+enum class Mode { single, ps, allreduce };
+
+struct ModelConfig {
+  std::vector<int> hidden;  // widths of the hidden layers of a multi-layer perceptron; may be empty
+};
+
+struct DataConfig {
+  int batch = 0;  // samples per worker and step
+};
+
+struct OptimizerConfig {
+  float lr = 0;
+  float momentum = 0;
+};
+
+// How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be `staleness`
+// steps ahead of the slowest; without a value there is no bound.
+struct Consistency {
+  bool sync = true;
+  std::optional<int> staleness;
+};
+
+struct Config {
+  Mode mode = Mode::single;
+  ModelConfig model;
+  DataConfig data;
+  OptimizerConfig optimizer;
+  Consistency consistency;
+  std::uint64_t steps = 0;  // updates of the whole run
+  std::uint64_t seed = 0;
+  std::uint64_t report_every = 0;    // steps, at least 1
+  std::uint64_t evaluate_every = 0;  // steps; 0: only at the end
+  int step_delay_ms = 0;
+  struct Workers {
+    int count = 1, min = 1;
+  } workers;
+  struct Servers {
+    int count = 0;
+  } servers;
+  struct Checkpoint {
+    std::uint64_t every = 0;  // steps; 0: only on SIGTERM and at the end
+    int keep = 1;
+  } checkpoint;
+  int patience_seconds = 0;
+};
+
+// Strict: every key must be there, with its type and in its range, and no other.
+// Throws Failure{bad_configuration} that names the key.
+Config parse_config(std::string_view text);
+
+// The same for the file (at most 1 MiB), which the message then names.
+Config load_config(const std::string& path);
+
+}  // namespace mlk::rt

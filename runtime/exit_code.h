@@ -1,0 +1,32 @@
+// How a process of the run ends: the codes of CONTRACT.md, and the one exception that carries them.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace mlk::rt {
+
+enum class ExitCode : int {
+  trained = 0,
+  bad_configuration = 64,
+  bad_data = 65,
+  diverged = 66,
+  checkpoint_unusable = 67,
+  internal_error = 70,
+  peers_lost = 75,
+  terminated = 143,
+};
+
+// True for the codes after which a retry cannot help: the whole run fails with them.
+constexpr bool is_final(ExitCode code) {
+  return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
+}
+
+// Thrown where a failure is understood, caught in main, which prints what() and exits with the code.
+// what(): one lower-case line that names the thing at fault.
+struct Failure : std::runtime_error {
+  Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}
+  ExitCode code;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,30 @@
+// Where this process stands in its run: the MLK_* variables of CONTRACT.md, read once and checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mlk::rt {
+
+// Addresses are host:port (an IPv6 host in brackets); paths are as given. Empty: the variable is unset.
+struct LaunchEnv {
+  std::string run, role;  // role: worker or server
+  int rank = 0;
+  std::string address;
+  std::vector<std::string> seeds_worker, seeds_server;
+  std::string config, data, checkpoints, result, secret_path, incarnation;
+  int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
+};
+
+// Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers, MLK_DATA.
+// Throws Failure{bad_configuration} that names the variable.
+LaunchEnv read_launch_env();
+
+// Demands what only modes with peers need: MLK_ADDRESS, both seed lists as far as `with_servers` says, MLK_SECRET
+// and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
+void require_peers(const LaunchEnv& env, bool with_servers);
+
+// MLK_RESULT alone: where a message goes when read_launch_env itself fails. Empty if unset.
+std::string result_path_from_env();
+
+}  // namespace mlk::rt

@@ -1,0 +1,23 @@
+// What a process says to people: lines on stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mlk::rt {
+
+// Prefixes each line with who speaks. A line is one write, so threads and processes may share the stream.
+class Log {
+ public:
+  // who: for example "mlk-runtime worker/0". fd is borrowed.
+  explicit Log(std::string who, int fd = 2) : who_(std::move(who)), fd_(fd) {}
+
+  // Prints "<who>: <message>\n". Never throws; a stream that is closed loses the line.
+  void line(std::string_view message) const;
+
+ private:
+  std::string who_;
+  int fd_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,79 @@
+// What the run tells the outside: metrics lines on stdout and the result file, as in CONTRACT.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlk::rt {
+
+// The loss over a run in at most 64 points, evenly thinned: first and last are always there.
+class Curve {
+ public:
+  void add(std::uint64_t step, double loss);
+  std::vector<std::pair<std::uint64_t, double>> points() const;
+
+ private:
+  std::vector<std::pair<std::uint64_t, double>> kept_;
+  std::optional<std::pair<std::uint64_t, double>> last_;
+  std::uint64_t seen_ = 0, stride_ = 1;
+};
+
+// One per process; not for two threads at once. A rank becomes the one that reports with its first report();
+// a rank that never reported leaves only its rank and message in the result file.
+class Reporter {
+ public:
+  // Seconds since any fixed point. Only differences count.
+  using Clock = std::function<double()>;
+
+  // result_path: empty for none. It is rewritten in place, never renamed over: in a pod it is a bind mount.
+  Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
+
+  // Steps between reports and between evaluations (0: only at the end), and the step of the end.
+  void set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps);
+  bool due(std::uint64_t step) const;
+  bool evaluation_due(std::uint64_t step) const;
+
+  // Training starts or goes on here: throughput counts from now on. step 0 for a fresh run.
+  void started(std::uint64_t restored_step, std::uint64_t position);
+
+  // Accuracy on the held-out set; goes out with the next report().
+  void evaluation(std::uint64_t step, double accuracy);
+
+  // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since the
+  // last report.
+  void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
+
+  // The last words: done only when the run is trained; message: why the process ends otherwise.
+  void finish(bool done, const std::string& message);
+
+  static double steady_seconds();
+
+ private:
+  void write_result();
+  std::string result_text(const std::string& message) const;
+
+  std::ostream& metrics_;
+  std::string result_path_;
+  int rank_;
+  Clock clock_;
+  std::uint64_t report_every_ = 1, evaluate_every_ = 0, steps_ = 0;
+
+  bool reported_ = false;
+  bool done_ = false;
+  std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0;
+  double loss_ = 0, samples_per_s_ = 0;
+  std::optional<double> accuracy_;      // the newest, stays in the result
+  bool accuracy_is_new_ = false;        // not yet printed
+  std::uint64_t position_ = 0;          // at the last report
+  double reported_at_ = 0;
+  Curve curve_;
+  std::string message_;
+  std::size_t written_ = 0;  // longest text in the file so far
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,29 @@
+// SIGTERM and SIGINT as something to ask for and to poll, instead of something that interrupts.
+#pragma once
+
+#include <chrono>
+
+namespace mlk::rt {
+
+// Make it in main before any thread starts: it blocks both signals, and threads inherit that. One per process.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // Whether one of the signals has come. Once true, always true. Costs one system call.
+  bool requested() const { return wait(std::chrono::milliseconds(0)); }
+
+  // Sleeps for the time given, less if a signal comes or is already there. Returns requested().
+  bool wait(std::chrono::milliseconds time) const;
+
+  // Readable from the first signal on. For poll and epoll only: a read would forget the signal.
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace mlk::rt
