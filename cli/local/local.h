@@ -1,0 +1,76 @@
+// The embedded cluster as the commands see it: start it, stop it, find it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlk::local {
+
+// Where everything of the embedded cluster lies: one folder, mode 0700.
+struct Paths {
+  explicit Paths(std::filesystem::path folder) : root(std::move(folder)) {}
+
+  std::filesystem::path root;
+  std::filesystem::path objects() const { return root / "objects"; }  // one JSON file for each object
+  std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
+  std::filesystem::path claims() const { return root / "claims"; }    // <namespace>/<claim>, when no --volume says otherwise
+  std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
+  std::filesystem::path server() const { return root / "server.json"; }    // address of the server
+  std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
+  std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
+  std::filesystem::path fifo() const { return root / "notices" ; }         // supervisors tell the server that there is news
+  std::filesystem::path log() const { return root / "server.log"; }
+};
+
+// $XDG_STATE_HOME/mlk/local.
+Paths default_paths();
+std::filesystem::path kubeconfig_path();
+
+struct Info {
+  pid_t pid = 0;
+  std::string server_url;  // "https://127.0.0.1:PORT"
+  std::filesystem::path kubeconfig;
+  std::filesystem::path state;
+};
+
+// The server, when it is up and answers.
+std::optional<Info> running();
+
+struct UpOptions {
+  std::filesystem::path program;               // of mlk itself: the server is `PROGRAM local serve`
+  std::map<std::string, std::string> volumes;  // claim -> folder; added to those of earlier calls
+  std::chrono::seconds timeout{20};
+};
+
+// Starts the server in the background when none runs, and waits until it answers. Safe when two start at once.
+// Throws Error: usage for a volume that is no folder, failure when the server does not come up in time.
+Info up(const UpOptions& options);
+
+struct Stopped {
+  bool server = false;
+  std::vector<std::string> pods;       // "namespace/name", stopped with their grace
+  std::vector<std::string> left_over;  // pods that were still there after the time limit
+};
+
+// Stops server and pods. Objects stay: the next up() goes on with them, what ran is restarted by its Job.
+// A pod gets the time its grace period gives it, but at most `grace`.
+Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
+
+struct ServeOptions {
+  std::filesystem::path program;  // of mlk itself: a supervisor is `PROGRAM local supervise DIR`
+};
+
+// The server process itself; returns its exit code when SIGTERM or SIGINT came. When another server runs already it
+// says so on stderr and returns 0.
+int serve(const ServeOptions& options);
+
+// The supervisor of one pod, `pod_folder` holds what it has to know. Returns its exit code.
+int supervise(const std::filesystem::path& pod_folder);
+
+}  // namespace mlk::local
