@@ -18,6 +18,13 @@ add_custom_command(OUTPUT ${embedded}
           -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
   DEPENDS ${template_files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
 
+set(completions ${CMAKE_BINARY_DIR}/embedded_completions.cpp)
+add_custom_command(OUTPUT ${completions}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${completions} -DROOT=${CMAKE_SOURCE_DIR}/completions
+          -P ${CMAKE_SOURCE_DIR}/cmake/embed_completions.cmake
+  DEPENDS ${CMAKE_SOURCE_DIR}/completions/mlk.bash ${CMAKE_SOURCE_DIR}/completions/_mlk
+          ${CMAKE_SOURCE_DIR}/completions/mlk.fish ${CMAKE_SOURCE_DIR}/cmake/embed_completions.cmake VERBATIM)
+
 mlk_library(util cli/util nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
 mlk_library(experiment cli/experiment mlk_util yaml-cpp::yaml-cpp)
 mlk_library(render cli/render mlk_experiment)
@@ -27,6 +34,7 @@ mlk_library(run cli/run mlk_render mlk_kube)
 mlk_library(local cli/local mlk_kube PkgConfig::HTTPLIB OpenSSL::SSL)
 mlk_library(commands cli/commands mlk_run mlk_local mlk_ui CLI11::CLI11)
 target_sources(mlk_render PRIVATE ${embedded})
+target_sources(mlk_commands PRIVATE ${completions})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   mlk_library(app cli mlk_commands)

@@ -4,7 +4,9 @@ find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE dnnl.h)
 find_package(ZLIB)
 
-mlk_library(kernels kernels)
+mlk_library(kernels kernels ${CMAKE_DL_LIBS})
+# -O2 of gcc 12 hardly vectorises; contraction would make results depend on the processor.
+set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
 if(DNNL_LIBRARY AND DNNL_INCLUDE)
   target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
   target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})

@@ -1,0 +1,133 @@
+#include "cli/app.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+void add_global_options(CLI::App& root, Session& session) {
+  GlobalOptions& global = session.global;
+  root.add_option("--kubeconfig", global.cluster.kubeconfig, "Kubeconfig file [$KUBECONFIG, ~/.kube/config]")
+      ->type_name("FILE");
+  root.add_option("--context", global.cluster.context, "Context of the kubeconfig")->type_name("NAME");
+  root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")->type_name("NAME");
+  root.add_flag("--local", global.local, "Use the cluster on this machine; start it when it is not up");
+  root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
+      ->type_name("CLAIM=DIR")
+      ->take_all();
+  root.add_option("--color", global.color, "Colours: auto, always or never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+// The first word that is no flag and names no command: CLI11 says only that a command is required.
+std::string unknown_command(const CLI::App& root, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.starts_with("-")) {
+      const CLI::Option* option = root.get_option_no_throw(word);
+      if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value
+      continue;
+    }
+    return root.get_subcommand_no_throw(word) == nullptr ? word : "";
+  }
+  return "";
+}
+
+void print_error(Session& session, const std::string& what, const std::string& hint) {
+  session.err << "mlk: error: " << what << '\n';
+  if (!hint.empty()) session.err << "hint: " << hint << '\n';
+  session.err << std::flush;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// CLI11's own words, made to look like ours: lower case, no full stop, "did you mean" for flags.
+int report_usage(const CLI::App& root, const std::vector<std::string>& arguments, const CLI::ParseError& error,
+                 Session& session) {
+  const CLI::App* command = &root;
+  for (const CLI::App* at = &root; at != nullptr;) {
+    command = at;
+    const auto parsed = at->get_subcommands();
+    at = parsed.empty() ? nullptr : parsed.front();
+  }
+  std::string name = command == &root ? "mlk" : "mlk " + command->get_name();
+  if (command->get_parent() != nullptr && command->get_parent() != &root) {
+    name = "mlk " + command->get_parent()->get_name() + " " + command->get_name();
+  }
+  std::string hint = "see: " + name + " --help";
+  std::string what = error.what();
+  if (const std::string word = unknown_command(root, arguments); command == &root && !word.empty()) {
+    what = "there is no command '" + word + "'";
+    const std::string near = nearest(word, command_names(root));
+    if (!near.empty()) hint = "did you mean: mlk " + near;
+  } else if (!what.empty() && what.size() > 1 && std::isupper(static_cast<unsigned char>(what[0])) != 0 &&
+             std::islower(static_cast<unsigned char>(what[1])) != 0) {
+    what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  }
+  if (what.ends_with('.')) what.pop_back();
+  print_error(session, what, hint);
+  return static_cast<int>(ExitCode::usage);
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_app(Session& session) {
+  auto root = std::make_unique<CLI::App>("Distributed training jobs on Kubernetes, from one experiment file", "mlk");
+  root->require_subcommand(1);
+  root->fallthrough();  // the global flags may stand after the command as well
+  root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
+  root->get_formatter()->column_width(34);
+  root->set_help_flag("-h,--help", "Print this help");
+  add_global_options(*root, session);
+  add_submit(*root, session);
+  add_render(*root, session);
+  add_ls(*root, session);
+  add_status(*root, session);
+  add_logs(*root, session);
+  add_wait(*root, session);
+  add_stop(*root, session);
+  add_resume(*root, session);
+  add_delete(*root, session);
+  add_context(*root, session);
+  add_local(*root, session);
+  add_templates(*root, session);
+  add_version(*root, session);
+  add_completion(*root, session);
+  return root;
+}
+
+int run(const std::vector<std::string>& arguments, Session& session) {
+  const std::unique_ptr<CLI::App> app = make_app(session);
+  try {
+    app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    session.out.flush();
+    // A full disk or a closed pipe must not look like success.
+    if (!session.out && session.exit_code == ExitCode::ok) return static_cast<int>(ExitCode::failure);
+    return static_cast<int>(session.exit_code);
+  } catch (const CLI::Success& success) {  // --help
+    app->exit(success, session.out, session.err);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report_usage(*app, arguments, error, session);
+  } catch (const Error& error) {
+    print_error(session, printable(error.what()), printable(error.hint()));
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    print_error(session, std::string("internal error: ") + error.what(), "");
+    return static_cast<int>(ExitCode::failure);
+  }
+}
+
+}  // namespace mlk

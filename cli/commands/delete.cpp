@@ -1,0 +1,116 @@
+// mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the work, so it
+// goes on when mlk is gone. Deleting what is not there is no mistake.
+
+#include <CLI/CLI.hpp>
+#include <thread>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/kube/objects.h"
+#include "cli/run/labels.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+struct DeleteOptions {
+  std::vector<std::string> runs;
+  bool no_wait = false;
+  std::string timeout = "2m";
+};
+
+// The owner of the run that the user means; a bare name only while it has one run, since deleting its newest run twice
+// would delete two.
+std::optional<json> find_owner(kube::Client& client, const std::string& name) {
+  const std::string& name_space = client.config().name_space;
+  std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
+  if (owner && kube::label_of(*owner, labels::run) == name) return owner;
+  std::vector<std::string> runs;
+  const kube::ListOptions named{.label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
+  for (const json& item : client.list(kube::resources::config_maps, name_space, named).items) {
+    if (kube::name_of(item) == kube::label_of(item, labels::run)) runs.push_back(kube::name_of(item));
+  }
+  if (runs.empty()) return std::nullopt;
+  if (runs.size() > 1) {
+    throw Error(ExitCode::usage, "'" + name + "' has " + std::to_string(runs.size()) + " runs: " + join(runs, ", "),
+                "name the ones to delete");
+  }
+  return client.find(kube::resources::config_maps, name_space, runs.front());
+}
+
+bool keeps_volume(const json& owner) {
+  const json experiment = json::parse(kube::text_at(owner, json::json_pointer("/data/experiment")), nullptr, false);
+  return experiment.is_object() && experiment.contains(json::json_pointer("/checkpoint/volume"));
+}
+
+void remove_owner(kube::Client& client, const json& owner) {
+  try {
+    client.remove(kube::resources::config_maps, client.config().name_space, kube::name_of(owner),
+                  {.uid = kube::uid_of(owner), .propagation = "Background", .grace_seconds = {}});
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 404 && error.status() != 409) throw;  // somebody else has deleted it in between
+  }
+}
+
+std::size_t objects_left(kube::Client& client, const std::string& run) {
+  const kube::ListOptions of_run{.label_selector = std::string(labels::run) + "=" + run, .field_selector = "", .metadata_only = true};
+  std::size_t left = 0;
+  using namespace kube::resources;
+  for (const kube::Resource* resource : {&config_maps, &services, &jobs, &pods}) {
+    left += client.list(*resource, client.config().name_space, of_run).items.size();
+  }
+  return left;
+}
+
+void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::time_point deadline, Session& session) {
+  while (const std::size_t left = objects_left(client, run)) {
+    session.check_interrupted();
+    if (steady_clock::now() > deadline) {
+      throw Error(ExitCode::timed_out, std::to_string(left) + " objects of " + run + " are still being deleted",
+                  "the cluster goes on by itself; pods of a lost node stay until it is back or deleted");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+void delete_runs(const DeleteOptions& options, Session& session) {
+  const std::optional<std::chrono::seconds> timeout = parse_duration(options.timeout);
+  if (!timeout) throw Error(ExitCode::usage, "--timeout must be a duration, not '" + options.timeout + "'", "for example: --timeout 2m");
+  const std::unique_ptr<kube::Client> client = session.connect();
+  // Look before deleting anything, so that one ambiguous name leaves every run as it is.
+  std::vector<json> owners;
+  for (const std::string& name : options.runs) {
+    const std::optional<json> owner = find_owner(*client, name);
+    if (owner) {
+      owners.push_back(*owner);
+    } else {
+      session.note("there is no run '" + name + "' in namespace '" + client->config().name_space + "'");
+    }
+  }
+  for (const json& owner : owners) {
+    remove_owner(*client, owner);
+    session.note("deleting " + kube::name_of(owner));
+    if (keeps_volume(owner)) session.note("its checkpoints stay on their volume");
+  }
+  const steady_clock::time_point deadline = steady_clock::now() + *timeout;
+  for (const json& owner : owners) {
+    if (!options.no_wait) wait_for_gone(*client, kube::name_of(owner), deadline, session);
+  }
+}
+
+}  // namespace
+
+void add_delete(CLI::App& root, Session& session) {
+  auto options = std::make_shared<DeleteOptions>();
+  CLI::App* command = root.add_subcommand("delete", "Delete runs and everything that belongs to them");
+  command->add_option("RUN", options->runs, "Runs to delete")->required();
+  command->add_flag("--no-wait", options->no_wait, "Do not wait until everything is gone");
+  command->add_option("--timeout", options->timeout, "How long to wait [2m]")->type_name("DURATION");
+  command->callback([options, &session] { delete_runs(*options, session); });
+}
+
+}  // namespace mlk

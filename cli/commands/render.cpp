@@ -1,0 +1,44 @@
+// mlk render: the Kubernetes objects of an experiment, to look at or to go on with by hand. Changes nothing.
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/load.h"
+#include "cli/commands/session.h"
+#include "cli/render/yaml.h"
+
+namespace mlk {
+namespace {
+
+struct RenderCommand {
+  ExperimentOptions experiment;
+  std::string output = "yaml";
+};
+
+void render_command(const RenderCommand& options, Session& session) {
+  const LoadedExperiment loaded = load(options.experiment, session);
+  RenderOptions render_options;
+  render_options.name_space = session.global.cluster.name_space;
+  render_options.version = session.version;
+  const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
+  for (const std::string& warning : rendered.warnings) session.warn(warning);
+  std::vector<nlohmann::json> objects{rendered.owner};
+  objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
+  if (options.output == "json") {
+    session.out << nlohmann::json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}}.dump(2) << '\n';
+    return;
+  }
+  for (const nlohmann::json& object : objects) session.out << "---\n" << to_yaml(object);
+}
+
+}  // namespace
+
+void add_render(CLI::App& root, Session& session) {
+  auto options = std::make_shared<RenderCommand>();
+  CLI::App* command = root.add_subcommand("render", "Print the Kubernetes objects of an experiment");
+  add_experiment_options(*command, options->experiment);
+  command->add_option("-o,--output", options->output, "yaml or json")->check(CLI::IsMember({"yaml", "json"}));
+  command->callback([options, &session] { render_command(*options, session); });
+}
+
+}  // namespace mlk

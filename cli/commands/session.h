@@ -1,0 +1,64 @@
+// What every command may use of the world: streams, the user's wishes about cluster and colour, interruption.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/kube/client.h"
+#include "cli/kube/kubeconfig.h"
+#include "cli/util/error.h"
+
+namespace mlk {
+
+class Templates;
+
+namespace local {
+struct UpOptions;
+}
+
+// Filled from the flags that stand before or after any command.
+struct GlobalOptions {
+  kube::ConfigFlags cluster;
+  bool local = false;                // --local: the embedded cluster, started when it is not up
+  std::vector<std::string> volumes;  // --volume claim=DIR, for --local
+  std::string color = "auto";        // auto | always | never
+};
+
+struct Session {
+  std::ostream& out;  // results: what a script reads
+  std::ostream& err;  // everything else
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  std::filesystem::path program;         // of this mlk
+  std::string version;
+  const std::atomic<int>& interrupted;  // signal that asked us to stop; 0: none
+  std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
+  GlobalOptions global;
+  ExitCode exit_code = ExitCode::ok;  // set by commands that end well and still have something to tell
+
+  // Connects to the cluster that the flags mean. Throws Error.
+  std::unique_ptr<kube::Client> connect();
+  void warn(const std::string& message);  // "mlk: warning: ..." on err
+  void note(const std::string& message);  // plain talk on err
+  void check_interrupted() const;         // throws Error{interrupted}
+  bool color_out() const;
+  bool color_err() const;
+};
+
+// The embedded cluster as --local and --volume want it. Throws Error{usage} for a --volume that is none.
+local::UpOptions local_up_options(const Session& session);
+
+// The built-in templates with the user's own (~/.config/mlk/templates) over them.
+Templates load_templates();
+
+// Milliseconds that waiting loops sleep between looks at Session::interrupted.
+inline constexpr std::chrono::milliseconds interrupt_poll{100};
+
+}  // namespace mlk

@@ -1,0 +1,54 @@
+// mlk templates: the templates in force, or the text of one, to be copied and changed.
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/render/templates.h"
+#include "cli/ui/table.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+struct TemplatesOptions {
+  std::string name;
+};
+
+// "ps" means jobs/ps.yaml; any file may be named by its path.
+const Template* find_template(const Templates& templates, const std::string& name) {
+  for (const std::string& path : {name, "jobs/" + name + ".yaml", "shapes/" + name + ".yaml"}) {
+    if (const Template* found = templates.find(path)) return found;
+  }
+  return nullptr;
+}
+
+void templates(const TemplatesOptions& options, Session& session) {
+  const Templates all = load_templates();
+  if (options.name.empty()) {
+    ui::Table table({"TEMPLATE", "SOURCE"});
+    for (const auto& [path, file] : all.all()) table.add({path, file.source});
+    table.print(session.out, session.out_is_terminal);
+    return;
+  }
+  const Template* found = find_template(all, options.name);
+  if (found == nullptr) {
+    std::vector<std::string> names = all.job_types();
+    for (const auto& [path, file] : all.all()) names.push_back(path);
+    const std::string near = nearest(options.name, names);
+    throw Error(ExitCode::not_found, "there is no template '" + options.name + "'",
+                near.empty() ? "list them with: mlk templates" : "did you mean: mlk templates " + near);
+  }
+  session.out << found->text;
+}
+
+}  // namespace
+
+void add_templates(CLI::App& root, Session& session) {
+  auto options = std::make_shared<TemplatesOptions>();
+  CLI::App* command = root.add_subcommand("templates", "List the templates, or print one");
+  command->add_option("NAME", options->name, "A job type, or a path as the list shows it");
+  command->callback([options, &session] { templates(*options, session); });
+}
+
+}  // namespace mlk

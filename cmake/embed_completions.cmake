@@ -1,0 +1,11 @@
+# cmake -DOUT=x.cpp -DROOT=completions -P embed_completions.cmake
+set(text "#include \"cli/commands/completion_scripts.h\"\n\nnamespace mlk {\n\nconst std::vector<CompletionScript>& completion_scripts() {\n  static const std::vector<CompletionScript> scripts = {\n")
+foreach(pair bash:mlk.bash zsh:_mlk fish:mlk.fish)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 shell)
+  list(GET pair 1 name)
+  file(READ ${ROOT}/${name} content)
+  string(APPEND text "      {\"${shell}\", R\"mlk-shell(${content})mlk-shell\"},\n")
+endforeach()
+string(APPEND text "  };\n  return scripts;\n}\n\n}  // namespace mlk\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,10 @@
+# bash completion for mlk. It asks the program, so it cannot drift from it.
+_mlk() {
+  local IFS=$'\n'
+  COMPREPLY=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == :files ]]; then
+    COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+    compopt -o filenames 2>/dev/null
+  fi
+}
+complete -F _mlk mlk

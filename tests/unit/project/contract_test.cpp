@@ -1,0 +1,61 @@
+// runtime/CONTRACT.md against both sides: the templates that set the variables and the runtime that reads them.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path top = MLK_SOURCE_DIR;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  REQUIRE_MESSAGE(in, "cannot open ", path.string());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string text_below(const fs::path& folder) {
+  std::string all;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().extension() != ".md") all += text_of(entry.path());
+  }
+  return all;
+}
+
+std::set<std::string> matches(const std::string& text, const std::regex& pattern) {
+  std::set<std::string> found;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), pattern); it != std::sregex_iterator(); ++it) {
+    found.insert((*it)[1].str());
+  }
+  return found;
+}
+
+const std::string contract = text_of(top / "runtime" / "CONTRACT.md");
+
+}  // namespace
+
+TEST_CASE("every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
+  const std::set<std::string> named = matches(contract, std::regex("\\n\\| `(MLK_[A-Z_]+)` \\|"));
+  REQUIRE(named.size() == 12);
+  const std::set<std::string> read = matches(text_below(top / "runtime"), std::regex("\"(MLK_[A-Z_]+)\""));
+  const std::set<std::string> set =
+      matches(text_below(top / "templates") + text_below(top / "cli" / "render"), std::regex("\\b(MLK_[A-Z_]+)\\b"));
+  CHECK(read == named);
+  for (const std::string& name : named) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
+  for (const std::string& name : set) CHECK_MESSAGE(named.count(name) == 1, name, " is not in the contract");
+}
+
+TEST_CASE("the runtime's exit codes are those of the contract, and the final ones fail the Job") {
+  const std::string code = text_of(top / "runtime" / "exit_code.h");
+  for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {
+    CHECK_MESSAGE(contract.find("\n| " + std::string(number) + " |") != std::string::npos, number);
+    CHECK_MESSAGE(code.find("= " + std::string(number)) != std::string::npos, number);
+  }
+}

@@ -1,0 +1,114 @@
+// The map of the README, held to the sources: includes point down only, and cli/ stays portable.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// What the files of a folder may include of ours, by the first folders of the path; always their own folder.
+const std::map<std::string, std::set<std::string>> allowed = {
+    {"cli/util", {}},
+    {"cli/experiment", {"cli/util"}},
+    {"cli/render", {"cli/experiment", "cli/util"}},
+    {"cli/kube", {"cli/util"}},
+    {"cli/ui", {"cli/util"}},
+    {"cli/image", {"cli/util"}},
+    {"cli/local", {"cli/kube", "cli/util"}},
+    {"cli/run", {"cli/experiment", "cli/render", "cli/kube", "cli/util"}},
+    {"sweeps", {"cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/util"}},
+    {"cli/commands",
+     {"sweeps", "cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/image", "cli/local", "cli/ui", "cli/util"}},
+    {"cli", {"cli/commands", "cli/util"}},
+    {"kernels", {}},
+    {"runtime", {"kernels"}},
+};
+
+struct Source {
+  fs::path path;  // relative to the checkout
+  std::string folder;
+  std::vector<std::string> lines;
+};
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  std::string folder = path.substr(0, slash == std::string::npos ? 0 : slash);
+  while (!folder.empty() && allowed.count(folder) == 0) {
+    const std::size_t up = folder.rfind('/');
+    folder = up == std::string::npos ? "" : folder.substr(0, up);
+  }
+  return folder;
+}
+
+std::vector<Source> sources(const std::vector<std::string>& roots) {
+  std::vector<Source> found;
+  const fs::path top = MLK_SOURCE_DIR;
+  for (const std::string& root : roots) {
+    if (!fs::exists(top / root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp" && extension != ".cu" && extension != ".cuh") continue;
+      Source source{entry.path().lexically_relative(top), "", {}};
+      source.folder = folder_of(source.path.string());
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) source.lines.push_back(line);
+      found.push_back(std::move(source));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("includes point down the map only") {
+  const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
+  const std::vector<Source> all = sources({"cli", "sweeps", "runtime", "kernels"});
+  REQUIRE(all.size() > 20);
+  for (const Source& source : all) {
+    REQUIRE_MESSAGE(allowed.count(source.folder) == 1, source.path.string(), " lies outside the map");
+    for (const std::string& line : source.lines) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      const std::string target = folder_of(match[1].str());
+      CHECK_MESSAGE(!target.empty(), source.path.string(), ": ", line, " is not written from the root of the checkout");
+      const bool down = target == source.folder || allowed.at(source.folder).count(target) == 1;
+      CHECK_MESSAGE(down, source.path.string(), ": ", line, " points up the map");
+    }
+  }
+}
+
+TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
+  const std::regex linux_only("sys/(epoll|inotify|signalfd|eventfd|timerfd|prctl)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/proc/");
+  for (const Source& source : sources({"cli", "sweeps"})) {
+    for (const std::string& line : source.lines) {
+      const bool portable = !std::regex_search(line, linux_only);
+      CHECK_MESSAGE(portable, source.path.string(), ": ", line);
+    }
+  }
+}
+
+TEST_CASE("experiment and render are pure: no clock, randomness, environment, printing or files") {
+  const std::regex impure("\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|ofstream|fopen|read_file)\\b");
+  for (const Source& source : sources({"cli/experiment", "cli/render"})) {
+    for (const std::string& line : source.lines) {
+      if (line.find_first_not_of(' ') != std::string::npos && line.substr(line.find_first_not_of(' '), 2) == "//") continue;
+      const bool pure = !std::regex_search(line, impure);
+      CHECK_MESSAGE(pure, source.path.string(), ": ", line);
+    }
+  }
+}
+
+TEST_CASE("files stay small enough to be read: at most 600 lines") {
+  for (const Source& source : sources({"cli", "sweeps", "runtime", "kernels", "tests"})) {
+    const bool small = source.lines.size() <= 600;
+    CHECK_MESSAGE(small, source.path.string(), " has ", source.lines.size(), " lines");
+  }
+}
