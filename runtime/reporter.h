@@ -34,6 +34,7 @@ class Reporter {
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
   // Steps between reports and between evaluations (0: only at the end), and the step of the end.
+  // A report is due also when an evaluation is.
   void set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps);
   bool due(std::uint64_t step) const;
   bool evaluation_due(std::uint64_t step) const;
@@ -42,7 +43,7 @@ class Reporter {
   void started(std::uint64_t restored_step, std::uint64_t position);
 
   // Accuracy on the held-out set; goes out with the next report().
-  void evaluation(std::uint64_t step, double accuracy);
+  void evaluation(double accuracy);
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since the
   // last report.
@@ -55,7 +56,7 @@ class Reporter {
 
  private:
   void write_result();
-  std::string result_text(const std::string& message) const;
+  std::string result_text() const;
 
   std::ostream& metrics_;
   std::string result_path_;
@@ -73,7 +74,7 @@ class Reporter {
   double reported_at_ = 0;
   Curve curve_;
   std::string message_;
-  std::size_t written_ = 0;  // longest text in the file so far
+  std::size_t longest_ = 0;  // text in the file so far
 };
 
 }  // namespace mlk::rt

@@ -1,0 +1,83 @@
+// Ops for CPUs: matrices by oneDNN, elementwise work by our own vector loops, the little that is left by the
+// reference.
+#include <dlfcn.h>
+
+#if MLK_ONEDNN
+#include <dnnl.h>
+#endif
+
+#include "kernels/reference_ops.h"
+#include "kernels/vector_loops.h"
+
+namespace mlk::kernels {
+namespace {
+
+class CpuOps final : public ReferenceOps {
+ public:
+  explicit CpuOps(int threads) : threads_(threads), loops_(vector_loops().front()) {}
+
+#if MLK_ONEDNN
+  std::string_view name() const override { return "onednn"; }
+  void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
+            const float* b, float beta, float* c) override;
+#else
+  std::string_view name() const override { return "cpu"; }
+#endif
+
+  void add_bias(int rows, int columns, const float* bias, float* x) override {
+    loops_.add_bias(rows, columns, bias, x);
+  }
+  void add_bias_relu(int rows, int columns, const float* bias, float* x) override {
+    loops_.add_bias_relu(rows, columns, bias, x);
+  }
+  void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
+    loops_.bias_backward(rows, columns, delta, bias_gradient);
+  }
+  void bias_relu_backward(int rows, int columns, const float* output, float* delta,
+                          float* bias_gradient) override {
+    loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
+  }
+  void sgd_momentum(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
+                    float lr, float mu) override {
+    loops_.sgd_momentum(parameters.size(), parameters.data(), gradients.data(), momentum.data(), lr, mu);
+  }
+  void accumulate(std::span<const float> x, std::span<float> sum) override {
+    loops_.accumulate(sum.size(), x.data(), sum.data());
+  }
+
+ private:
+  int threads_;
+  const VectorLoops& loops_;
+};
+
+#if MLK_ONEDNN
+
+// oneDNN takes as many threads as its OpenMP offers, which is all processors, and has no setting of its own.
+// OpenMP's is per calling thread. It is looked up, not linked: which OpenMP it is, is oneDNN's choice, and a oneDNN
+// without any has none to limit.
+void limit_threads(int threads) {
+  thread_local int limit = 0;
+  if (limit == threads) return;
+  using SetNumThreads = void (*)(int);
+  if (auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(threads);
+  limit = threads;
+}
+
+void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
+                  const float* b, float beta, float* c) {
+  limit_threads(threads_);
+  const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
+  const bool empty = m == 0 || n == 0 || k == 0;  // leading dimensions of 0 are refused
+  if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta, c,
+                          n) != dnnl_success) {
+    ReferenceOps::gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+  }
+}
+
+#endif
+
+}  // namespace
+
+std::unique_ptr<Ops> make_cpu_ops(int threads) { return std::make_unique<CpuOps>(threads); }
+
+}  // namespace mlk::kernels

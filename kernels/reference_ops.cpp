@@ -1,0 +1,124 @@
+// Each operation as its definition says. Sums of many terms are kept in double: an oracle must not be the one
+// that rounds.
+#include "kernels/reference_ops.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mlk::kernels {
+namespace {
+
+std::size_t index(int row, int columns, int column) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
+}
+
+// log(sum(exp(row))), with the largest term taken out so that nothing overflows. A logit that is not a number is
+// not seen by max_element, but by the sum.
+double log_sum_exp(const float* row, int classes) {
+  const double largest = *std::max_element(row, row + classes);
+  double sum = 0;
+  for (int i = 0; i < classes; ++i) sum += std::exp(row[i] - largest);
+  return largest + std::log(sum);
+}
+
+}  // namespace
+
+void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                        const float* a, const float* b, float beta, float* c) {
+  for (int row = 0; row < m; ++row) {
+    for (int column = 0; column < n; ++column) {
+      double sum = 0;
+      for (int i = 0; i < k; ++i) {
+        const double left = transpose_a == Transpose::no ? a[index(row, k, i)] : a[index(i, m, row)];
+        const double right = transpose_b == Transpose::no ? b[index(i, n, column)] : b[index(column, k, i)];
+        sum += left * right;
+      }
+      float& out = c[index(row, n, column)];
+      // Not 0 * c: what was there before may be anything, also not a number.
+      out = static_cast<float>(beta == 0 ? alpha * sum : alpha * sum + beta * out);
+    }
+  }
+}
+
+void ReferenceOps::add_bias(int rows, int columns, const float* bias, float* x) {
+  for (int row = 0; row < rows; ++row) {
+    for (int column = 0; column < columns; ++column) x[index(row, columns, column)] += bias[column];
+  }
+}
+
+void ReferenceOps::add_bias_relu(int rows, int columns, const float* bias, float* x) {
+  for (int row = 0; row < rows; ++row) {
+    for (int column = 0; column < columns; ++column) {
+      float& value = x[index(row, columns, column)];
+      const float sum = value + bias[column];
+      value = sum < 0 ? 0 : sum;  // this way round, what is not a number stays so and is found in the loss
+    }
+  }
+}
+
+void ReferenceOps::bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {
+  for (int column = 0; column < columns; ++column) {
+    double sum = 0;
+    for (int row = 0; row < rows; ++row) sum += delta[index(row, columns, column)];
+    bias_gradient[column] = static_cast<float>(sum);
+  }
+}
+
+void ReferenceOps::bias_relu_backward(int rows, int columns, const float* output, float* delta,
+                                      float* bias_gradient) {
+  const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (!(output[i] > 0)) delta[i] = 0;
+  }
+  bias_backward(rows, columns, delta, bias_gradient);
+}
+
+float ReferenceOps::softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) {
+  double loss = 0;
+  for (int row = 0; row < rows; ++row) {
+    const float* x = logits + index(row, classes, 0);
+    loss += log_sum_exp(x, classes) - x[labels[row]];
+  }
+  return rows == 0 ? 0 : static_cast<float>(loss / rows);
+}
+
+float ReferenceOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
+                                                   const std::int32_t* labels, float* delta) {
+  double loss = 0;
+  for (int row = 0; row < rows; ++row) {
+    const float* x = logits + index(row, classes, 0);
+    float* out = delta + index(row, classes, 0);
+    const double norm = log_sum_exp(x, classes);
+    loss += norm - x[labels[row]];
+    for (int i = 0; i < classes; ++i) {
+      const double probability = std::exp(x[i] - norm);
+      out[i] = static_cast<float>((probability - (i == labels[row] ? 1 : 0)) / rows);
+    }
+  }
+  return rows == 0 ? 0 : static_cast<float>(loss / rows);
+}
+
+std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) {
+  std::int64_t correct = 0;
+  for (int row = 0; row < rows; ++row) {
+    const float* x = logits + index(row, classes, 0);
+    if (std::max_element(x, x + classes) - x == labels[row]) ++correct;
+  }
+  return correct;
+}
+
+void ReferenceOps::sgd_momentum(std::span<float> parameters, std::span<const float> gradients,
+                                std::span<float> momentum, float lr, float mu) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    momentum[i] = mu * momentum[i] + gradients[i];
+    parameters[i] -= lr * momentum[i];
+  }
+}
+
+void ReferenceOps::accumulate(std::span<const float> x, std::span<float> sum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+}
+
+std::unique_ptr<Ops> make_reference_ops() { return std::make_unique<ReferenceOps>(); }
+
+}  // namespace mlk::kernels

@@ -1,0 +1,26 @@
+// Ops in plain loops, written for reading: the oracle of the tests, the fall-back, and the base of faster ones.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace mlk::kernels {
+
+class ReferenceOps : public Ops {
+ public:
+  std::string_view name() const override { return "reference"; }
+  void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
+            const float* b, float beta, float* c) override;
+  void add_bias(int rows, int columns, const float* bias, float* x) override;
+  void add_bias_relu(int rows, int columns, const float* bias, float* x) override;
+  void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override;
+  void bias_relu_backward(int rows, int columns, const float* output, float* delta, float* bias_gradient) override;
+  float softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) override;
+  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                       float* delta) override;
+  std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) override;
+  void sgd_momentum(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
+                    float lr, float mu) override;
+  void accumulate(std::span<const float> x, std::span<float> sum) override;
+};
+
+}  // namespace mlk::kernels

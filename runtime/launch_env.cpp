@@ -1,0 +1,90 @@
+// Reads the environment, and says which variable is wrong: nobody can look inside a pod that does not start.
+#include "runtime/launch_env.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "runtime/exit_code.h"
+
+namespace mlk::rt {
+namespace {
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+[[noreturn]] void fail(const std::string& name, const std::string& what) {
+  throw Failure(ExitCode::bad_configuration, "environment: " + name + " " + what);
+}
+
+std::string required(const char* name) {
+  std::string value = value_of(name);
+  if (value.empty()) fail(name, "is not set");
+  return value;
+}
+
+// A whole number with nothing before or after it.
+bool parse_number(const std::string& text, int least, int most, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
+}
+
+void check_address(const char* name, const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  int port = 0;
+  const std::string host = address.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool host_ok = !host.empty() && (bracketed || host.find_first_of(":[] \t") == std::string::npos);
+  if (colon == std::string::npos || !host_ok || !parse_number(address.substr(colon + 1), 1, 65535, port)) {
+    fail(name, "must hold host:port, but has '" + address + "'");
+  }
+}
+
+std::vector<std::string> read_seeds(const char* name) {
+  const std::string list = value_of(name);
+  std::vector<std::string> seeds;
+  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    seeds.push_back(list.substr(begin, end - begin));
+    check_address(name, seeds.back());
+    begin = end + 1;
+  }
+  return seeds;
+}
+
+}  // namespace
+
+LaunchEnv read_launch_env() {
+  LaunchEnv env;
+  env.run = required("MLK_RUN");
+  env.role = required("MLK_ROLE");
+  if (env.role != "worker" && env.role != "server") fail("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
+  const std::string rank = required("MLK_RANK");
+  if (!parse_number(rank, 0, 999'999, env.rank)) fail("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
+  env.address = value_of("MLK_ADDRESS");
+  if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
+  env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");
+  env.seeds_server = read_seeds("MLK_SEEDS_SERVER");
+  env.config = required("MLK_CONFIG");
+  env.data = env.role == "worker" ? required("MLK_DATA") : value_of("MLK_DATA");
+  env.checkpoints = value_of("MLK_CHECKPOINTS");
+  env.result = result_path_from_env();
+  env.secret_path = value_of("MLK_SECRET");
+  env.incarnation = value_of("MLK_INCARNATION");
+  // Not ours, so a value that OpenMP would not take either is passed over, not refused.
+  if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
+  return env;
+}
+
+void require_peers(const LaunchEnv& env, bool with_servers) {
+  if (env.address.empty()) fail("MLK_ADDRESS", "is not set");
+  if (env.seeds_worker.empty()) fail("MLK_SEEDS_WORKER", "is not set");
+  if (with_servers && env.seeds_server.empty()) fail("MLK_SEEDS_SERVER", "is not set");
+  if (env.secret_path.empty()) fail("MLK_SECRET", "is not set");
+  if (env.incarnation.empty()) fail("MLK_INCARNATION", "is not set");
+}
+
+std::string result_path_from_env() { return value_of("MLK_RESULT"); }
+
+}  // namespace mlk::rt

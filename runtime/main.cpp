@@ -1,0 +1,113 @@
+// mlk-runtime: reads where it stands, runs its part of the run, and turns the outcome into an exit code.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "runtime/config.h"
+#include "runtime/exit_code.h"
+#include "runtime/job.h"
+#include "runtime/launch_env.h"
+#include "runtime/log.h"
+#include "runtime/reporter.h"
+#include "runtime/single.h"
+#include "runtime/stop_signal.h"
+
+#if __has_include("runtime/ps_server.h") && __has_include("runtime/ps_worker.h") && __has_include("runtime/allreduce.h")
+#define MLK_DISTRIBUTED 1
+#include "runtime/allreduce.h"
+#include "runtime/ps_server.h"
+#include "runtime/ps_worker.h"
+#endif
+
+namespace mlk::rt {
+namespace {
+
+constexpr const char* help =
+    "usage: mlk-runtime [--help | --version]\n"
+    "\n"
+    "One process of a training run. It is started by mlk, in a pod or locally, and takes everything from the\n"
+    "environment (MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG, MLK_DATA, ...): runtime/CONTRACT.md describes these\n"
+    "variables, the configuration, the metrics lines on stdout, the result file and the exit codes.\n";
+
+ExitCode run_mode(Job& job) {
+  const bool server = job.env.role == "server";
+  if (server && job.config.mode != Mode::ps) {
+    throw Failure(ExitCode::bad_configuration, "environment: MLK_ROLE is server, but only mode ps has servers");
+  }
+  if (job.config.mode == Mode::single) return run_single(job);
+  require_peers(job.env, job.config.mode == Mode::ps);
+#if MLK_DISTRIBUTED
+  if (job.config.mode == Mode::allreduce) return run_allreduce(job);
+  return server ? run_ps_server(job) : run_ps_worker(job);
+#else
+  throw Failure(ExitCode::internal_error, "mode not built");
+#endif
+}
+
+// Runs `body`; what it throws is told to people, and to the cluster through the result file.
+template <class Body>
+ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
+  ExitCode code = ExitCode::internal_error;
+  std::string message;
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    code = failure.code;
+    message = failure.what();
+  } catch (const std::exception& error) {
+    message = std::string("internal error: ") + error.what();
+  }
+  log.line(message);
+  reporter.finish(false, message);
+  return code;
+}
+
+ExitCode run() {
+  StopSignal stop;
+  LaunchEnv env;
+  Reporter early(std::cout, result_path_from_env(), 0);
+  const ExitCode environment = guarded(Log("mlk-runtime"), early, [&] {
+    env = read_launch_env();
+    return ExitCode::trained;
+  });
+  if (environment != ExitCode::trained) return environment;
+
+  const Log log("mlk-runtime " + env.role + "/" + std::to_string(env.rank));
+  Reporter reporter(std::cout, env.result, env.rank);
+  return guarded(log, reporter, [&] {
+    const Config config = load_config(env.config);
+    reporter.set_schedule(config.report_every, config.evaluate_every, config.steps);
+    Job job{env, config, stop, reporter, log};
+    return run_mode(job);
+  });
+}
+
+}  // namespace
+}  // namespace mlk::rt
+
+int main(int argc, char** argv) {
+  const std::string argument = argc > 1 ? argv[1] : "";
+  if (argc == 2 && argument == "--version") {
+    std::cout << "mlk-runtime " MLK_VERSION "\n";
+    return 0;
+  }
+  if (argc == 2 && argument == "--help") {
+    std::cout << mlk::rt::help;
+    return 0;
+  }
+  if (argc > 1) {
+    std::cerr << mlk::rt::help;
+    return static_cast<int>(mlk::rt::ExitCode::bad_configuration);
+  }
+  // Who reads the logs may go away; the training must not go with them.
+  std::signal(SIGPIPE, SIG_IGN);
+  const mlk::rt::ExitCode code = mlk::rt::run();
+  // containerd drops the tail of a log when the process exits right after writing it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return static_cast<int>(code);
+}

@@ -1,0 +1,21 @@
+// Counter-based random numbers: pure functions, the same bits on every machine, any number by its index.
+#pragma once
+
+#include <cstdint>
+
+namespace mlk::rt {
+
+// The finaliser of SplitMix64: a bijection whose every output bit depends on every input bit.
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Uniform in [0, 1), a multiple of 2^-24: exact as a float. `stream` tells apart numbers for different purposes.
+constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return static_cast<float>(mix(mix(mix(seed) + stream) + index) >> 40) * 0x1p-24f;
+}
+
+}  // namespace mlk::rt

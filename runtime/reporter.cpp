@@ -1,0 +1,157 @@
+// Metrics lines and the result file. Numbers have four digits: more is noise, and the result has 3 KiB for a curve.
+#include "runtime/reporter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::size_t max_points = 64;
+constexpr std::size_t max_result_bytes = 3 * 1024;
+
+std::string number(double value, const char* format = "%.4g") {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// JSON has no word for what is not a number.
+std::string json_number(double value) { return std::isfinite(value) ? number(value) : "null"; }
+
+// A string as JSON. Messages may quote bytes of files, which need not be UTF-8.
+std::string json_string(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// At most `limit` bytes in quotes, cut at the end, where the least important part of a message is.
+std::string json_string_within(std::string text, std::size_t limit) {
+  std::string result = json_string(text);
+  while (result.size() > limit && !text.empty()) {
+    text.resize(text.size() - std::min(text.size(), result.size() - limit));
+    result = json_string(text);
+  }
+  return result;
+}
+
+}  // namespace
+
+void Curve::add(std::uint64_t step, double loss) {
+  last_ = {step, loss};
+  if (seen_++ % stride_ != 0) return;
+  kept_.push_back(*last_);
+  // One place is for the last point. Every second of the others goes, and from now on comes.
+  if (kept_.size() < max_points) return;
+  for (std::size_t i = 1; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
+  kept_.resize((kept_.size() + 1) / 2);
+  stride_ *= 2;
+}
+
+std::vector<std::pair<std::uint64_t, double>> Curve::points() const {
+  auto points = kept_;
+  if (last_ && points.back().first != last_->first) points.push_back(*last_);
+  return points;
+}
+
+Reporter::Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock)
+    : metrics_(metrics), result_path_(std::move(result_path)), rank_(rank), clock_(std::move(clock)) {}
+
+double Reporter::steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Reporter::set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps) {
+  report_every_ = report_every;
+  evaluate_every_ = evaluate_every;
+  steps_ = steps;
+}
+
+bool Reporter::due(std::uint64_t step) const {
+  // A fresh accuracy must not wait for the next round number.
+  return step % report_every_ == 0 || evaluation_due(step);
+}
+
+bool Reporter::evaluation_due(std::uint64_t step) const {
+  return step == steps_ || (evaluate_every_ != 0 && step % evaluate_every_ == 0);
+}
+
+void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
+  restored_step_ = restored_step;
+  position_ = position;
+  reported_at_ = clock_();
+}
+
+void Reporter::evaluation(double accuracy) {
+  accuracy_ = accuracy;
+  accuracy_is_new_ = true;
+}
+
+void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss) {
+  const double now = clock_(), elapsed = now - reported_at_;
+  if (elapsed > 0 && position > position_) samples_per_s_ = static_cast<double>(position - position_) / elapsed;
+  reported_at_ = now;
+  position_ = position;
+  reported_ = true;
+  step_ = step;
+  epoch_ = epoch;
+  loss_ = loss;
+  curve_.add(step, loss);
+
+  std::string line = "mlk step=" + std::to_string(step) + " epoch=" + std::to_string(epoch) + " loss=" + number(loss);
+  if (accuracy_is_new_) line += " accuracy=" + number(*accuracy_);
+  accuracy_is_new_ = false;
+  line += " samples_per_s=" + number(samples_per_s_, "%.0f") + "\n";
+  metrics_ << line << std::flush;
+  write_result();
+}
+
+void Reporter::finish(bool done, const std::string& message) {
+  done_ = done;
+  message_ = message;
+  write_result();
+}
+
+std::string Reporter::result_text() const {
+  std::string text = "{\"schema\":1,";
+  if (reported_) {
+    text += "\"step\":" + std::to_string(step_) + ",\"epoch\":" + std::to_string(epoch_);
+    text += ",\"metrics\":{\"loss\":" + json_number(loss_);
+    if (accuracy_) text += ",\"accuracy\":" + json_number(*accuracy_);
+    text += ",\"samples_per_s\":" + number(samples_per_s_, "%.0f") + "},\"curve\":[";
+    bool first = true;
+    for (const auto& [step, loss] : curve_.points()) {
+      text += (first ? "[" : ",[") + std::to_string(step) + "," + json_number(loss) + "]";
+      first = false;
+    }
+    text += "],\"restored_step\":" + std::to_string(restored_step_);
+  } else {
+    text += "\"rank\":" + std::to_string(rank_);
+  }
+  text += std::string(",\"done\":") + (done_ ? "true" : "false") + ",\"message\":";
+  return text + json_string_within(message_, max_result_bytes - text.size() - 2) + "}\n";
+}
+
+void Reporter::write_result() {
+  if (result_path_.empty()) return;
+  std::string text = result_text();
+  // Padded to what was there, so that one write replaces it all: a process killed between two system calls would
+  // leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
+  const bool first = longest_ == 0;
+  longest_ = std::max(longest_, text.size());
+  text.resize(longest_, ' ');
+  const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return;  // the metrics lines still say it all
+  if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && first) {
+    [[maybe_unused]] const int cut = ftruncate(fd, static_cast<off_t>(text.size()));
+  }
+  close(fd);
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,140 @@
+// The training loop of one process.
+#include "runtime/single.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "runtime/checkpoint.h"
+#include "runtime/dataset.h"
+#include "runtime/model.h"
+#include "runtime/optimizer.h"
+#include "runtime/sampler.h"
+
+namespace mlk::rt {
+namespace {
+
+// Everything that the loop holds. Constructed from a Job, it is at step 0 or where the newest checkpoint was.
+class SingleTrainer {
+ public:
+  explicit SingleTrainer(Job& job)
+      : job_(job),
+        ops_(kernels::make_cpu_ops(job.env.threads)),
+        data_(load_idx(job.env.data)),
+        model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
+        optimizer_(*ops_),
+        store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {
+    state_.momentum.assign(model_.parameters().size(), 0);
+    restore();
+  }
+
+  ExitCode run();
+
+ private:
+  [[noreturn]] void fail_diverged() const;
+  void restore();
+  float step();
+  void report(double loss);
+  // False if a checkpoint is wanted and could not be written.
+  bool save();
+
+  std::uint64_t epoch() const { return state_.position / data_.train.size(); }
+
+  Job& job_;
+  std::unique_ptr<kernels::Ops> ops_;
+  DataSplit data_;
+  Mlp model_;
+  SgdMomentum optimizer_;
+  CheckpointStore store_;
+  // The parameters live in the model while training and are copied here only to be saved.
+  TrainingState state_;
+  std::uint64_t saved_step_ = 0;
+  BatchBuffer buffer_;
+  std::vector<std::uint64_t> ids_;
+};
+
+void SingleTrainer::fail_diverged() const {
+  throw Failure(ExitCode::diverged, "diverged: after step " + std::to_string(state_.step) +
+                                        " the loss is not a number; a smaller optimizer.lr may help");
+}
+
+void SingleTrainer::restore() {
+  if (job_.env.checkpoints.empty()) return;
+  std::optional<TrainingState> found = store_.load_newest(model_.tensors());
+  if (!found) return;
+  std::ranges::copy(found->parameters, model_.parameters().begin());
+  state_ = std::move(*found);
+  saved_step_ = state_.step;
+  job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
+}
+
+float SingleTrainer::step() {
+  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
+  ids_.clear();
+  for (std::uint64_t i = 0; i < batch; ++i) {
+    ids_.push_back(sample_at(job_.config.seed, state_.position + i, data_.train.size()));
+  }
+  const float loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_));
+  if (!std::isfinite(loss)) fail_diverged();
+  optimizer_.apply(model_.parameters(), model_.gradients(), state_.momentum, job_.config.optimizer.lr,
+                   job_.config.optimizer.momentum);
+  state_.position += batch;
+  ++state_.step;
+  return loss;
+}
+
+void SingleTrainer::report(double loss) {
+  if (job_.reporter.evaluation_due(state_.step) || state_.step > job_.config.steps) {
+    const Evaluation evaluation = model_.evaluate(data_.held_out);
+    if (!std::isfinite(evaluation.loss)) fail_diverged();
+    job_.reporter.evaluation(evaluation.accuracy);
+  }
+  job_.reporter.report(state_.step, epoch(), state_.position, loss);
+}
+
+bool SingleTrainer::save() {
+  if (job_.env.checkpoints.empty() || saved_step_ == state_.step) return true;
+  state_.parameters.assign(model_.parameters().begin(), model_.parameters().end());
+  if (!store_.save(state_, model_.tensors())) return false;
+  saved_step_ = state_.step;
+  return true;
+}
+
+ExitCode SingleTrainer::run() {
+  const Config& config = job_.config;
+  job_.reporter.started(state_.step, state_.position);
+  double loss_sum = 0;
+  std::uint64_t losses = 0;
+  bool reported = false;
+  while (state_.step < config.steps) {
+    if (job_.stop.wait(std::chrono::milliseconds(config.step_delay_ms))) {
+      save();
+      const std::string message = "terminated after step " + std::to_string(state_.step);
+      job_.log.line(message + ", " + (saved_step_ == state_.step ? "checkpoint written" : "no checkpoint"));
+      job_.reporter.finish(false, message);
+      return ExitCode::terminated;
+    }
+    loss_sum += static_cast<double>(step());
+    ++losses;
+    if (job_.reporter.due(state_.step)) {
+      reported = true;
+      report(loss_sum / static_cast<double>(losses));
+      loss_sum = 0;
+      losses = 0;
+    }
+    if (config.checkpoint.every != 0 && state_.step % config.checkpoint.every == 0) save();
+  }
+  // A restart after the last step has trained nothing, but its result must say how good the model is.
+  if (!reported) report(model_.evaluate(data_.train).loss);
+  if (!save()) throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  job_.reporter.finish(true, "");
+  return ExitCode::trained;
+}
+
+}  // namespace
+
+ExitCode run_single(Job& job) { return SingleTrainer(job).run(); }
+
+}  // namespace mlk::rt
