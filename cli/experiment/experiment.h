@@ -1,0 +1,50 @@
+// An experiment as its author meant it: validated, every default filled in. Pure values.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk {
+
+// The replicas of one role. count >= min >= 1; the run goes on while `min` are left.
+struct Role {
+  int count = 1;
+  int min = 1;
+  std::string cpu = "1";       // Kubernetes quantities
+  std::string memory = "1Gi";
+  int gpu = 0;
+};
+
+// One entry of `data:`.
+struct DataEntry {
+  std::string name;
+  std::string mount;  // absolute path in the pods
+  std::string files;  // folder as written, relative to the experiment file; empty for every other kind of volume
+  bool read_only = true;
+};
+
+struct Experiment {
+  std::string name;
+  std::string mode;   // single, ps, allreduce or a job type of the user's
+  std::string image;  // empty: none given
+  bool has_train = false;            // false: `run:` has the program
+  std::vector<std::string> command;  // of `run:`; a string was made sh -c
+  std::map<std::string, Role> roles;
+  std::vector<DataEntry> data;
+  std::chrono::seconds start_timeout{0};
+  std::optional<std::chrono::seconds> time_limit;
+
+  // The whole file as JSON: overrides applied, short forms spelled out (`workers` is roles.worker), every default in
+  // its place. Loading it again gives the same experiment. What has no field above is read from here.
+  nlohmann::json effective;
+};
+
+// On a cluster an experiment without an image cannot run; the embedded cluster needs none.
+inline bool needs_image(const Experiment& experiment) { return experiment.image.empty(); }
+
+}  // namespace mlk
