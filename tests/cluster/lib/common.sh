@@ -29,15 +29,24 @@ members() {  # members [NODE]: the pids, of node NODE only
   [ -z "$files" ] || cut -d/ -f3 <<<"$files"
 }
 
-kill_members() {  # kill_members [NODE]
-  local pids try
-  for try in {1..200}; do
+kill_members() {  # kill_members [NODE]: and waits until they are gone
+  local pids all= try
+  for try in {1..400}; do
     pids=$(members "$@")
-    [ -n "$pids" ] || return 0
+    all+=" $pids"
     kill -9 $pids 2>/dev/null || true
-    sleep .05
+    # What is being torn down has no environment any more, but still holds its ports.
+    [ -n "$pids" ] || [ -n "$(alive $all)" ] || return 0
+    sleep .02
   done
-  die "processes do not end: $pids"
+  die "processes do not end: $(alive $all)"
+}
+
+alive() {  # alive PID...: those that are neither gone nor waiting to be reaped
+  local pid
+  for pid; do
+    ! grep -qs '^State:[[:space:]]*[^Z]' /proc/$pid/status || echo $pid
+  done
 }
 
 first_process() {  # first_process [NODE]: the pid, seen from here, of PID 1 in the namespace of the cluster or of a node
