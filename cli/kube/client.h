@@ -39,7 +39,8 @@ struct Request {
   std::string body;
   std::string content_type = "application/json";
   std::string accept = "application/json";
-  std::chrono::seconds timeout{30};  // for the whole exchange
+  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the answer has
+                                             // come, 0 for no bound
 };
 
 struct Response {
@@ -106,9 +107,11 @@ class Client {
   Response send(const Request& request);
   std::future<Response> start(const Request& request);
 
-  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB.
+  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened` gets the
+  // HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be destroyed in any
+  // thread, also in its own callback; one that outlives the client is silent from then on.
   std::unique_ptr<Stream> stream(const Request& request, std::function<void(std::string_view)> line,
-                                 std::function<void(StreamEnd)> ended);
+                                 std::function<void(StreamEnd)> ended, std::function<void(int)> opened = {});
 
   std::function<void(const std::string&)> on_warning;
 

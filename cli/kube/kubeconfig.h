@@ -1,8 +1,9 @@
 // Which server, as whom, in which namespace: kubeconfig files, flags and the in-cluster service account, by client-go's rules.
 #pragma once
 
-#include <optional>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mlk::kube {
@@ -21,17 +22,31 @@ struct Config {
   std::string client_certificate_pem, client_key_pem;
   std::string token;
   std::string token_file;  // re-read every minute, and after a 401
+  std::string username, password;
+  std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
   std::string tls_server_name;
   std::string proxy_url;
   bool insecure = false;
+  bool compression = true;
 
   // For people: where it came from.
   std::string source;   // file, or "in-cluster service account"
   std::string context;  // name of the context
   std::string user;     // name of the user entry
+  std::string user_source;  // the file that defines it
 };
+
+// Where load_config() looks besides the flags; of this process by default.
+struct ConfigPlaces {
+  std::string kubeconfig_variable;  // $KUBECONFIG
+  std::string home;                 // $HOME
+  std::string service_host, service_port, pod_namespace;  // $KUBERNETES_SERVICE_HOST, ..._PORT, $POD_NAMESPACE
+  std::filesystem::path service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
+};
+ConfigPlaces places_of_process();
 
 // Throws Error{usage} for a broken file, naming it, and Error{cluster} when there is no configuration at all.
 Config load_config(const ConfigFlags& flags);
+Config load_config(const ConfigFlags& flags, const ConfigPlaces& places);
 
 }  // namespace mlk::kube

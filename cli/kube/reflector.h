@@ -13,11 +13,20 @@
 
 namespace mlk::kube {
 
+// The bounds of its patience; other values are for tests.
+struct ReflectorTimes {
+  std::chrono::milliseconds first_wait{800}, longest_wait{30'000};  // after a failure; doubled, and up to twice that
+  std::chrono::milliseconds calm{120'000};                          // without failure: the wait starts over
+  std::chrono::milliseconds silence{180'000};  // a watch without even a bookmark is taken for dead and opened anew
+  std::chrono::milliseconds answer{30'000};    // for each request's answer, or its head
+};
+
 class Reflector {
  public:
-  // `changed` runs on a thread of the reflector's after every change and after the first list; it must be quick.
+  // `changed` runs on a thread of the reflector's after every change, after the first list and when failure() has changed;
+  // it must be quick. The client must outlive the reflector.
   Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
-            std::function<void()> changed);
+            std::function<void()> changed, ReflectorTimes times = {});
   ~Reflector();  // no callback runs after it
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
@@ -31,7 +40,7 @@ class Reflector {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace mlk::kube

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace mlk::kube {
 
@@ -22,6 +23,9 @@ inline const Resource jobs{"batch", "v1", "jobs", "Job"};
 }  // namespace resources
 
 // "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded.
+// Without a namespace: of the cluster.
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
+std::string api_version_of(const Resource& resource);  // "v1", "batch/v1"
+std::string percent_encode(std::string_view text);     // all but unreserved characters (RFC 3986)
 
 }  // namespace mlk::kube

@@ -1,0 +1,172 @@
+#include "cli/kube/client.h"
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/failure.h"
+#include "cli/kube/list.h"
+#include "cli/kube/loop.h"
+#include "cli/kube/objects.h"
+
+namespace mlk::kube {
+namespace {
+
+ExitCode exit_code_for(int status, const std::string& reason) {
+  return status == 404 && reason == "NotFound" ? ExitCode::not_found : ExitCode::cluster;
+}
+
+const char* content_type_of(PatchType type) {
+  switch (type) {
+    case PatchType::merge: return "application/merge-patch+json";
+    case PatchType::json: return "application/json-patch+json";
+    case PatchType::strategic: return "application/strategic-merge-patch+json";
+    case PatchType::apply: return "application/apply-patch+yaml";
+  }
+  return "application/merge-patch+json";
+}
+
+class LoopStream : public Stream {
+ public:
+  LoopStream(std::shared_ptr<Loop> loop, std::shared_ptr<Transfer> transfer)
+      : loop_(std::move(loop)), transfer_(std::move(transfer)) {}
+  ~LoopStream() override { loop_->cancel(transfer_); }
+
+ private:
+  std::shared_ptr<Loop> loop_;
+  std::shared_ptr<Transfer> transfer_;
+};
+
+}  // namespace
+
+ApiError::ApiError(int status, std::string reason, const std::string& what, std::string hint)
+    : Error(exit_code_for(status, reason), what, std::move(hint)), status_(status), reason_(std::move(reason)) {}
+
+struct Client::State {
+  std::shared_ptr<Loop> loop;  // streams keep it, though stopped, beyond the client
+  std::mutex mutex;
+  std::set<std::string> warned;  // under it
+
+  // Those of the response that no earlier one had.
+  std::vector<std::string> new_warnings(const Response& response) {
+    const std::lock_guard lock(mutex);
+    std::vector<std::string> fresh;
+    for (const std::string& warning : response.warnings) {
+      if (warned.insert(warning).second) fresh.push_back(warning);
+    }
+    return fresh;
+  }
+};
+
+Client::Client(Config config) : state_(std::make_unique<State>()) {
+  state_->loop = std::make_shared<Loop>(config);
+}
+
+Client::~Client() { state_->loop->stop(); }
+
+const Config& Client::config() const { return state_->loop->config(); }
+
+std::future<Response> Client::start(const Request& request) {
+  auto promise = std::make_shared<std::promise<Response>>();
+  auto transfer = std::make_shared<Transfer>(request);
+  // The loop outlives its transfers, so its configuration may be used here.
+  transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
+    if (failure.kind == Failure::Kind::none) {
+      promise->set_value(std::move(response));
+    } else {
+      promise->set_exception(std::make_exception_ptr(unreachable_error(failure, *config)));
+    }
+  };
+  std::future<Response> answer = promise->get_future();
+  state_->loop->add(std::move(transfer));
+  return answer;
+}
+
+Response Client::send(const Request& request) { return start(request).get(); }
+
+std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,
+                                       std::function<void(StreamEnd)> ended, std::function<void(int)> opened) {
+  auto transfer = std::make_shared<Transfer>(request);
+  transfer->line = std::move(line);
+  transfer->opened = std::move(opened);
+  transfer->done = [ended = std::move(ended), config = &config()](Response& response, const Failure& failure) {
+    if (!ended) return;
+    const bool broken = failure.kind != Failure::Kind::none;
+    ended({broken ? 0 : response.status, broken ? unreachable_error(failure, *config).what() : "", response.body});
+  };
+  state_->loop->add(transfer);
+  return std::make_unique<LoopStream>(state_->loop, std::move(transfer));
+}
+
+json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
+  Request request;
+  request.path = path_of(resource, name_space, name);
+  return parse_answer(send(request), describe(resource, name_space, name), &config());
+}
+
+std::optional<json> Client::find(const Resource& resource, const std::string& name_space, const std::string& name) {
+  Request request;
+  request.path = path_of(resource, name_space, name);
+  const Response response = send(request);
+  const std::string what = describe(resource, name_space, name);
+  try {
+    return parse_answer(response, what, &config());
+  } catch (const ApiError& error) {
+    if (error.code() == ExitCode::not_found) return std::nullopt;
+    throw;
+  }
+}
+
+ListResult Client::list(const Resource& resource, const std::string& name_space, const ListOptions& options) {
+  return list_pages([this](const Request& request) { return send(request); }, resource, name_space, options, &config());
+}
+
+json Client::create(const Resource& resource, const std::string& name_space, const json& object,
+                    const WriteOptions& options) {
+  Request request;
+  request.method = "POST";
+  request.path = path_of(resource, name_space);
+  request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
+  if (options.dry_run) request.query.emplace_back("dryRun", "All");
+  request.body = object.dump();
+  const Response response = send(request);
+  if (on_warning) {
+    for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
+  }
+  return parse_answer(response, describe(resource, name_space, name_of(object)), &config());
+}
+
+json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name, const json& patch,
+                   PatchType type) {
+  Request request;
+  request.method = "PATCH";
+  request.path = path_of(resource, name_space, name);
+  request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
+  request.content_type = content_type_of(type);
+  request.body = patch.dump();
+  const Response response = send(request);
+  if (on_warning) {
+    for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
+  }
+  return parse_answer(response, describe(resource, name_space, name), &config());
+}
+
+void Client::remove(const Resource& resource, const std::string& name_space, const std::string& name,
+                    const DeleteOptions& options) {
+  json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", options.propagation}};
+  if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
+  if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
+  Request request;
+  request.method = "DELETE";
+  request.path = path_of(resource, name_space, name);
+  request.body = body.dump();
+  parse_answer(send(request), describe(resource, name_space, name), &config());
+}
+
+json parse_response(const Response& response, const std::string& what) {
+  return parse_answer(response, what, nullptr);
+}
+
+}  // namespace mlk::kube

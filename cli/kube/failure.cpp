@@ -1,0 +1,139 @@
+#include "cli/kube/failure.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/text.h"
+
+namespace mlk::kube {
+namespace {
+
+using json = nlohmann::json;
+
+struct Words {
+  std::string what, hint;
+};
+
+std::string where_from(const Config& config) {
+  std::string text = config.source.empty() ? "the configuration" : config.source;
+  if (!config.context.empty()) text += " (context " + config.context + ")";
+  return text;
+}
+
+Words words_for(const Failure& failure, const Config& config) {
+  using Kind = Failure::Kind;
+  const std::string& detail = failure.detail;
+  const std::string from = where_from(config);
+  switch (failure.kind) {
+    case Kind::resolve:
+      return {"no such host", "check your network or VPN, and the server in " + from};
+    case Kind::proxy:
+      return {"the proxy does not let us through: " + detail,
+              config.proxy_url.empty() ? "check HTTPS_PROXY and NO_PROXY" : "check proxy-url in " + from};
+    case Kind::refused:
+      return {"connection refused", "is the cluster running? the server's address is from " + from};
+    case Kind::no_route:
+      return {detail, "check your network or VPN, and the server in " + from};
+    case Kind::timed_out:
+      return {detail, "check your network or VPN; the server's address is from " + from};
+    case Kind::untrusted:
+      return {"its certificate is signed by an unknown authority (" + detail + ")",
+              "certificate-authority in " + from + " is not of this cluster, or is missing"};
+    case Kind::expired:
+      return {"its certificate is not valid now: " + detail,
+              "check this machine's clock; otherwise the cluster's operators must renew it"};
+    case Kind::host_name:
+      return {"its certificate is for another name: " + detail,
+              "check server and tls-server-name in " + from};
+    case Kind::client_certificate:
+      return {"certificate or key of user \"" + config.user + "\" cannot be used: " + detail,
+              "look at the entry in " + (config.user_source.empty() ? from : config.user_source)};
+    case Kind::tls:
+      return {"no TLS connection: " + detail, "check the server in " + from};
+    case Kind::broken:
+      return {"the connection broke" + (detail.empty() ? "" : ": " + detail), ""};
+    case Kind::too_large:
+      return {"its answer is too large: " + detail, ""};
+    case Kind::closed:
+      return {"the client was closed", ""};
+    case Kind::none:
+    case Kind::other:
+      break;
+  }
+  return {detail.empty() ? "no answer" : detail, ""};
+}
+
+// One line, bounded: the text is the server's, or of something between us and it.
+std::string sentence(const std::string& text) {
+  constexpr std::size_t longest = 600;
+  std::string line = printable(text.substr(0, longest));
+  for (char& c : line) {
+    if (c == '\n' || c == '\t') c = ' ';
+  }
+  if (text.size() > longest) line += "...";
+  return std::string(trim(line));
+}
+
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// For answers without a Status body: a proxy's page, or an old server's.
+std::string reason_for(int status) {
+  switch (status) {
+    case 400: return "BadRequest";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "NotFound";
+    case 405: return "MethodNotAllowed";
+    case 409: return "Conflict";
+    case 410: return "Gone";
+    case 413: return "RequestEntityTooLarge";
+    case 422: return "Invalid";
+    case 429: return "TooManyRequests";
+    case 503: return "ServiceUnavailable";
+    case 504: return "Timeout";
+    default: return status >= 500 ? "InternalError" : "Unknown";
+  }
+}
+
+std::string hint_for(int status, const Config* config) {
+  const std::string from = config == nullptr ? "" : where_from(*config);
+  switch (status) {
+    case 401: return config == nullptr ? "" : "renew the credentials there, or choose another context with --context";
+    case 403: return "ask the cluster's operators for the permission, or choose another namespace with -n";
+    case 429:
+    case 503: return "the server is busy or starting: try again in a while";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+ApiError unreachable_error(const Failure& failure, const Config& config) {
+  const Words words = words_for(failure, config);
+  return ApiError(0, "Unreachable", "cannot reach " + config.server + ": " + words.what, words.hint);
+}
+
+ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config) {
+  const json answer = json::parse(body, nullptr, false);
+  const bool is_status = answer.is_object() && text_of(answer, "kind") == "Status";
+  std::string reason = is_status ? text_of(answer, "reason") : "";
+  if (reason.empty()) reason = reason_for(status);
+  std::string message = is_status ? sentence(text_of(answer, "message")) : "";
+  if (status == 401 && config != nullptr) {
+    message = "the server at " + config->server + " does not accept the credentials of " +
+              (config->user.empty() ? "context \"" + config->context + "\", which names no user"
+                                    : "user \"" + config->user + "\"") +
+              " in " + (config->user_source.empty() ? config->source : config->user_source);
+    return ApiError(status, reason, message, hint_for(status, config));
+  }
+  if (message.empty()) {
+    message = "the server answers " + std::to_string(status);
+    const std::string text = sentence(is_status ? "" : body.substr(0, 200));
+    if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the page of some proxy
+  }
+  return ApiError(status, reason, (what.empty() ? "" : what + ": ") + message, hint_for(status, config));
+}
+
+}  // namespace mlk::kube

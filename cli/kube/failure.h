@@ -1,0 +1,39 @@
+// What kept us from an answer, or from a good one, in words that help a researcher.
+#pragma once
+
+#include <string>
+
+#include "cli/kube/client.h"
+
+namespace mlk::kube {
+
+// Why an exchange brought no answer.
+struct Failure {
+  enum class Kind {
+    none,
+    resolve,             // no such host
+    proxy,
+    refused,             // nobody listens
+    no_route,
+    timed_out,           // no connection, or no answer in time
+    untrusted,           // the server's certificate: its authority
+    expired,             // ... its dates
+    host_name,           // ... its names
+    client_certificate,  // ours, or the authority's, cannot be used
+    tls,
+    broken,              // the connection ended before the answer did
+    too_large,
+    closed,              // the client was destroyed
+    other,
+  };
+  Kind kind = Kind::none;
+  std::string detail;  // lower case, no full stop; of libcurl or OpenSSL
+};
+
+// Status 0, reason "Unreachable". Pure.
+ApiError unreachable_error(const Failure& failure, const Config& config);
+
+// The error that an answer over 399 means. `what` is what was asked for: "pods in namespace x". Pure.
+ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config);
+
+}  // namespace mlk::kube

@@ -1,0 +1,137 @@
+#include "cli/kube/kubeconfig_file.h"
+
+#include <nlohmann/json.hpp>
+#include <yaml-cpp/yaml.h>
+
+namespace mlk::kube {
+namespace {
+
+using json = nlohmann::json;
+
+Error broken(const std::filesystem::path& file, const std::string& what) {
+  return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
+}
+
+// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know.
+json to_json(const YAML::Node& node) {
+  if (node.IsScalar()) return node.Scalar();
+  if (node.IsSequence()) {
+    json list = json::array();
+    for (const YAML::Node& item : node) list.push_back(to_json(item));
+    return list;
+  }
+  if (node.IsMap()) {
+    json map = json::object();
+    for (const auto& pair : node) {
+      if (pair.first.IsScalar()) map[pair.first.Scalar()] = to_json(pair.second);
+    }
+    return map;
+  }
+  return nullptr;
+}
+
+json parse_text(std::string_view text, const std::filesystem::path& file) {
+  if (text.find('\0') != std::string_view::npos) throw broken(file, "not a text file");
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos) return nullptr;  // an empty file is an empty configuration
+  if (text[start] == '{') {
+    json parsed = json::parse(text, nullptr, false);
+    if (!parsed.is_discarded()) return parsed;  // otherwise perhaps YAML in braces
+  }
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+    return documents.empty() ? json() : to_json(documents.front());
+  } catch (const YAML::Exception& error) {
+    // The message of yaml-cpp names the construct, never a value.
+    const std::string where = error.mark.is_null() ? "" : "line " + std::to_string(error.mark.line + 1) + ": ";
+    throw broken(file, where + error.msg);
+  }
+}
+
+std::string scalar_text(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+KubeconfigEntry entry_of(const json& fields, const std::filesystem::path& file, const std::string& what) {
+  KubeconfigEntry entry;
+  entry.file = file;
+  if (fields.is_null()) return entry;
+  if (!fields.is_object()) throw broken(file, what + " is not a map");
+  for (const auto& [key, value] : fields.items()) {
+    if (value.is_object()) {
+      entry.maps[key] = value;
+    } else if (value.is_array()) {
+      for (const json& item : value) {
+        if (item.is_primitive() && !item.is_null()) entry.lists[key].push_back(scalar_text(item));
+      }
+    } else if (!value.is_null()) {
+      entry.text[key] = scalar_text(value);
+    }
+  }
+  return entry;
+}
+
+// clusters: [{name: x, cluster: {...}}]
+std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char* plural, const char* singular,
+                                                  const std::filesystem::path& file) {
+  std::map<std::string, KubeconfigEntry> entries;
+  const auto list = config.find(plural);
+  if (list == config.end() || list->is_null()) return entries;
+  if (!list->is_array()) throw broken(file, std::string(plural) + " is not a list");
+  for (const json& item : *list) {
+    if (!item.is_object()) throw broken(file, std::string("an entry of ") + plural + " is not a map");
+    const auto name_field = item.find("name");
+    const std::string name =
+        name_field == item.end() || !name_field->is_primitive() || name_field->is_null() ? "" : scalar_text(*name_field);
+    const std::string what = std::string(singular) + " \"" + name + "\"";
+    const auto fields = item.find(singular);
+    const bool added = entries.emplace(name, entry_of(fields == item.end() ? json() : *fields, file, what)).second;
+    if (!added) throw broken(file, "duplicate name \"" + name + "\" in " + plural);
+  }
+  return entries;
+}
+
+}  // namespace
+
+bool KubeconfigEntry::has(const std::string& field) const { return !get(field).empty(); }
+
+std::string KubeconfigEntry::get(const std::string& field) const {
+  const auto found = text.find(field);
+  return found == text.end() ? "" : found->second;
+}
+
+Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file) {
+  const json config = parse_text(text, file);
+  Kubeconfig out;
+  if (config.is_null()) return out;
+  if (!config.is_object()) throw broken(file, "not a map: is this a kubeconfig?");
+  const auto kind = config.find("kind");
+  if (kind != config.end() && kind->is_string() && *kind != "Config" && *kind != "") {
+    throw broken(file, "kind is \"" + kind->get<std::string>() + "\", not Config");
+  }
+  out.clusters = entries_of(config, "clusters", "cluster", file);
+  out.users = entries_of(config, "users", "user", file);
+  out.contexts = entries_of(config, "contexts", "context", file);
+  const auto current = config.find("current-context");
+  if (current != config.end() && current->is_primitive() && !current->is_null()) {
+    out.current_context = scalar_text(*current);
+    out.current_context_file = file;
+  }
+  return out;
+}
+
+Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files) {
+  Kubeconfig merged;
+  for (const Kubeconfig& file : files) {
+    merged.clusters.insert(file.clusters.begin(), file.clusters.end());
+    merged.users.insert(file.users.begin(), file.users.end());
+    merged.contexts.insert(file.contexts.begin(), file.contexts.end());
+    if (merged.current_context.empty() && !file.current_context.empty()) {
+      merged.current_context = file.current_context;
+      merged.current_context_file = file.current_context_file;
+    }
+  }
+  return merged;
+}
+
+}  // namespace mlk::kube

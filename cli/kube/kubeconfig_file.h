@@ -1,0 +1,40 @@
+// kubeconfig files as they are written: reading, and merging a list of them, by client-go's rules.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/util/error.h"
+
+namespace mlk::kube {
+
+// One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:`, all of them text, lists and
+// maps, and the file that defined it.
+struct KubeconfigEntry {
+  std::filesystem::path file;
+  std::map<std::string, std::string> text;             // scalars
+  std::map<std::string, std::vector<std::string>> lists;  // lists of scalars: as-groups
+  std::map<std::string, nlohmann::json> maps;          // exec, auth-provider, as-user-extra
+
+  bool has(const std::string& field) const;  // as text that is not empty
+  std::string get(const std::string& field) const;
+};
+
+struct Kubeconfig {
+  std::map<std::string, KubeconfigEntry> clusters, users, contexts;
+  std::string current_context;
+  std::filesystem::path current_context_file;
+};
+
+// Pure. Throws Error{usage} naming the file and what is wrong in it; never shows a value of a user entry.
+Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
+
+// The first file to define a name wins, whole; so does the first that sets current-context. Pure.
+Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files);
+
+}  // namespace mlk::kube

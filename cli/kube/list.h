@@ -1,0 +1,26 @@
+// Lists in pages, after client-go's pager.
+#pragma once
+
+#include <functional>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+
+namespace mlk::kube {
+
+// The request for the list, or with `watch` for its changes, that `options` select. Pure.
+Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options, bool watch);
+
+// All pages of one consistent list. `send` carries out one request; what it throws goes through. When a page after the
+// first is refused because the list has grown too old, the whole is asked for at once. Items get kind and apiVersion,
+// which the server leaves out in lists. Throws ApiError.
+ListResult list_pages(const std::function<Response(const Request&)>& send, const Resource& resource,
+                      const std::string& name_space, const ListOptions& options, const Config* config);
+
+// "pods in namespace x", for messages.
+std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
+
+// parse_response() with the names of server, user and file in its messages.
+json parse_answer(const Response& response, const std::string& what, const Config* config);
+
+}  // namespace mlk::kube

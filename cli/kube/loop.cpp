@@ -1,0 +1,225 @@
+#include "cli/kube/loop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mlk::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr int most_attempts = 10;
+constexpr seconds longest_wait{30};
+
+std::string seconds_text(milliseconds time) {
+  const std::string text = std::to_string(time.count() / 1000);
+  return time.count() % 1000 == 0 ? text + " s" : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
+}
+
+void initialise_libcurl() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+}
+
+}  // namespace
+
+Loop::Loop(const Config& config) : config_(config), token_(config.token, config.token_file) {
+  initialise_libcurl();
+  multi_ = curl_multi_init();
+  if (multi_ == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
+  thread_ = std::thread([this] { run(); });
+}
+
+Loop::~Loop() {
+  stop();
+  curl_multi_cleanup(multi_);
+}
+
+void Loop::add(std::shared_ptr<Transfer> transfer) {
+  if (transfer->request.timeout > milliseconds(0)) transfer->deadline = Clock::now() + transfer->request.timeout;
+  bool refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refused = stopping_;
+    if (!refused) added_.push_back(transfer);
+  }
+  if (refused) {
+    transfer->finish({Failure::Kind::closed, ""});
+  } else {
+    curl_multi_wakeup(multi_);
+  }
+}
+
+void Loop::cancel(const std::shared_ptr<Transfer>& transfer) {
+  {
+    const std::lock_guard callbacks(transfer->callbacks);  // waits for a callback that runs now
+    transfer->cancelled = true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    dropped_.push_back(transfer);
+  }
+  curl_multi_wakeup(multi_);
+}
+
+void Loop::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+  }
+  curl_multi_wakeup(multi_);
+  thread_.join();
+}
+
+void Loop::run() {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) break;
+    }
+    take_orders();
+    const SteadyTime now = Clock::now();
+    start_due(now);
+    int count = 0;
+    curl_multi_perform(multi_, &count);
+    collect();
+    expire(Clock::now());
+    curl_multi_poll(multi_, nullptr, 0, patience(Clock::now()), nullptr);
+  }
+  take_orders();
+  for (auto* list : {&running_, &waiting_}) {
+    while (!list->empty()) {
+      const std::shared_ptr<Transfer> transfer = detach(list->back().get());
+      if (transfer->is_stream()) {
+        const std::lock_guard callbacks(transfer->callbacks);
+        transfer->cancelled = true;
+      }
+      transfer->finish({Failure::Kind::closed, ""});
+      transfer->release();
+    }
+  }
+}
+
+// New transfers, and such as nobody wants any more.
+void Loop::take_orders() {
+  std::vector<std::shared_ptr<Transfer>> added, dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    added.swap(added_);
+    dropped.swap(dropped_);
+  }
+  for (auto& transfer : added) begin(std::move(transfer));
+  for (const auto& transfer : dropped) {
+    detach(transfer.get());
+    transfer->release();
+  }
+}
+
+void Loop::begin(std::shared_ptr<Transfer> transfer) {
+  transfer->prepare(config_, token_.current(Clock::now()), verdict_);
+  curl_multi_add_handle(multi_, transfer->easy);
+  running_.push_back(std::move(transfer));
+}
+
+void Loop::start_due(SteadyTime now) {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    if (waiting_[i]->due > now) {
+      ++i;
+      continue;
+    }
+    begin(detach(waiting_[i].get()));
+  }
+}
+
+// Takes it out of whichever list it is in; null when it has ended already.
+std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
+  const auto is_it = [&](const auto& other) { return other.get() == transfer; };
+  for (auto* list : {&running_, &waiting_}) {
+    const auto found = std::find_if(list->begin(), list->end(), is_it);
+    if (found == list->end()) continue;
+    std::shared_ptr<Transfer> out = std::move(*found);
+    list->erase(found);
+    if (list == &running_) curl_multi_remove_handle(multi_, out->easy);
+    return out;
+  }
+  return nullptr;
+}
+
+void Loop::collect() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    char* transfer = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+    end(reinterpret_cast<Transfer*>(transfer), message->data.result);
+  }
+}
+
+void Loop::end(Transfer* ended, CURLcode code) {
+  const Failure failure = ended->failure_of(code, verdict_);
+  if (code == CURLE_PEER_FAILED_VERIFICATION) verdict_ = TlsVerdict();
+  const std::shared_ptr<Transfer> transfer = detach(ended);
+  if (transfer == nullptr || try_again(transfer, failure, Clock::now())) return;
+  transfer->finish(failure);
+  transfer->release();
+}
+
+// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And after a 401 once more with
+// a token that has been renewed meanwhile.
+bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
+  const int status = transfer->response.status;
+  std::optional<milliseconds> wait;
+  if (failure.kind == Failure::Kind::none) {
+    if (status == 401 && !transfer->renewed_token && token_.renew(transfer->token, now)) {
+      transfer->renewed_token = true;
+      wait = milliseconds(0);
+    } else if ((status == 429 || status >= 500) && transfer->retry_after) {
+      wait = std::min(*transfer->retry_after, longest_wait);
+    }
+  } else if (failure.kind == Failure::Kind::broken && transfer->request.method == "GET" && !transfer->is_stream()) {
+    wait = milliseconds(1000);
+  }
+  if (!wait || transfer->attempts >= most_attempts) return false;
+  if (transfer->deadline && now + *wait >= *transfer->deadline) return false;
+  transfer->due = now + *wait;
+  transfer->release();
+  waiting_.push_back(transfer);
+  return true;
+}
+
+void Loop::expire(SteadyTime now) {
+  std::vector<std::shared_ptr<Transfer>> late;
+  for (const auto* list : {&running_, &waiting_}) {
+    for (const auto& transfer : *list) {
+      if (transfer->deadline && now >= *transfer->deadline) late.push_back(transfer);
+    }
+  }
+  for (const auto& transfer : late) {
+    detach(transfer.get());
+    transfer->finish({Failure::Kind::timed_out,
+                      "no answer within " + seconds_text(transfer->request.timeout)});
+    transfer->release();
+  }
+}
+
+// Milliseconds until something is due without the network having a say; libcurl shortens it for timers of its own.
+int Loop::patience(SteadyTime now) const {
+  milliseconds wait(60'000);
+  const auto until = [&](SteadyTime then) {
+    wait = std::min(wait, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(then - now)));
+  };
+  for (const auto& transfer : waiting_) until(transfer->due);
+  for (const auto* list : {&running_, &waiting_}) {
+    for (const auto& transfer : *list) {
+      if (transfer->deadline) until(*transfer->deadline);
+    }
+  }
+  return static_cast<int>(wait.count());
+}
+
+}  // namespace mlk::kube

@@ -1,0 +1,57 @@
+// The one thread that talks to a server: any number of transfers at once over few HTTP/2 connections.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cli/kube/token.h"
+#include "cli/kube/transfer.h"
+
+namespace mlk::kube {
+
+class Loop {
+ public:
+  explicit Loop(const Config& config);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  const Config& config() const { return config_; }
+
+  // From any thread. `done` runs once on the loop's thread, unless the transfer is cancelled before.
+  void add(std::shared_ptr<Transfer> transfer);
+  // From any thread, also from a callback of this transfer: no callback of it runs after this returns.
+  void cancel(const std::shared_ptr<Transfer>& transfer);
+  // Ends the thread. What is under way fails with Failure::Kind::closed, streams without a word.
+  void stop();
+
+ private:
+  void run();
+  void take_orders();
+  void begin(std::shared_ptr<Transfer> transfer);
+  void start_due(SteadyTime now);
+  void expire(SteadyTime now);
+  void collect();
+  void end(Transfer* transfer, CURLcode code);
+  bool try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now);
+  std::shared_ptr<Transfer> detach(Transfer* transfer);
+  int patience(SteadyTime now) const;
+
+  const Config config_;
+  CURLM* multi_;
+  // Of the loop's thread.
+  Token token_;
+  TlsVerdict verdict_;
+  std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt
+  // Shared.
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Transfer>> added_, dropped_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mlk::kube

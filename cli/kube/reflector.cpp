@@ -1,0 +1,320 @@
+#include "cli/kube/reflector.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "cli/kube/failure.h"
+#include "cli/kube/list.h"
+
+namespace mlk::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+struct Stopped {};  // thrown on the reflector's thread to leave whatever it is doing
+
+// How a watch ended.
+enum class WatchEnd {
+  in_order,  // go on from the last resource version
+  broken,    // the same, but after a wait
+  expired,   // the resource version is too old: list anew
+};
+
+// Doubling waits with jitter that start over after a calm time.
+class Backoff {
+ public:
+  explicit Backoff(const ReflectorTimes& times) : times_(times), next_(times.first_wait) {}
+
+  milliseconds next(Clock::time_point now) {
+    if (now - last_ > times_.calm) next_ = times_.first_wait;
+    last_ = now;
+    std::uniform_real_distribution<double> jitter(1.0, 2.0);
+    const auto wait = std::chrono::duration_cast<milliseconds>(next_ * jitter(random_));
+    next_ = std::min(next_ * 2, times_.longest_wait);
+    return std::min(wait, times_.longest_wait);
+  }
+
+  // Watches of many clients must not all end at once.
+  int watch_seconds() { return std::uniform_int_distribution<int>(300, 600)(random_); }
+
+ private:
+  ReflectorTimes times_;
+  milliseconds next_;
+  Clock::time_point last_{};
+  std::mt19937 random_{std::random_device{}()};
+};
+
+std::string key_of(const json& object) {
+  return text_at(object, json::json_pointer("/metadata/namespace")) + "/" + name_of(object);
+}
+
+std::string version_of(const json& object) {
+  return text_at(object, json::json_pointer("/metadata/resourceVersion"));
+}
+
+bool is_final(const ApiError& error) { return error.status() == 401 || error.status() == 403 || error.status() == 404; }
+
+// What comes from the watch's stream, on the loop's thread, for the reflector's thread.
+struct Inbox {
+  std::deque<std::string> lines;
+  std::optional<StreamEnd> end;
+  bool opened = false;
+};
+
+}  // namespace
+
+struct Reflector::State {
+  State(Client& used, Resource what, std::string where, ListOptions which, std::function<void()> callback,
+        ReflectorTimes patience)
+      : client(used),
+        resource(std::move(what)),
+        name_space(std::move(where)),
+        options(std::move(which)),
+        changed(std::move(callback)),
+        times(patience),
+        backoff(patience) {}
+
+  Client& client;
+  const Resource resource;
+  const std::string name_space;
+  const ListOptions options;
+  const std::function<void()> changed;
+  const ReflectorTimes times;
+
+  // Of the reflector's thread.
+  Backoff backoff;
+  std::string version;
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  // Under the mutex.
+  bool stopping = false;
+  bool is_synced = false;
+  std::map<std::string, json> store;
+  std::exception_ptr error;
+  Clock::time_point failing_since;
+  Inbox inbox;
+
+  std::thread thread;  // last: it uses all of the above
+
+  void run();
+  void list();
+  WatchEnd watch();
+  WatchEnd read_watch(Clock::time_point opened_at);
+  WatchEnd ended(const StreamEnd& end, bool had_events, Clock::time_point opened_at);
+  std::optional<WatchEnd> apply(const std::string& line);
+  Response send(const Request& request);
+  void pause();
+  void check_stopping() const;
+  void well();
+  void failed(std::exception_ptr why);
+};
+
+Reflector::Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
+                     std::function<void()> changed, ReflectorTimes times)
+    : state_(std::make_unique<State>(client, std::move(resource), std::move(name_space), std::move(options),
+                                     std::move(changed), times)) {
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Reflector::~Reflector() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
+
+bool Reflector::synced() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_synced;
+}
+
+std::vector<json> Reflector::objects() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<json> all;
+  all.reserve(state_->store.size());
+  for (const auto& [key, object] : state_->store) all.push_back(object);
+  return all;
+}
+
+std::exception_ptr Reflector::failure() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->error;
+}
+
+milliseconds Reflector::failing_for() const {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->error) return milliseconds(0);
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - state_->failing_since);
+}
+
+void Reflector::State::run() {
+  bool listed = false;
+  try {
+    while (true) {
+      try {
+        if (!listed) list();
+        listed = true;
+        const WatchEnd end = watch();
+        if (end == WatchEnd::expired) listed = false;
+        if (end == WatchEnd::broken) pause();
+      } catch (const ApiError& problem) {
+        failed(std::current_exception());
+        if (is_final(problem)) return;
+        pause();
+      }
+    }
+  } catch (const Stopped&) {
+    return;  // the destructor wants us gone
+  }
+}
+
+void Reflector::State::list() {
+  ListResult result = list_pages([this](const Request& request) { return send(request); }, resource, name_space,
+                                 options, &client.config());
+  version = result.resource_version;
+  {
+    const std::lock_guard lock(mutex);
+    store.clear();
+    for (json& item : result.items) store[key_of(item)] = std::move(item);
+    is_synced = true;
+  }
+  well();
+  changed();
+}
+
+// Waits for the answer, or for the destructor; then the answer is left to whom it may concern.
+Response Reflector::State::send(const Request& request) {
+  Request bounded = request;
+  bounded.timeout = times.answer;
+  std::future<Response> answer = client.start(bounded);
+  while (answer.wait_for(milliseconds(20)) != std::future_status::ready) check_stopping();
+  return answer.get();
+}
+
+WatchEnd Reflector::State::watch() {
+  Request request = list_request(resource, name_space, options, true);
+  request.query.emplace_back("resourceVersion", version);
+  request.query.emplace_back("timeoutSeconds", std::to_string(backoff.watch_seconds()));
+  request.timeout = times.answer;
+  {
+    const std::lock_guard lock(mutex);
+    inbox = Inbox();
+  }
+  const Clock::time_point start = Clock::now();
+  const auto post = [this](auto&& change) {
+    {
+      const std::lock_guard lock(mutex);
+      change(inbox);
+    }
+    wake.notify_all();
+  };
+  const std::unique_ptr<Stream> stream = client.stream(
+      request, [post](std::string_view line) { post([&](Inbox& box) { box.lines.emplace_back(line); }); },
+      [post](StreamEnd end) { post([&](Inbox& box) { box.end = std::move(end); }); },
+      [post](int status) { post([&](Inbox& box) { box.opened = status == 200; }); });
+  return read_watch(start);
+}
+
+WatchEnd Reflector::State::read_watch(Clock::time_point start) {
+  bool had_events = false;
+  while (true) {
+    Inbox news;
+    {
+      std::unique_lock lock(mutex);
+      const bool woken = wake.wait_for(lock, times.silence, [this] {
+        return stopping || !inbox.lines.empty() || inbox.end || inbox.opened;
+      });
+      if (stopping) throw Stopped();
+      if (!woken) return WatchEnd::in_order;  // silent for too long: a new watch costs little
+      news.lines.swap(inbox.lines);
+      news.end = std::move(inbox.end);
+      std::swap(news.opened, inbox.opened);
+    }
+    if (news.opened) well();
+    bool touched = false;
+    std::optional<WatchEnd> verdict;
+    for (const std::string& line : news.lines) {
+      verdict = apply(line);
+      if (verdict) break;
+      had_events = touched = true;
+    }
+    if (touched) changed();
+    if (verdict) return *verdict;
+    if (news.end) return ended(*news.end, had_events, start);
+  }
+}
+
+// One event. A value when the watch is of no use any more.
+std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
+  json event = json::parse(line, nullptr, false);
+  if (event.is_discarded() || !event.is_object() || !event.contains("object")) {
+    failed(std::make_exception_ptr(unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
+    return WatchEnd::broken;
+  }
+  const std::string type = text_at(event, json::json_pointer("/type"));
+  json& object = event["object"];
+  if (type == "ERROR") {
+    const auto number = object.is_object() ? object.find("code") : object.end();
+    const int code = number != object.end() && number->is_number_integer() ? number->get<int>() : 500;
+    if (code == 410) return WatchEnd::expired;
+    failed(std::make_exception_ptr(
+        status_error(code, object.dump(), describe(resource, name_space), &client.config())));
+    return WatchEnd::broken;
+  }
+  if (const std::string newer = version_of(object); !newer.empty()) version = newer;
+  const std::lock_guard lock(mutex);
+  if (type == "ADDED" || type == "MODIFIED") store[key_of(object)] = std::move(object);
+  if (type == "DELETED") store.erase(key_of(object));
+  return std::nullopt;
+}
+
+WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, Clock::time_point start) {
+  if (end.status == 200) {
+    // A server that closes at once, again and again, must not be asked in a tight loop.
+    const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
+    return at_once ? WatchEnd::broken : WatchEnd::in_order;
+  }
+  if (end.status == 410) return WatchEnd::expired;
+  if (end.status == 0) {
+    failed(std::make_exception_ptr(ApiError(0, "Unreachable", end.error)));
+    return WatchEnd::broken;
+  }
+  throw status_error(end.status, end.body, describe(resource, name_space), &client.config());
+}
+
+void Reflector::State::pause() {
+  std::unique_lock lock(mutex);
+  wake.wait_for(lock, backoff.next(Clock::now()), [this] { return stopping; });
+  if (stopping) throw Stopped();
+}
+
+void Reflector::State::check_stopping() const {
+  const std::lock_guard lock(mutex);
+  if (stopping) throw Stopped();
+}
+
+void Reflector::State::well() {
+  const std::lock_guard lock(mutex);
+  error = nullptr;
+}
+
+void Reflector::State::failed(std::exception_ptr why) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!error) failing_since = Clock::now();
+    error = std::move(why);
+  }
+  changed();
+}
+
+}  // namespace mlk::kube

@@ -1,0 +1,392 @@
+#include "cli/kube/transfer.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+
+#include "cli/kube/resource.h"
+#include "cli/util/hash.h"
+#include "cli/util/text.h"
+
+namespace mlk::kube {
+namespace {
+
+constexpr std::size_t body_limit = 256u << 20;
+constexpr std::size_t line_limit = 16u << 20;
+constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
+
+template <typename Value>
+void set(CURL* easy, CURLoption option, Value value) {
+  curl_easy_setopt(easy, option, value);
+}
+
+// The peer's address is our host's for a name that is only in the certificate: "https://name:port" -> "host:port".
+struct UrlParts {
+  std::string scheme, authority, path, host, port;
+};
+
+UrlParts parts_of(const std::string& url) {
+  UrlParts parts;
+  const std::size_t start = url.find("://");
+  parts.scheme = url.substr(0, start);
+  const std::string rest = url.substr(start + 3);
+  const std::size_t slash = rest.find('/');
+  parts.authority = rest.substr(0, slash);
+  parts.path = slash == std::string::npos ? "" : rest.substr(slash);
+  const std::size_t colon = parts.authority.rfind(':');
+  const bool has_port = colon != std::string::npos && parts.authority.find(']', colon) == std::string::npos;
+  parts.host = parts.authority.substr(0, has_port ? colon : std::string::npos);
+  parts.port = has_port ? parts.authority.substr(colon + 1) : parts.scheme == "https" ? "443" : "80";
+  return parts;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+// A laptop that slept, or a NAT that forgot us, leaves half a connection: TCP must find out within a minute or so.
+int on_socket(void*, curl_socket_t socket, curlsocktype) {
+#ifdef TCP_USER_TIMEOUT
+  const unsigned int patience = 30'000;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+#else
+  (void)socket;
+#endif
+  return CURL_SOCKOPT_OK;
+}
+
+// The usual check, and a note of what it stumbled over: libcurl's own message does not name the authority.
+int on_verify(X509_STORE_CTX* store, void* argument) {
+  const int good = X509_verify_cert(store);
+  if (good == 1) return good;
+  auto& verdict = *static_cast<TlsVerdict*>(argument);
+  verdict.error = X509_STORE_CTX_get_error(store);
+  verdict.text = X509_verify_cert_error_string(verdict.error);
+  verdict.issuer.clear();
+  if (X509* certificate = X509_STORE_CTX_get_current_cert(store)) {
+    char name[256] = {};
+    X509_NAME_oneline(X509_get_issuer_name(certificate), name, sizeof name - 1);
+    verdict.issuer = printable(name);
+  }
+  return good;
+}
+
+CURLcode on_ssl_context(CURL*, void* context, void* verdict) {
+  SSL_CTX_set_cert_verify_callback(static_cast<SSL_CTX*>(context), on_verify, verdict);
+  return CURLE_OK;
+}
+
+int refuse_rewind(void*, curl_off_t, int) { return CURL_SEEKFUNC_FAIL; }
+
+curl_blob blob_of(const std::string& text) {
+  return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// `299 - "text" ["date"]`: the text, unquoted. Empty for other codes.
+std::string warning_text(std::string_view value) {
+  if (!value.starts_with("299 ")) return "";
+  const std::size_t start = value.find('"');
+  if (start == std::string_view::npos) return "";
+  std::string out;
+  for (std::size_t i = start + 1; i < value.size() && value[i] != '"'; ++i) {
+    if (value[i] == '\\' && i + 1 < value.size()) ++i;
+    out += value[i];
+  }
+  return out;
+}
+
+}  // namespace
+
+Transfer::~Transfer() { release(); }
+
+void Transfer::release() {
+  if (easy != nullptr) curl_easy_cleanup(easy);
+  easy = nullptr;
+  curl_slist_free_all(headers_);
+  curl_slist_free_all(connect_to_);
+  headers_ = connect_to_ = nullptr;
+}
+
+void Transfer::prepare(const Config& config, const std::string& current_token, TlsVerdict& verdict) {
+  release();
+  response = Response();
+  retry_after.reset();
+  partial_.clear();
+  too_large_.clear();
+  sent_ = 0;
+  error_[0] = '\0';
+  token = current_token;
+  ++attempts;
+  easy = curl_easy_init();
+  if (easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+  set(easy, CURLOPT_PRIVATE, this);
+  set(easy, CURLOPT_NOSIGNAL, 1L);
+  set(easy, CURLOPT_QUICK_EXIT, 1L);  // giving up must not wait for a resolver that hangs
+  set(easy, CURLOPT_ERRORBUFFER, error_);
+  set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  set(easy, CURLOPT_USERAGENT, "mlk");
+  set_url(config);
+  set_headers(config);
+  set_network(config);
+  set_tls(config, verdict);
+  set_body();
+}
+
+void Transfer::set_url(const Config& config) {
+  const UrlParts parts = parts_of(config.server);
+  const bool renamed = !config.tls_server_name.empty() && parts.scheme == "https";
+  // The name in the URL is the one that TLS asks for and checks; CONNECT_TO leads to the host itself.
+  std::string url = config.server;
+  if (renamed) {
+    url = parts.scheme + "://" + config.tls_server_name + ":" + parts.port + parts.path;
+    connect_to_ = curl_slist_append(nullptr, ("::" + parts.host + ":" + parts.port).c_str());
+    set(easy, CURLOPT_CONNECT_TO, connect_to_);
+    headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
+  }
+  url += request.path;
+  char separator = request.path.find('?') == std::string::npos ? '?' : '&';
+  for (const auto& [name, value] : request.query) {
+    url += separator + percent_encode(name) + "=" + percent_encode(value);
+    separator = '&';
+  }
+  set(easy, CURLOPT_URL, url.c_str());
+  set(easy, CURLOPT_PATH_AS_IS, 1L);
+}
+
+void Transfer::set_headers(const Config& config) {
+  const auto add = [this](const std::string& header) { headers_ = curl_slist_append(headers_, header.c_str()); };
+  add("Accept: " + request.accept);
+  add("Expect:");  // no round trip before a body
+  if (!request.body.empty()) add("Content-Type: " + request.content_type);
+  const bool https = config.server.starts_with("https:");
+  if (https && !token.empty()) {
+    add("Authorization: Bearer " + token);
+  } else if (https && !config.username.empty()) {
+    add("Authorization: Basic " + base64_encode(config.username + ":" + config.password));
+  }
+  if (https) {
+    for (const auto& [name, value] : config.impersonation) add(name + ": " + value);
+  }
+  set(easy, CURLOPT_HTTPHEADER, headers_);
+  // Compression would hold back the lines of a stream.
+  if (config.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+  set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
+  set(easy, CURLOPT_HEADERDATA, this);
+  set(easy, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
+  set(easy, CURLOPT_WRITEDATA, this);
+}
+
+void Transfer::set_network(const Config& config) {
+  set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  set(easy, CURLOPT_PIPEWAIT, 1L);  // share a connection rather than open one each
+  set(easy, CURLOPT_CONNECTTIMEOUT_MS, 10'000L);
+  set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  set(easy, CURLOPT_TCP_KEEPIDLE, 20L);
+  set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
+  set(easy, CURLOPT_SOCKOPTFUNCTION, &on_socket);
+  if (!config.proxy_url.empty()) {
+    set(easy, CURLOPT_PROXY, config.proxy_url.c_str());
+    set(easy, CURLOPT_NOPROXY, "");
+  } else if (is_loopback(parts_of(config.server).host)) {
+    set(easy, CURLOPT_NOPROXY, "*");  // as Go does; otherwise HTTPS_PROXY and NO_PROXY decide, which libcurl reads
+  }
+}
+
+void Transfer::set_tls(const Config& config, TlsVerdict& verdict) {
+  set(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  if (config.insecure) {
+    set(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+    set(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+  } else {
+    set(easy, CURLOPT_SSL_CTX_FUNCTION, &on_ssl_context);
+    set(easy, CURLOPT_SSL_CTX_DATA, &verdict);
+  }
+  if (!config.ca_pem.empty()) {
+    curl_blob authority = blob_of(config.ca_pem);
+    set(easy, CURLOPT_CAINFO_BLOB, &authority);
+    set(easy, CURLOPT_CAPATH, nullptr);  // these authorities and no others
+  }
+  if (!config.client_certificate_pem.empty()) {
+    curl_blob certificate = blob_of(config.client_certificate_pem), key = blob_of(config.client_key_pem);
+    set(easy, CURLOPT_SSLCERT_BLOB, &certificate);
+    set(easy, CURLOPT_SSLCERTTYPE, "PEM");
+    set(easy, CURLOPT_SSLKEY_BLOB, &key);
+    set(easy, CURLOPT_SSLKEYTYPE, "PEM");
+  }
+}
+
+// The body is read by callback and cannot be rewound: libcurl would send a POST again when a connection that it had used
+// before breaks, and nobody could tell whether the first one was carried out.
+void Transfer::set_body() {
+  if (request.method == "GET") return;
+  if (!request.body.empty() || request.method == "POST") {
+    set(easy, CURLOPT_POST, 1L);
+    set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(easy, CURLOPT_READFUNCTION, &Transfer::on_read);
+    set(easy, CURLOPT_READDATA, this);
+    set(easy, CURLOPT_SEEKFUNCTION, &refuse_rewind);
+  }
+  set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+}
+
+std::size_t Transfer::on_read(char* buffer, std::size_t size, std::size_t count, void* self) {
+  auto& transfer = *static_cast<Transfer*>(self);
+  const std::size_t part = std::min(size * count, transfer.request.body.size() - transfer.sent_);
+  std::memcpy(buffer, transfer.request.body.data() + transfer.sent_, part);
+  transfer.sent_ += part;
+  return part;
+}
+
+std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count, void* self) {
+  static_cast<Transfer*>(self)->take_header(std::string_view(data, size * count));
+  return size * count;
+}
+
+void Transfer::take_header(std::string_view header) {
+  header = trim(header);
+  if (header.starts_with("HTTP/")) {  // also of 1xx answers, and of a proxy's: the last one counts
+    response.warnings.clear();
+    retry_after.reset();
+    return;
+  }
+  if (header.empty()) {
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    response.status = static_cast<int>(status);
+    if (!is_stream() || status < 200) return;
+    deadline.reset();
+    const std::lock_guard lock(callbacks);
+    if (!cancelled && opened) opened(response.status);
+    return;
+  }
+  const std::size_t colon = header.find(':');
+  if (colon == std::string_view::npos) return;
+  const std::string name = lower(std::string(header.substr(0, colon)));
+  const std::string_view value = trim(header.substr(colon + 1));
+  if (name == "warning" && response.warnings.size() < 32) {
+    if (std::string text = warning_text(value); !text.empty()) response.warnings.push_back(std::move(text));
+  } else if (name == "retry-after") {
+    int seconds = -1;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+    if (error == std::errc() && end == value.data() + value.size() && seconds >= 0) {
+      retry_after = std::chrono::seconds(seconds);
+    }
+  }
+}
+
+std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
+  return static_cast<Transfer*>(self)->take_body(std::string_view(data, size * count)) ? size * count : 0;
+}
+
+bool Transfer::take_body(std::string_view data) {
+  if (is_stream() && response.status == 200) return take_lines(data);
+  if (is_stream()) {
+    response.body.append(data.substr(0, error_body_limit - std::min(error_body_limit, response.body.size())));
+    return true;
+  }
+  if (response.body.size() + data.size() > body_limit) {
+    too_large_ = "more than " + std::to_string(body_limit >> 20) + " MiB";
+    return false;
+  }
+  response.body.append(data);
+  return true;
+}
+
+bool Transfer::take_lines(std::string_view data) {
+  while (!data.empty()) {
+    const std::size_t end = data.find('\n');
+    const std::string_view part = data.substr(0, end);
+    if (partial_.size() + part.size() > line_limit) {
+      too_large_ = "a line of more than " + std::to_string(line_limit >> 20) + " MiB";
+      return false;
+    }
+    if (end == std::string_view::npos) {
+      partial_.append(part);
+      return true;
+    }
+    bool alive;
+    if (partial_.empty()) {
+      alive = deliver(part);
+    } else {
+      partial_.append(part);
+      alive = deliver(partial_);
+      partial_.clear();
+    }
+    if (!alive) return false;
+    data.remove_prefix(end + 1);
+  }
+  return true;
+}
+
+bool Transfer::deliver(std::string_view text) {
+  const std::lock_guard lock(callbacks);
+  if (!cancelled) line(text);
+  return !cancelled;
+}
+
+Failure Transfer::failure_of(CURLcode code, const TlsVerdict& verdict) const {
+  using Kind = Failure::Kind;
+  const auto text = [&] {
+    std::string detail = printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
+    if (!detail.empty() && detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0) {
+      detail[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(detail[0])));
+    }
+    return detail;
+  };
+  if (!too_large_.empty()) return {Kind::too_large, too_large_};
+  long number = 0;
+  curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
+  switch (code) {
+    case CURLE_OK: return {};
+    case CURLE_COULDNT_RESOLVE_HOST: return {Kind::resolve, text()};
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_PROXY: return {Kind::proxy, text()};
+    case CURLE_COULDNT_CONNECT:
+      if (number == ECONNREFUSED) return {Kind::refused, ""};
+      return {Kind::no_route, number == 0 ? text() : lower(std::strerror(static_cast<int>(number)))};
+    case CURLE_OPERATION_TIMEDOUT: return {Kind::timed_out, "no connection within 10 s"};
+    case CURLE_PEER_FAILED_VERIFICATION:
+      if (verdict.error == X509_V_ERR_CERT_HAS_EXPIRED || verdict.error == X509_V_ERR_CERT_NOT_YET_VALID) {
+        return {Kind::expired, verdict.text};
+      }
+      if (verdict.error != X509_V_OK) return {Kind::untrusted, verdict.text + ", issuer " + verdict.issuer};
+      return {Kind::host_name, text()};
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE: return {Kind::client_certificate, text()};
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR: return {Kind::tls, text()};
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_SEND_FAIL_REWIND: return {Kind::broken, text()};
+    default: return {Kind::other, text()};
+  }
+}
+
+void Transfer::finish(const Failure& failure) {
+  const std::lock_guard lock(callbacks);
+  if (cancelled) return;
+  if (is_stream() && failure.kind == Failure::Kind::none && !partial_.empty()) line(partial_);
+  cancelled = true;  // whatever happens, this was the last callback
+  if (done) done(response, failure);
+}
+
+}  // namespace mlk::kube

@@ -1,0 +1,87 @@
+// One exchange with the server: an easy handle of libcurl, set up for it, and what comes back.
+// Everything but `callbacks` and `cancelled` belongs to the loop's thread once the transfer has been handed over.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <curl/curl.h>
+
+#include "cli/kube/client.h"
+#include "cli/kube/failure.h"
+
+namespace mlk::kube {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// What the certificate check of the newest refused server found; kept by the loop, filled in by OpenSSL's callback.
+struct TlsVerdict {
+  long error = 0;       // X509_V_ERR_...
+  std::string text;     // of OpenSSL
+  std::string issuer;   // of the certificate that it stopped at
+};
+
+struct Transfer {
+  explicit Transfer(Request wanted) : request(std::move(wanted)) {}
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  Request request;
+  // Of streams: lines as they come; the head of the answer has come.
+  std::function<void(std::string_view)> line;
+  std::function<void(int)> opened;
+  // Once, at the end: an answer, or a failure.
+  std::function<void(Response&, const Failure&)> done;
+
+  std::recursive_mutex callbacks;  // held while one of the above runs; recursive: a callback may drop its own stream
+  bool cancelled = false;          // under it
+
+  bool is_stream() const { return static_cast<bool>(line); }
+
+  // Makes a new handle: at the start, and for every further attempt.
+  void prepare(const Config& config, const std::string& token, TlsVerdict& verdict);
+  void release();
+  // After the end: what went wrong, if anything did.
+  Failure failure_of(CURLcode code, const TlsVerdict& verdict) const;
+  // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good order.
+  void finish(const Failure& failure);
+
+  CURL* easy = nullptr;
+  Response response;
+  std::optional<std::chrono::seconds> retry_after;
+  std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
+  std::string token;                   // sent with this attempt
+  int attempts = 0;
+  bool renewed_token = false;
+  SteadyTime due{};                    // when to try again
+
+ private:
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
+  static std::size_t on_read(char* buffer, std::size_t size, std::size_t count, void* self);
+  bool take_body(std::string_view data);
+  bool take_lines(std::string_view data);
+  void take_header(std::string_view header);
+  bool deliver(std::string_view text);
+  void set_url(const Config& config);
+  void set_headers(const Config& config);
+  void set_tls(const Config& config, TlsVerdict& verdict);
+  void set_network(const Config& config);
+  void set_body();
+
+  curl_slist* headers_ = nullptr;
+  curl_slist* connect_to_ = nullptr;
+  std::string partial_;    // of a line whose end has not come
+  std::string too_large_;  // what was over its limit
+  std::size_t sent_ = 0;   // of the request's body
+  char error_[CURL_ERROR_SIZE] = {};
+};
+
+}  // namespace mlk::kube
