@@ -111,6 +111,7 @@ struct Reflector::State {
   WatchEnd ended(const StreamEnd& end, bool had_events, Clock::time_point opened_at);
   std::optional<WatchEnd> apply(const std::string& line);
   Response send(const Request& request);
+  void put(json object);
   void pause();
   void check_stopping() const;
   void well();
@@ -185,7 +186,7 @@ void Reflector::State::list() {
   {
     const std::lock_guard lock(mutex);
     store.clear();
-    for (json& item : result.items) store[key_of(item)] = std::move(item);
+    for (json& item : result.items) put(std::move(item));
     is_synced = true;
   }
   well();
@@ -273,7 +274,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   }
   if (const std::string newer = version_of(object); !newer.empty()) version = newer;
   const std::lock_guard lock(mutex);
-  if (type == "ADDED" || type == "MODIFIED") store[key_of(object)] = std::move(object);
+  if (type == "ADDED" || type == "MODIFIED") put(std::move(object));
   if (type == "DELETED") store.erase(key_of(object));
   return std::nullopt;
 }
@@ -290,6 +291,12 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, Clock::t
     return WatchEnd::broken;
   }
   throw status_error(end.status, end.body, describe(resource, name_space), &client.config());
+}
+
+// With the mutex held.
+void Reflector::State::put(json object) {
+  const std::string key = key_of(object);  // before the move
+  store.insert_or_assign(key, std::move(object));
 }
 
 void Reflector::State::pause() {
