@@ -1,0 +1,97 @@
+#include "cli/kube/access.h"
+
+#include <charconv>
+#include <future>
+
+#include "cli/kube/list.h"
+
+namespace mlk::kube {
+namespace {
+
+const Resource access_reviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"};
+const Resource self_reviews{"authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview"};
+
+// Reviews are questions in the form of objects that nobody stores.
+Request review_request(const Resource& resource, json spec) {
+  json body = {{"apiVersion", api_version_of(resource)}, {"kind", resource.kind}};
+  if (!spec.is_null()) body["spec"] = std::move(spec);
+  Request request;
+  request.method = "POST";
+  request.path = path_of(resource, "");
+  request.body = body.dump();
+  return request;
+}
+
+Request access_request(const std::string& name_space, const AccessQuestion& question) {
+  json attributes = {{"verb", question.verb},
+                     {"group", question.resource.group},
+                     {"version", question.resource.version},
+                     {"resource", question.resource.plural}};
+  if (!name_space.empty()) attributes["namespace"] = name_space;
+  if (!question.subresource.empty()) attributes["subresource"] = question.subresource;
+  return review_request(access_reviews, {{"resourceAttributes", std::move(attributes)}});
+}
+
+// "30+", as some providers write it, is 30.
+int leading_number(const std::string& text) {
+  int number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+bool may(Client& client, const std::string& name_space, const std::string& verb, const Resource& resource) {
+  return may_all(client, name_space, {{verb, resource, ""}}).front();
+}
+
+std::vector<bool> may_all(Client& client, const std::string& name_space, const std::vector<AccessQuestion>& questions) {
+  std::vector<std::future<Response>> answers;
+  for (const AccessQuestion& question : questions) answers.push_back(client.start(access_request(name_space, question)));
+  std::vector<bool> allowed;
+  for (std::future<Response>& answer : answers) {
+    const json review = parse_answer(answer.get(), "access review", &client.config());
+    const auto pointer = json::json_pointer("/status/allowed");
+    allowed.push_back(review.contains(pointer) && review.at(pointer) == true);
+  }
+  return allowed;
+}
+
+Identity whoami(Client& client) {
+  const json review = parse_answer(client.send(review_request(self_reviews, nullptr)), "who am I", &client.config());
+  Identity identity;
+  identity.name = text_at(review, json::json_pointer("/status/userInfo/username"));
+  const auto groups = json::json_pointer("/status/userInfo/groups");
+  if (review.contains(groups) && review.at(groups).is_array()) {
+    for (const json& group : review.at(groups)) {
+      if (group.is_string()) identity.groups.push_back(group.get<std::string>());
+    }
+  }
+  return identity;
+}
+
+ServerVersion server_version(Client& client) {
+  Request request;
+  request.path = "/version";
+  const json answer = parse_answer(client.send(request), "version", &client.config());
+  ServerVersion version;
+  version.major = leading_number(text_at(answer, json::json_pointer("/major")));
+  version.minor = leading_number(text_at(answer, json::json_pointer("/minor")));
+  version.text = text_at(answer, json::json_pointer("/gitVersion"));
+  if (version.major < 0 || version.minor < 0) {
+    throw ApiError(200, "Unreadable", "the server at " + client.config().server + " does not say its version",
+                   "is it a Kubernetes API server?");
+  }
+  return version;
+}
+
+void require_version(const ServerVersion& version, int major, int minor) {
+  if (version.major > major || (version.major == major && version.minor >= minor)) return;
+  const auto text = [](int a, int b) { return std::to_string(a) + "." + std::to_string(b); };
+  throw Error(ExitCode::cluster,
+              "cluster runs Kubernetes " + text(version.major, version.minor) + "; mlk needs " + text(major, minor) +
+                  " or newer",
+              "choose another cluster with --context, or ask its operators for an upgrade");
+}
+
+}  // namespace mlk::kube

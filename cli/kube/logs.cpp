@@ -1,0 +1,276 @@
+#include "cli/kube/logs.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "cli/kube/failure.h"
+#include "cli/kube/list.h"
+
+namespace mlk::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+// What the pod's status says of the container.
+struct ContainerState {
+  enum class Phase { waiting, running, terminated };
+  Phase phase = Phase::waiting;
+  int restarts = 0;
+  bool ran_before = false;  // there is a previous incarnation to read
+};
+
+ContainerState container_state(const json& pod, const std::string& container) {
+  ContainerState state;
+  for (const char* list : {"/status/containerStatuses", "/status/initContainerStatuses"}) {
+    const json::json_pointer pointer(list);
+    if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
+    for (const json& status : pod.at(pointer)) {
+      if (!status.is_object() || status.value("name", "") != container) continue;
+      const auto restarts = status.find("restartCount");
+      if (restarts != status.end() && restarts->is_number_integer()) state.restarts = restarts->get<int>();
+      state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
+      if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
+      if (status.contains(json::json_pointer("/state/terminated"))) state.phase = ContainerState::Phase::terminated;
+      return state;
+    }
+  }
+  return state;
+}
+
+Request log_request(const std::string& name_space, const std::string& pod, const std::string& container) {
+  Request request;
+  request.path = path_of(resources::pods, name_space, pod) + "/log";
+  request.accept = "*/*";
+  request.query.emplace_back("timestamps", "true");
+  if (!container.empty()) request.query.emplace_back("container", container);
+  return request;
+}
+
+}  // namespace
+
+std::optional<LogLine> parse_log_line(std::string_view line) {
+  const std::size_t blank = line.find(' ');
+  const auto time = parse_time(line.substr(0, blank));
+  if (!time) return std::nullopt;
+  return LogLine{*time, blank == std::string_view::npos ? "" : std::string(line.substr(blank + 1))};
+}
+
+bool LogPosition::take(LogLine& line, bool has_time) {
+  if (!has_time) line.time = second_.value_or(Time{});
+  const Time second = std::chrono::floor<seconds>(line.time);
+  if (to_skip_ > 0) {
+    if (second_ && second <= *second_) {
+      --to_skip_;
+      return false;
+    }
+    to_skip_ = 0;  // fewer came again than we had: the log was rotated
+  }
+  if (second_ != second) seen_ = 0;
+  second_ = second;
+  ++seen_;
+  return true;
+}
+
+void LogPosition::resume() { to_skip_ = seen_; }
+std::optional<Time> LogPosition::since() const { return second_; }
+
+std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
+                              const LogOptions& options) {
+  Request request = log_request(name_space, pod, options.container);
+  if (options.tail_lines) request.query.emplace_back("tailLines", std::to_string(*options.tail_lines));
+  if (options.since) request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, options.since->count())));
+  if (options.previous) request.query.emplace_back("previous", "true");
+  if (options.limit_bytes) request.query.emplace_back("limitBytes", std::to_string(*options.limit_bytes));
+  const Response response = client.send(request);
+  if (response.status != 200) {
+    throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),
+                       &client.config());
+  }
+  std::vector<LogLine> lines;
+  std::string_view rest = response.body;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view text = rest.substr(0, end);
+    if (auto line = parse_log_line(text)) {
+      lines.push_back(std::move(*line));
+    } else {
+      lines.push_back({lines.empty() ? Time{} : lines.back().time, std::string(text)});
+    }
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return lines;
+}
+
+struct LogFollower::State {
+  enum class Mode { follow, previous, final };
+
+  Client& client;
+  const std::string name_space, pod, container;
+  const std::function<void(const LogLine&)> line;
+  const LogTimes times;
+
+  // Of the thread that calls update().
+  Start start;
+  int instance = -1;               // the restart count of the incarnation that we read
+  Mode mode = Mode::follow;        // of the stream that is open or was last
+  milliseconds wait;               // before the next attempt
+  Clock::time_point due{};         // the next attempt
+  bool drained = false;            // the end of the incarnation before was read, or cannot be
+
+  mutable std::mutex mutex;
+  // Under it: the loop's thread writes.
+  LogPosition position;
+  std::optional<StreamEnd> end;
+  Clock::time_point last_line{};
+  bool progress = false;           // a line came since the stream was opened
+  bool is_finished = false;
+  std::string trouble;
+
+  std::unique_ptr<Stream> stream;  // last: its callbacks use all of the above
+
+  State(Client& used, std::string where, std::string which, std::string part, Start from,
+        std::function<void(const LogLine&)> callback, LogTimes patience)
+      : client(used),
+        name_space(std::move(where)),
+        pod(std::move(which)),
+        container(std::move(part)),
+        line(std::move(callback)),
+        times(patience),
+        start(from),
+        wait(patience.first_wait) {}
+
+  void update(const json& object);
+  void open(Mode how);
+  void take(std::string_view text);
+  void settle(const StreamEnd& end);
+  void postpone();
+};
+
+LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container, Start start,
+                         std::function<void(const LogLine&)> line, LogTimes times)
+    : state_(std::make_unique<State>(client, std::move(name_space), std::move(pod), std::move(container), start,
+                                     std::move(line), times)) {}
+
+LogFollower::~LogFollower() = default;
+
+void LogFollower::update(const json& pod) { state_->update(pod); }
+
+bool LogFollower::finished() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_finished;
+}
+
+std::string LogFollower::problem() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->trouble;
+}
+
+void LogFollower::State::update(const json& object) {
+  const ContainerState now = container_state(object, container);
+  std::optional<StreamEnd> ended;
+  bool silent = false;
+  {
+    const std::lock_guard lock(mutex);
+    if (is_finished && now.restarts <= instance) return;
+    is_finished = false;
+    ended.swap(end);
+    const bool over = now.phase == ContainerState::Phase::terminated && mode == Mode::follow;
+    silent = !ended && Clock::now() - last_line > (over ? times.linger : times.silence);
+  }
+  if (ended || silent) stream.reset();
+  if (ended) settle(*ended);
+  if (stream != nullptr || now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
+  {
+    const std::lock_guard lock(mutex);
+    if (is_finished) return;
+  }
+  if (now.restarts > instance && instance >= 0) {
+    // Only the last incarnation can still be read; of those between, nothing is left.
+    if (now.ran_before && now.restarts == instance + 1 && !drained) {
+      drained = true;
+      open(Mode::previous);
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    position = LogPosition();  // another log, from its start
+    start = Start();
+  }
+  instance = now.restarts;
+  drained = false;
+  open(now.phase == ContainerState::Phase::running ? Mode::follow : Mode::final);
+}
+
+void LogFollower::State::open(Mode how) {
+  mode = how;
+  Request request = log_request(name_space, pod, container);
+  if (how == Mode::follow) request.query.emplace_back("follow", "true");
+  if (how == Mode::previous) request.query.emplace_back("previous", "true");
+  // A node answers a follower only when there is a first line: no bound but the rule of silence.
+  request.timeout = how == Mode::follow ? milliseconds(0) : times.longest_wait;
+  {
+    const std::lock_guard lock(mutex);
+    position.resume();
+    if (const auto since = position.since()) {
+      request.query.emplace_back("sinceTime", format_time(*since));
+    } else {
+      if (start.tail_lines) request.query.emplace_back("tailLines", std::to_string(*start.tail_lines));
+      if (start.since) request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, start.since->count())));
+    }
+    last_line = Clock::now();
+    progress = false;
+    end.reset();
+  }
+  stream = client.stream(
+      request, [this](std::string_view text) { take(text); },
+      [this](StreamEnd how_it_ended) {
+        const std::lock_guard lock(mutex);
+        end = std::move(how_it_ended);
+      });
+}
+
+void LogFollower::State::take(std::string_view text) {
+  auto parsed = parse_log_line(text);
+  const bool has_time = parsed.has_value();
+  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(text)};
+  {
+    const std::lock_guard lock(mutex);
+    last_line = Clock::now();
+    progress = true;
+    trouble.clear();
+    if (!position.take(next, has_time)) return;
+  }
+  line(next);
+}
+
+// What the end of a stream means for the next one.
+void LogFollower::State::settle(const StreamEnd& ended) {
+  const std::lock_guard lock(mutex);
+  if (ended.status == 200) {
+    trouble.clear();
+    if (mode == Mode::final) is_finished = true;
+    if (mode == Mode::follow && progress) wait = times.first_wait;
+    // Otherwise the status decides: it may know of the end a moment later than the log does.
+    if (mode == Mode::follow) postpone();
+    return;
+  }
+  const ApiError error = ended.status == 0
+                             ? ApiError(0, "Unreachable", ended.error)
+                             : status_error(ended.status, ended.body, "log of " + describe(resources::pods, name_space, pod),
+                                            &client.config());
+  trouble = error.what();
+  const bool gone = ended.status == 404 || ended.status == 401 || ended.status == 403;
+  // A node that has cleaned up answers 400 or 500 for what it no longer has.
+  const bool lost = mode != Mode::follow && ended.status >= 400 && ended.status < 500 && ended.status != 429;
+  if (gone || (lost && mode == Mode::final)) is_finished = true;
+  postpone();
+}
+
+void LogFollower::State::postpone() {
+  due = Clock::now() + wait;
+  wait = std::min(wait * 2, times.longest_wait);
+}
+
+}  // namespace mlk::kube

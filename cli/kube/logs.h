@@ -1,0 +1,86 @@
+// Logs of containers: read once, or followed over breaks, restarts and silence.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/util/time.h"
+
+namespace mlk::kube {
+
+struct LogLine {
+  Time time;  // when the node took it, by the node's clock
+  std::string text;
+};
+
+struct LogOptions {
+  std::string container;  // empty: the only one
+  std::optional<int> tail_lines;
+  std::optional<std::chrono::seconds> since;
+  bool previous = false;  // of the container's last incarnation
+  std::optional<std::size_t> limit_bytes;
+};
+
+// What the log holds now. Throws ApiError: status 400 while the container has not started, 404 without the pod.
+std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
+                              const LogOptions& options = {});
+
+// "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
+std::optional<LogLine> parse_log_line(std::string_view line);
+
+// Where in a log we are, by stern's rule: the server can only be asked from a whole second on, so we count the lines
+// that we have of the last second, and skip as many when we come back. Pure.
+class LogPosition {
+ public:
+  // False for a line that was seen before. Lines without a time belong to the second of the one before.
+  bool take(LogLine& line, bool has_time);
+  void resume();                            // the next lines come from a new request
+  std::optional<Time> since() const;        // for that request: the second to start from
+ private:
+  std::optional<Time> second_;
+  int seen_ = 0;     // lines of that second
+  int to_skip_ = 0;  // of those that come again
+};
+
+struct LogTimes {
+  std::chrono::milliseconds first_wait{500}, longest_wait{30'000};  // between attempts
+  std::chrono::milliseconds silence{300'000};  // a stream without a line is opened anew: some die without a sign
+  std::chrono::milliseconds linger{3'000};     // the same for a container that has ended
+};
+
+// Follows one container of one pod. Driven by the pod's status, as the end of a stream says nothing: streams end at time-outs of
+// what lies between, and do not go on to a restarted container.
+class LogFollower {
+ public:
+  struct Start {
+    std::optional<int> tail_lines;
+    std::optional<std::chrono::seconds> since;
+  };
+
+  // `line` runs on the client's loop thread, in the order of the log. The client must outlive the follower.
+  LogFollower(Client& client, std::string name_space, std::string pod, std::string container, Start start,
+              std::function<void(const LogLine&)> line, LogTimes times = {});
+  ~LogFollower();  // no callback runs after it
+  LogFollower(const LogFollower&) = delete;
+  LogFollower& operator=(const LogFollower&) = delete;
+
+  // Call with the pod as it is now after every change of it, and about once a second: opens and reopens what is due.
+  // Does not wait. From one thread at a time, never from within `line`.
+  void update(const json& pod);
+  // The container has ended and its last line was delivered, or its log cannot be had any more.
+  bool finished() const;
+  // Why there is nothing to see, for people; empty when all is well.
+  std::string problem() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlk::kube
