@@ -1,0 +1,33 @@
+# Thin: what the work is stands in tests/support/setup.sh, CMakeLists.txt and tests/run. Nothing outside the checkout is
+# touched but by the package manager, and in one cache folder.
+CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/mlk
+export CCACHE_DIR := $(CACHE)/ccache
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help build demo test bench format
+help:
+	@echo "make build    build/mlk and build/mlk-runtime"
+	@echo "make demo     build, then train examples/digits-ps.yaml on this machine"
+	@echo "make test     all tests, on a real cluster too (tests/run --list: parts of it)"
+	@echo "make bench    figures beside those of peers: a table and build/bench.json"
+	@echo "make format   clang-format over all sources"
+
+build:
+	@tests/support/setup.sh build
+	@test -f build/build.ninja || cmake --preset release --log-level=WARNING
+	@cmake --build --preset release -j $(JOBS) --target mlk mlk-runtime
+
+demo: build
+	@tests/support/demo.sh
+
+test:
+	@tests/support/setup.sh test
+	@tests/run
+
+bench: build
+	@tests/support/setup.sh test
+	@tests/bench/run
+
+format:
+	@tests/support/setup.sh format
+	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i

@@ -1,0 +1,135 @@
+"""Fixtures of the end-to-end tests: clusters of both kinds, and names that no other test uses.
+
+Run by tests/run; by hand after `make build`:  pytest tests/e2e -m "not cluster", or, after eval "$(tests/cluster/up)", pytest tests/e2e
+"""
+
+import itertools
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import mlk  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
+    config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
+    config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
+
+
+def pytest_collection_modifyitems(items):
+    pretended = os.environ.get("MLK_CLUSTER_NODES") == "kwok"
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if "real_session" in item.fixturenames or parameters.get("cluster") == "real":
+            item.add_marker(pytest.mark.cluster)
+            if pretended and item.get_closest_marker("nodes"):
+                item.add_marker(pytest.mark.skip(reason="the cluster's nodes are only pretended"))
+
+
+@pytest.fixture(scope="session")
+def kubectl():
+    """A function that gives the path of the kubectl that belongs to the real cluster; building it takes minutes, once."""
+    path = []
+
+    def find():
+        if not path:
+            folder = mlk.run(mlk.ROOT / "tests/cluster/build", check=0, timeout=1800).stdout.strip()
+            path.append(f"{folder}/kubectl")
+        return path[0]
+    return find
+
+
+def _local_cluster(kubectl):
+    """An embedded cluster of its own, in a short folder: paths of sockets have a limit."""
+    state = tempfile.mkdtemp(prefix="mlk-e2e-")
+    env = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
+    try:
+        mlk.run(mlk.MLK, "local", "up", check=0, timeout=60, env=env)
+        kubeconfig = mlk.run(mlk.MLK, "local", "kubeconfig", check=0, env=env).stdout.strip()
+        yield mlk.Cluster("embedded", kubeconfig, kubeconfig, kubectl, env, "default")
+    finally:
+        try:
+            mlk.run(mlk.MLK, "local", "down", timeout=60, env=env)
+        finally:
+            for pid in mlk.processes_with(XDG_STATE_HOME=state):
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(state, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def embedded_session(kubectl):
+    yield from _local_cluster(kubectl)
+
+
+@pytest.fixture
+def fresh_embedded(kubectl):
+    """An embedded cluster for one test: one that kills its server, say."""
+    yield from _local_cluster(kubectl)
+
+
+@pytest.fixture(scope="session")
+def real_session(kubectl):
+    names = ("KUBECONFIG", "MLK_ADMIN_KUBECONFIG", "MLK_IMAGE", "MLK_CLUSTER_DIR")
+    missing = [name for name in names if not os.environ.get(name)]
+    assert not missing, f'{", ".join(missing)} not set: eval "$(tests/cluster/up)" first, or choose with -m "not cluster"'
+    env = {name: os.environ[name] for name in names}
+    state = tempfile.mkdtemp(prefix="mlk-e2e-")  # nothing of the user's own state or templates is seen
+    env["XDG_STATE_HOME"] = env["XDG_CONFIG_HOME"] = state
+    yield mlk.Cluster("real", env["KUBECONFIG"], env["MLK_ADMIN_KUBECONFIG"], kubectl, env, "mlk-test")
+    shutil.rmtree(state, ignore_errors=True)
+
+
+@pytest.fixture(params=["embedded", "real"])
+def cluster(request):
+    """Each test that asks for it runs twice: against the embedded and against the real cluster."""
+    return _used(request, f"{request.param}_session")
+
+
+@pytest.fixture
+def embedded(request, embedded_session):
+    """The embedded cluster only."""
+    return _used(request, "embedded_session")
+
+
+@pytest.fixture
+def real(request, real_session):
+    """The real cluster only; marks the test with `cluster`."""
+    return _used(request, "real_session")
+
+
+def _used(request, fixture):
+    request.node.cluster_in_use = request.getfixturevalue(fixture)
+    return request.node.cluster_in_use
+
+
+_counter = itertools.count(1)
+
+
+@pytest.fixture
+def name(request):
+    """A name for an experiment that no other test has, now or before; its runs are removed after the test."""
+    value = f"t{next(_counter)}-{secrets.token_hex(3)}"
+    yield value
+    used = getattr(request.node, "cluster_in_use", None)
+    if used and used.embedded:
+        used.mlk("delete", value)
+    elif used:  # past mlk, whatever state the run is in
+        used.kubectl("delete", "configmap", "-n", used.namespace, "-l", f"mlk.dev/name={value}", "--wait=false", "--ignore-not-found")
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """experiment(text) writes the file and gives its path."""
+    def write(text, file="experiment.yaml"):
+        path = tmp_path / file
+        path.write_text(text, encoding="utf-8")
+        return path
+    return write

@@ -1,0 +1,140 @@
+"""What end-to-end tests stand on: run a program with a bound, run mlk against a cluster, wait for something with a bound."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MLK_BUILD_DIR") or ROOT / "build")
+MLK = BUILD / "mlk"
+RUNTIME = BUILD / "mlk-runtime"
+EXAMPLES = ROOT / "examples"
+
+# Sanitized programs and busy machines are slower: every bound is multiplied by this.
+SLOW = float(os.environ.get("MLK_TEST_SLOW") or 1)
+
+
+class Result:
+    """How a program ended. `code` is negative for a signal."""
+
+    def __init__(self, command, code, stdout, stderr):
+        self.command, self.code, self.stdout, self.stderr = command, code, stdout, stderr
+
+    def json(self):
+        try:
+            return json.loads(self.stdout)
+        except ValueError as error:
+            raise AssertionError(f"not JSON ({error}): {self}") from error
+
+    def __repr__(self):
+        return f"{' '.join(self.command)}\n-> {self.code}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+def run(*command, check=None, timeout=60, env=None, cwd=None, input=None):
+    """Runs the program to its end. check=N: it must exit with N. Killed, and the test failed, after `timeout` seconds."""
+    command = [str(part) for part in command]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})}, cwd=cwd, text=True, errors="replace")
+    try:
+        stdout, stderr = process.communicate(input, timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        # A child that outlives it may hold the pipes: what was said so far has to do.
+        try:
+            stdout, stderr = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired as still:
+            stdout, stderr = (still.stdout or b"").decode(errors="replace"), (still.stderr or b"").decode(errors="replace")
+        raise AssertionError(f"not ended after {timeout * SLOW:.0f} s: {Result(command, None, stdout, stderr)}") from None
+    result = Result(command, process.returncode, stdout, stderr)
+    if check is not None:
+        assert result.code == check, f"expected exit {check}: {result}"
+    return result
+
+
+def wait_until(condition, what, timeout=60, interval=0.2):
+    """Calls `condition` until it returns something true, and returns that. An AssertionError in it counts as not yet."""
+    end = time.monotonic() + timeout * SLOW
+    reason = ""
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+        except AssertionError as error:
+            reason = f": {error}"
+        assert time.monotonic() < end, f"after {timeout * SLOW:.0f} s still not: {what}{reason}"
+        time.sleep(interval)
+
+
+class Cluster:
+    """Where runs go: `kind` is embedded or real. All commands on it are an ordinary user's, but those of `kubectl_admin`."""
+
+    def __init__(self, kind, kubeconfig, admin_kubeconfig, kubectl, env, namespace):
+        self.kind, self.namespace = kind, namespace
+        self.kubeconfig, self.admin_kubeconfig = str(kubeconfig), str(admin_kubeconfig)
+        self.env = {**env, "KUBECONFIG": self.kubeconfig}
+        self._kubectl = kubectl
+
+    @property
+    def embedded(self):
+        return self.kind == "embedded"
+
+    def mlk(self, command, *args, check=None, timeout=60, env=None, input=None, cwd=None):
+        """mlk COMMAND ARGS on this cluster."""
+        local = ["--local"] if self.embedded else []
+        return run(MLK, command, *local, *args, check=check, timeout=timeout, env={**self.env, **(env or {})}, input=input, cwd=cwd)
+
+    def start(self, command, *args, **options):
+        """The same as a Popen, for commands that stay. The caller ends it."""
+        local = ["--local"] if self.embedded else []
+        return subprocess.Popen([str(MLK), command, *local, *map(str, args)], env={**os.environ, **self.env}, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+    def kubectl(self, *args, check=0, timeout=60, input=None):
+        return run(self._kubectl(), *args, check=check, timeout=timeout, env=self.env, input=input)
+
+    def kubectl_admin(self, *args, check=0, timeout=60, input=None):
+        return run(self._kubectl(), "--kubeconfig", self.admin_kubeconfig, *args, check=check, timeout=timeout, input=input)
+
+    def objects(self, kind, selector=""):
+        """The objects of that kind, as the API gives them."""
+        return json.loads(self.kubectl("get", kind, "-n", self.namespace, "-l", selector, "-o", "json").stdout)["items"]
+
+    def harness(self, command, *args, check=0, timeout=120):
+        """A command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
+        assert not self.embedded, f"tests/cluster/{command} is for the real cluster"
+        return run(ROOT / "tests/cluster" / command, *args, check=check, timeout=timeout, env=self.env)
+
+    def signal(self, run_name, role, rank, name):
+        """Sends a signal to the processes of one rank, from outside."""
+        if not self.embedded:
+            return self.harness("signal", run_name, role, rank, name)
+        sent = [pid for pid in processes_with(MLK_RUN=run_name, MLK_ROLE=role, MLK_RANK=rank) if _send(pid, name)]
+        assert sent, f"no process of {run_name} {role}/{rank}"
+        return sent
+
+
+def processes_with(**variables):
+    """The pids whose environment holds all of these."""
+    wanted = {f"{key}={value}".encode() for key, value in variables.items()}
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if wanted <= set((entry / "environ").read_bytes().split(b"\0")):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
+
+
+def _send(pid, name):
+    try:
+        os.kill(pid, getattr(signal, "SIG" + name.removeprefix("SIG")))
+        return True
+    except ProcessLookupError:
+        return False

@@ -1,0 +1,94 @@
+#!/bin/bash
+# Installs what is missing for a purpose, after saying what; at once when nothing is. Debian 12 and Ubuntu 24.04; elsewhere it
+# names what is missing and leaves the machine alone.
+#
+# usage: tests/support/setup.sh build|test|format
+set -euo pipefail
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+root=$(cd "$(dirname "$0")/../.." && pwd)
+fail() { echo "set-up: $*" >&2; exit 1; }
+
+# Package, and by what it is known to be there: a program, a header (<...>) or a file (/...). What comes from elsewhere, as
+# Docker's containerd does, is as good.
+build='g++ g++
+cmake cmake
+ninja-build ninja
+pkg-config pkg-config
+ccache ccache
+mold mold
+libcli11-dev <CLI/CLI.hpp>
+nlohmann-json3-dev <nlohmann/json.hpp>
+libyaml-cpp-dev <yaml-cpp/yaml.h>
+libcurl4-openssl-dev <curl/curl.h>
+libssl-dev <openssl/ssl.h>
+zlib1g-dev <zlib.h>
+libfmt-dev <fmt/format.h>
+libcpp-httplib-dev <httplib.h>
+libdnnl-dev <dnnl.h>
+doctest-dev <doctest/doctest.h>'
+test='containerd containerd
+runc runc
+containernetworking-plugins /usr/lib/cni/bridge
+socat socat
+busybox-static busybox
+iproute2 ip
+openssl openssl
+python3 python3
+jq jq
+zsh zsh
+fish fish'
+format='clang-format-19 clang-format-19'
+
+missing=()
+look_for() {  # look_for TABLE: adds the packages that are not there
+  local package sign
+  while read -r package sign; do
+    case $sign in
+      '<'*) compgen -G "/usr/include/${sign:1:-1}" || compgen -G "/usr/include/*-linux-gnu/${sign:1:-1}" || compgen -G "/usr/local/include/${sign:1:-1}" ;;
+      /*) [ -e "$sign" ] ;;
+      *) command -v "$sign" ;;
+    esac >/dev/null || missing+=("$package")
+  done <<<"$1"
+}
+
+look_for_pytest() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    ! "$python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("pytest"))' 2>/dev/null || return 0
+  done
+  missing+=(python3-pytest)
+}
+
+look_for_go() {  # the test cluster is built once; where there is no Go for it, a wheel is fetched
+  ! "$root/tests/cluster/build" --which >/dev/null || return 0
+  ! "$root/tests/cluster/build" --go >/dev/null || return 0
+  python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+}
+
+case ${1-} in
+  build) look_for "$build" ;;
+  test) look_for "$build"$'\n'"$test"; look_for_pytest; look_for_go ;;
+  format) look_for "$format" ;;
+  *) fail "usage: tests/support/setup.sh build|test|format" ;;
+esac
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || system=unknown
+case $system in
+  debian-12 | ubuntu-24.04) ;;
+  *) fail "this needs, by their Debian names: ${missing[*]}; they are installed by hand on $system (only Debian 12 and Ubuntu 24.04 are prepared)" ;;
+esac
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || fail "not root and no sudo; have this done: apt-get install --no-install-recommends ${missing[*]}"
+  as_root=(sudo)
+fi
+echo "set-up: installing with apt-get: ${missing[*]}" >&2
+
+# Installing containerd must not start it: systemctl does nothing when offline, and runlevel 1 starts no services.
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 SYSTEMD_OFFLINE=1 RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+install() { apt install -y -q --no-install-recommends "${missing[@]}"; }
+if ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then apt update -q; fi
+install || { apt update -q && install; } || fail "apt-get could not install: ${missing[*]}"
