@@ -15,6 +15,7 @@ namespace mlk {
 
 enum class Phase { incomplete, queued, scheduling, starting, running, restarting, stopped, succeeded, failed };
 std::string_view to_string(Phase phase);  // "Incomplete", "Queued" ...
+std::optional<Phase> parse_phase(std::string_view text);  // the inverse
 bool is_final(Phase phase);               // succeeded, failed; stopped runs may be resumed
 
 // Everything of one run, as the API server gives it. Jobs, pods and events in any order.

@@ -1,0 +1,178 @@
+"""The life of a run as a researcher sees it: submit, watch, stop, resume, delete. On both clusters."""
+
+import json
+import signal
+
+import pytest
+
+import mlk
+
+PROGRAM = """
+name: {name}
+mode: single
+run: {program}
+workers: {{count: {count}, cpu: 50m, memory: 32Mi}}
+restart: {{retries: 0}}
+"""
+
+
+def program(name, text, count=1):
+    return PROGRAM.format(name=name, program=json.dumps(text), count=count)
+
+
+def labelled(cluster, run):
+    """Everything of a run that is left in the namespace."""
+    kinds = "configmaps,secrets,services,jobs,pods"
+    return [f'{item["kind"]}/{item["metadata"]["name"]}' for item in cluster.objects(kinds, f"mlk.dev/run={run}")]
+
+
+DIGITS = ["digits-single", "digits-ps", "digits-ps-sync", "digits-allreduce"]
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("example", DIGITS)
+def test_a_digits_example_trains_to_the_promised_accuracy(cluster, name, example):
+    done = cluster.mlk("submit", "--wait", "--set", f"name={name}", mlk.EXAMPLES / f"{example}.yaml", check=0, timeout=300)
+    run = done.stdout.strip()
+    assert run.startswith(f"{name}-"), "the handle stands alone on stdout"
+    status = cluster.mlk("status", run, "-o", "json", check=0).json()
+    assert status["phase"] == "Succeeded"
+    assert status["result"]["metrics"]["accuracy"] >= (0.97 if example == "digits-single" else 0.96)
+
+    roles = {(rank["role"], rank["rank"]) for rank in status["ranks"]}
+    logs = cluster.mlk("logs", run, check=0).stdout
+    for role, rank in roles:
+        assert f"{role}/{rank}" in logs, f"the log shows nothing of {role}/{rank}"
+    assert "accuracy=" in logs
+
+    for pod in cluster.objects("pods", f"mlk.dev/run={run}"):
+        cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", cluster.namespace, "--ignore-not-found")
+    mlk.wait_until(lambda: not cluster.objects("pods", f"mlk.dev/run={run}"), "the pods to be gone")
+    later = cluster.mlk("status", run, "-o", "json", check=0).json()
+    assert later["result"]["metrics"]["accuracy"] == status["result"]["metrics"]["accuracy"]
+    assert f'{status["result"]["metrics"]["accuracy"]:.2f}'[:4] in cluster.mlk("status", run, check=0).stdout
+
+
+@pytest.mark.nodes
+def test_submitting_a_file_twice_is_one_run_and_again_makes_a_second(cluster, name, experiment):
+    file = experiment(program(name, "echo once"))
+    first = cluster.mlk("submit", "--wait", file, check=0).stdout.strip()
+    second = cluster.mlk("submit", "--wait", file, check=0)
+    assert second.stdout.strip() == first
+    assert "ended" in second.stderr and "--again" in second.stderr
+    third = cluster.mlk("submit", "--wait", "--again", file, check=0).stdout.strip()
+    assert third == f"{first}-2"
+    assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == [third, first]
+
+
+@pytest.mark.nodes
+def test_a_changed_file_is_a_new_run(cluster, name, experiment):
+    first = cluster.mlk("submit", experiment(program(name, "echo one")), check=0).stdout.strip()
+    second = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()
+    assert first != second
+    for run, text in ((first, "one"), (second, "two")):
+        assert cluster.mlk("wait", run, check=0, timeout=120)
+        assert text in cluster.mlk("logs", run, check=0).stdout
+
+
+@pytest.mark.nodes
+def test_logs_of_all_ranks_are_merged_with_their_names(cluster, name, experiment):
+    file = experiment(program(name, "echo hello from $MLK_RANK; sleep 1; echo bye from $MLK_RANK", count=3))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    followed = cluster.mlk("logs", "-f", run, check=0, timeout=120).stdout
+    assert "\x1b" not in followed, "colour only on a terminal"
+    for rank in range(3):
+        assert f"worker/{rank} hello from {rank}\n" in followed
+        assert f"worker/{rank} bye from {rank}\n" in followed
+    only = cluster.mlk("logs", run, "--rank", "1", "--tail", "1", check=0).stdout
+    assert only == "worker/1 bye from 1\n"
+
+
+@pytest.mark.nodes
+def test_delete_leaves_nothing_and_may_be_repeated(cluster, name, experiment):
+    run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
+    assert labelled(cluster, run)
+    cluster.mlk("delete", run, check=0, timeout=150)
+    mlk.wait_until(lambda: not labelled(cluster, run), f"nothing of {run} to be left", timeout=60)
+    cluster.mlk("delete", run, check=0)
+    cluster.mlk("status", run, check=3)
+
+
+@pytest.mark.nodes
+def test_delete_and_submit_again_at_once_gives_one_whole_run(cluster, name, experiment):
+    file = experiment(program(name, "sleep 2; echo done"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    before = cluster.objects("configmaps", f"mlk.dev/run={run}")[0]["metadata"]["uid"]
+    cluster.mlk("delete", "--no-wait", run, check=0)
+    assert cluster.mlk("submit", "--wait", file, check=0, timeout=150).stdout.strip() == run
+    owners = [item for item in cluster.objects("configmaps", f"mlk.dev/run={run}") if item["metadata"]["name"] == run]
+    assert len(owners) == 1 and owners[0]["metadata"]["uid"] != before
+    for item in cluster.objects("secrets,services,jobs", f"mlk.dev/run={run}"):
+        assert [ref["uid"] for ref in item["metadata"]["ownerReferences"]] == [owners[0]["metadata"]["uid"]]
+
+
+@pytest.mark.nodes
+def test_two_submits_of_one_file_at_the_same_time_are_one_run(cluster, name, experiment):
+    file = experiment(program(name, "echo done"))
+    both = [cluster.start("submit", "--wait", file) for _ in range(2)]
+    ends = [(*process.communicate(timeout=150 * mlk.SLOW), process.returncode) for process in both]
+    assert [code for _, _, code in ends] == [0, 0], ends
+    assert ends[0][0] == ends[1][0]
+    run = ends[0][0].strip()
+    assert len(cluster.objects("jobs", f"mlk.dev/run={run}")) == 1
+
+
+@pytest.mark.nodes
+def test_stop_keeps_the_run_and_resume_finishes_it(cluster, name):
+    file = mlk.EXAMPLES / "digits-single.yaml"
+    run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=10", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
+    cluster.mlk("stop", run, check=0, timeout=150)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
+    assert not [pod for pod in cluster.objects("pods", f"mlk.dev/run={run}") if pod["status"]["phase"] == "Running"]
+    cluster.mlk("wait", run, check=8)
+    cluster.mlk("resume", run, check=0)
+    cluster.mlk("wait", run, check=0, timeout=200)
+
+
+@pytest.mark.nodes
+def test_interrupting_a_waiting_submit_leaves_the_run_running(cluster, name, experiment):
+    file = experiment(program(name, "sleep 8; echo done"))
+    waiting = cluster.start("submit", "--wait", file)
+    run = waiting.stdout.readline().strip()
+    mlk.wait_until(lambda: cluster.objects("pods", f"mlk.dev/run={run}"), "a pod of the run")
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=30 * mlk.SLOW)
+    assert waiting.returncode == 130
+    assert f"mlk wait {run}" in err
+    cluster.mlk("wait", run, check=0, timeout=120)
+
+
+@pytest.mark.nodes
+def test_waiting_has_an_end(cluster, name, experiment):
+    run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
+    ended = cluster.mlk("wait", run, "--timeout", "3s", check=124)
+    assert run in ended.stderr
+
+
+def test_dry_runs_create_nothing(cluster, name):
+    file = mlk.EXAMPLES / "mnist-ps.yaml"
+    cluster.mlk("submit", "--dry-run", "--set", f"name={name}", file, check=0)
+    cluster.mlk("submit", "--dry-run=server", "--set", f"name={name}", file, check=0)
+    assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
+
+
+def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
+    cluster.mlk("submit", experiment(program(name, "echo one")), check=0)
+    newest = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()
+    assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == newest
+    wrong = cluster.mlk("status", name + "x", check=3)
+    assert "mlk ls" in wrong.stderr or "did you mean" in wrong.stderr
+    assert cluster.mlk("delete", name, check=2).stderr.count(name) >= 2
+
+
+def test_the_context_tells_where_and_what(cluster):
+    told = cluster.mlk("context", "-o", "json", check=0).json()
+    assert told["namespace"] == cluster.namespace
+    assert told["allowed"]["submit"] is True
+    assert cluster.kubeconfig in told["source"]

@@ -1,0 +1,139 @@
+// The manual against the command tree: a command or flag without a line in its page fails, and so does a line without
+// its flag.
+
+#include <doctest/doctest.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "cli/app.h"
+#include "cli/commands/session.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path top = MLK_SOURCE_DIR;
+
+struct Tree {
+  std::ostringstream out, err;
+  std::atomic<int> interrupted{0};
+  mlk::Session session{.out = out,
+                       .err = err,
+                       .program = "mlk",
+                       .version = "0",
+                       .interrupted = interrupted,
+                       .env = [](const std::string&) { return std::string(); },
+                       .global = {}};
+  std::unique_ptr<CLI::App> root = mlk::make_app(session);
+};
+
+std::vector<const CLI::App*> visible_commands(const CLI::App& app) {
+  std::vector<const CLI::App*> found;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) found.push_back(command);
+  }
+  return found;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  REQUIRE_MESSAGE(in, "there is no ", path.string());
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  return std::regex_replace(text, std::regex("\\\\-"), "-");  // roff writes a hyphen that may be copied as \-
+}
+
+// "--flag" and "-f" of the command itself.
+std::set<std::string> flags_of(const CLI::App& app) {
+  std::set<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
+    for (const std::string& name : option->get_snames()) flags.insert("-" + name);
+  }
+  flags.erase("--help");
+  flags.erase("-h");
+  return flags;
+}
+
+// Flags that a page gives an entry (".B" or ".BR" or ".OP" lines, and bold words at the start of a tagged paragraph).
+std::set<std::string> flags_in(const std::string& page) {
+  std::set<std::string> flags;
+  std::istringstream lines(page);
+  const std::regex flag("(^|[\\s,\\\\fB])(--?[a-zA-Z][-a-z]*)");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(".B") && !line.starts_with("\\fB-")) continue;
+    for (auto it = std::sregex_iterator(line.begin(), line.end(), flag); it != std::sregex_iterator(); ++it) {
+      flags.insert((*it)[2].str());
+    }
+  }
+  return flags;
+}
+
+bool names(const std::string& page, const std::string& word) {
+  return std::regex_search(page, std::regex("(^|[^-a-z])" + word + "([^-a-z]|$)"));
+}
+
+}  // namespace
+
+TEST_CASE("every command has a manual page that names its flags and no others") {
+  const Tree tree;
+  const std::set<std::string> global = flags_of(*tree.root);
+  REQUIRE(visible_commands(*tree.root).size() >= 14);
+  for (const CLI::App* command : visible_commands(*tree.root)) {
+    const std::string page_name = "mlk-" + command->get_name() + ".1";
+    const std::string page = text_of(top / "man" / page_name);
+    std::set<std::string> flags = flags_of(*command);
+    for (const CLI::App* sub : visible_commands(*command)) {
+      CHECK_MESSAGE(names(page, sub->get_name()), page_name, " does not mention ", sub->get_name());
+      flags.merge(flags_of(*sub));
+    }
+    for (const std::string& flag : flags) CHECK_MESSAGE(names(page, flag), page_name, " does not mention ", flag);
+    for (const std::string& flag : flags_in(page)) {
+      const bool real = flags.count(flag) == 1 || global.count(flag) == 1;
+      CHECK_MESSAGE(real, page_name, " documents ", flag, ", which the command does not have");
+    }
+    for (const CLI::Option* option : command->get_options()) {
+      if (!option->get_positional()) continue;
+      const std::string name = option->get_name(true);
+      CHECK_MESSAGE(names(page, name), page_name, " does not mention ", name);
+    }
+  }
+}
+
+TEST_CASE("mlk(1) names every command, every global flag and every exit code") {
+  const Tree tree;
+  const std::string page = text_of(top / "man" / "mlk.1");
+  for (const CLI::App* command : visible_commands(*tree.root)) {
+    CHECK_MESSAGE(names(page, "mlk-" + command->get_name()), "mlk.1 does not mention mlk-", command->get_name());
+  }
+  for (const std::string& flag : flags_of(*tree.root)) CHECK_MESSAGE(names(page, flag), "mlk.1 does not mention ", flag);
+  for (const int code : {0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 130}) {
+    CHECK_MESSAGE(page.find(".B " + std::to_string(code) + "\n") != std::string::npos, "mlk.1 does not explain exit code ", code);
+  }
+}
+
+TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
+  Tree tree;
+  CHECK(mlk::run({"sumbit", "x.yaml"}, tree.session) == 2);
+  CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
+}
+
+TEST_CASE("completion answers from the tree") {
+  const auto complete = [](std::vector<std::string> words) {
+    Tree tree;
+    words.insert(words.begin(), "__complete");
+    CHECK(mlk::run(words, tree.session) == 0);
+    return tree.out.str();
+  };
+  CHECK(complete({"sub"}) == "submit\n");
+  CHECK(complete({"completion", "z"}) == "zsh\n");
+  CHECK(complete({"submit", "--dry"}) == "--dry-run\n");
+  CHECK(complete({"render", "-o", "j"}) == "json\n");
+  CHECK(complete({"submit", ""}) == ":files\n");
+}
