@@ -5,8 +5,9 @@ find_path(DNNL_INCLUDE dnnl.h)
 find_package(ZLIB)
 
 mlk_library(kernels kernels ${CMAKE_DL_LIBS})
-# -O2 of gcc 12 hardly vectorises; contraction would make results depend on the processor.
-set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
+# Contraction to fused multiply-add would make results depend on the processor; -O2 of gcc 12 hardly vectorises.
+target_compile_options(mlk_kernels PRIVATE -ffp-contract=off)
+set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3")
 if(DNNL_LIBRARY AND DNNL_INCLUDE)
   target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
   target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})
@@ -15,8 +16,8 @@ endif()
 
 mlk_library(runtime runtime mlk_kernels nlohmann_json::nlohmann_json)
 if(ZLIB_FOUND)
-  target_compile_definitions(mlk_runtime PRIVATE MLK_ZLIB=1)
-  target_link_libraries(mlk_runtime PRIVATE ZLIB::ZLIB)
+  target_compile_definitions(mlk_runtime PUBLIC MLK_ZLIB=1)   # its tests pack files too
+  target_link_libraries(mlk_runtime PUBLIC ZLIB::ZLIB)
 endif()
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/runtime/main.cpp)

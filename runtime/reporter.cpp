@@ -35,7 +35,8 @@ std::string json_string(const std::string& text) {
 std::string json_string_within(std::string text, std::size_t limit) {
   std::string result = json_string(text);
   while (result.size() > limit && !text.empty()) {
-    text.resize(text.size() - std::min(text.size(), result.size() - limit));
+    // In proportion, because a byte may take up to six as JSON; at least one, so that it ends.
+    text.resize(std::min(text.size() - 1, text.size() * limit / result.size()));
     result = json_string(text);
   }
   return result;

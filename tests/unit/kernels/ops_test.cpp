@@ -1,0 +1,271 @@
+// Every implementation of Ops against the reference, on sizes that fit no vector; the reference against definitions.
+#include "kernels/ops.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/vector_loops.h"
+
+using namespace mlk::kernels;
+
+namespace {
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+// Numbers in [-1, 1), the same in every run.
+class Numbers {
+ public:
+  std::vector<float> operator()(std::size_t size) {
+    std::vector<float> values(size);
+    for (float& value : values) {
+      state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+      value = static_cast<float>(static_cast<std::int32_t>(state_ >> 32)) * 0x1p-31f;
+    }
+    return values;
+  }
+  std::vector<std::int32_t> labels(int size, int classes) {
+    std::vector<std::int32_t> values;
+    for (float x : (*this)(static_cast<std::size_t>(size))) {
+      values.push_back(std::min(static_cast<int>((x + 1) / 2 * static_cast<float>(classes)), classes - 1));
+    }
+    return values;
+  }
+
+ private:
+  std::uint64_t state_ = 42;
+};
+
+void check_close(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) - double(b[i])));
+  CHECK(worst <= tolerance);
+}
+
+std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
+
+}  // namespace
+
+TEST_CASE("the reference multiplies matrices, transposed or not") {
+  auto ops = make_reference_ops();
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2,3], or [3,2] transposed: 1 3 5 / 2 4 6
+  const std::vector<float> b = {1, 0, 2, 1, 0, 1};           // [3,2], or [2,3] transposed: 1 2 0 / 0 1 1
+  std::vector<float> c = {100, 100, 100, 100};
+  ops->gemm(Transpose::no, Transpose::no, 2, 2, 3, 1, a.data(), b.data(), 0, c.data());
+  CHECK(c == std::vector<float>{5, 5, 14, 11});
+  ops->gemm(Transpose::no, Transpose::yes, 2, 2, 3, 1, a.data(), b.data(), 0, c.data());
+  CHECK(c == std::vector<float>{7, 4, 16, 10});
+  ops->gemm(Transpose::yes, Transpose::no, 2, 2, 3, 1, a.data(), b.data(), 0, c.data());
+  CHECK(c == std::vector<float>{7, 8, 10, 10});
+  c = {1, 2, 3, 4};
+  ops->gemm(Transpose::no, Transpose::no, 2, 2, 3, 2, a.data(), b.data(), 10, c.data());
+  CHECK(c == std::vector<float>{20, 30, 58, 62});
+}
+
+TEST_CASE("the processor's gemm agrees with the reference on every transposition and odd size") {
+  auto reference = make_reference_ops(), ops = make_cpu_ops();
+  Numbers numbers;
+  const int sizes[][3] = {{1, 1, 1}, {1, 7, 3}, {3, 1, 17}, {5, 9, 1}, {13, 31, 29}, {64, 10, 128}, {33, 65, 127}};
+  for (const auto& [m, n, k] : sizes) {
+    for (Transpose ta : {Transpose::no, Transpose::yes}) {
+      for (Transpose tb : {Transpose::no, Transpose::yes}) {
+        for (float beta : {0.0f, 1.0f, 0.5f}) {
+          const auto a = numbers(area(m, k)), b = numbers(area(k, n));
+          auto expected = numbers(area(m, n)), c = expected;
+          reference->gemm(ta, tb, m, n, k, 0.7f, a.data(), b.data(), beta, expected.data());
+          ops->gemm(ta, tb, m, n, k, 0.7f, a.data(), b.data(), beta, c.data());
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          check_close(c, expected, 1e-6 * k + 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("with beta 0 gemm overwrites what is not a number") {
+  const std::vector<float> a = {1, 2, 3, 4}, b = {1, 0, 0, 1};
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    auto ops = make();
+    CAPTURE(ops->name());
+    std::vector<float> c(4, not_a_number);
+    ops->gemm(Transpose::no, Transpose::no, 2, 2, 2, 1, a.data(), b.data(), 0, c.data());
+    CHECK(c == a);
+  }
+}
+
+TEST_CASE("gemm over nothing gives zeros, or scales what was there") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    auto ops = make();
+    CAPTURE(ops->name());
+    std::vector<float> c = {not_a_number, 4};
+    ops->gemm(Transpose::no, Transpose::no, 1, 2, 0, 1, nullptr, nullptr, 0, c.data());
+    CHECK(c == std::vector<float>{0, 0});
+    c = {3, 4};
+    ops->gemm(Transpose::no, Transpose::yes, 1, 2, 0, 1, nullptr, nullptr, 0.5f, c.data());
+    CHECK(c == std::vector<float>{1.5f, 2});
+  }
+}
+
+TEST_CASE("elementwise operations give the same bits on the processor as in the reference") {
+  auto reference = make_reference_ops(), ops = make_cpu_ops();
+  Numbers numbers;
+  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{1, 1}, {3, 5}, {7, 16}, {2, 33}, {64, 129}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    const std::size_t size = area(rows, columns);
+    const auto bias = numbers(static_cast<std::size_t>(columns)), x = numbers(size), y = numbers(size);
+
+    auto expected = x, got = x;
+    reference->add_bias(rows, columns, bias.data(), expected.data());
+    ops->add_bias(rows, columns, bias.data(), got.data());
+    CHECK(got == expected);
+
+    expected = got = x;
+    reference->add_bias_relu(rows, columns, bias.data(), expected.data());
+    ops->add_bias_relu(rows, columns, bias.data(), got.data());
+    CHECK(got == expected);
+    const auto output = got;
+
+    auto momentum = y, expected_momentum = y;
+    expected = got = x;
+    reference->sgd_momentum(expected, output, expected_momentum, 0.1f, 0.9f);
+    ops->sgd_momentum(got, output, momentum, 0.1f, 0.9f);
+    CHECK(got == expected);
+    CHECK(momentum == expected_momentum);
+
+    expected = got = x;
+    reference->accumulate(y, expected);
+    ops->accumulate(y, got);
+    CHECK(got == expected);
+
+    // Sums over rows: the reference keeps them in double.
+    std::vector<float> expected_sum(static_cast<std::size_t>(columns)), sum(expected_sum.size(), not_a_number);
+    expected = got = y;
+    reference->bias_relu_backward(rows, columns, output.data(), expected.data(), expected_sum.data());
+    ops->bias_relu_backward(rows, columns, output.data(), got.data(), sum.data());
+    CHECK(got == expected);
+    check_close(sum, expected_sum, 1e-5);
+    reference->bias_backward(rows, columns, y.data(), expected_sum.data());
+    ops->bias_backward(rows, columns, y.data(), sum.data());
+    check_close(sum, expected_sum, 1e-5);
+  }
+}
+
+TEST_CASE("all instruction sets give the same bits") {
+  const auto all = vector_loops();
+  REQUIRE(!all.empty());
+  Numbers numbers;
+  const int rows = 9, columns = 71;
+  const std::size_t size = area(rows, columns);
+  const auto x = numbers(size), y = numbers(size), bias = numbers(columns);
+  std::vector<std::uint8_t> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 37);
+  const VectorLoops& portable = all.back();
+  for (const VectorLoops& loops : all) {
+    CAPTURE(loops.name);
+    auto a = x, b = x, ma = y, mb = y;
+    loops.add_bias(rows, columns, bias.data(), a.data());
+    portable.add_bias(rows, columns, bias.data(), b.data());
+    CHECK(a == b);
+    loops.add_bias_relu(rows, columns, bias.data(), a.data());
+    portable.add_bias_relu(rows, columns, bias.data(), b.data());
+    CHECK(a == b);
+    loops.sgd_momentum(size, a.data(), y.data(), ma.data(), 0.3f, 0.7f);
+    portable.sgd_momentum(size, b.data(), y.data(), mb.data(), 0.3f, 0.7f);
+    CHECK(a == b);
+    CHECK(ma == mb);
+    loops.accumulate(size, y.data(), a.data());
+    portable.accumulate(size, y.data(), b.data());
+    CHECK(a == b);
+    std::vector<float> sum_a(columns), sum_b(columns);
+    loops.bias_relu_backward(rows, columns, x.data(), ma.data(), sum_a.data());
+    portable.bias_relu_backward(rows, columns, x.data(), mb.data(), sum_b.data());
+    CHECK(ma == mb);
+    CHECK(sum_a == sum_b);
+    loops.bias_backward(rows, columns, x.data(), sum_a.data());
+    portable.bias_backward(rows, columns, x.data(), sum_b.data());
+    CHECK(sum_a == sum_b);
+    loops.scale_bytes(size, bytes.data(), 1.0f / 255, a.data());
+    portable.scale_bytes(size, bytes.data(), 1.0f / 255, b.data());
+    CHECK(a == b);
+    CHECK(a[1] == 37 * (1.0f / 255));
+  }
+}
+
+TEST_CASE("a rectifier passes on what is not a number, so that a diverged model is noticed") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    auto ops = make();
+    CAPTURE(ops->name());
+    const std::vector<float> bias(40, 1);
+    std::vector<float> x(40, not_a_number);
+    x[3] = -5;
+    x[4] = 5;
+    ops->add_bias_relu(1, 40, bias.data(), x.data());
+    CHECK(std::isnan(x[0]));
+    CHECK(std::isnan(x[39]));
+    CHECK(x[3] == 0);
+    CHECK(x[4] == 6);
+  }
+}
+
+TEST_CASE("cross entropy of equal logits is the logarithm of the number of classes") {
+  auto ops = make_cpu_ops();
+  const std::vector<float> logits(3 * 7, 2.5f);
+  const std::vector<std::int32_t> labels = {0, 6, 3};
+  CHECK(ops->softmax_cross_entropy(3, 7, logits.data(), labels.data()) == doctest::Approx(std::log(7.0)));
+}
+
+TEST_CASE("cross entropy does not overflow, and shows what is not a number") {
+  auto ops = make_cpu_ops();
+  const std::vector<std::int32_t> labels = {1};
+  std::vector<float> logits = {1e4f, -1e4f, 0};
+  CHECK(ops->softmax_cross_entropy(1, 3, logits.data(), labels.data()) == doctest::Approx(2e4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::vector<float> bad = {0, 0, 0};
+    bad[i] = not_a_number;
+    CHECK(std::isnan(ops->softmax_cross_entropy(1, 3, bad.data(), labels.data())));
+  }
+  logits[0] = std::numeric_limits<float>::infinity();
+  CHECK(!std::isfinite(ops->softmax_cross_entropy(1, 3, logits.data(), labels.data())));
+}
+
+TEST_CASE("the gradient of the cross entropy is its finite difference, also in place") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    auto ops = make();
+    CAPTURE(ops->name());
+    Numbers numbers;
+    const int rows = 5, classes = 11;
+    auto logits = numbers(area(rows, classes));
+    const auto labels = numbers.labels(rows, classes);
+    std::vector<float> delta(logits.size());
+    const float loss =
+        ops->softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), delta.data());
+    CHECK(loss == ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data()));
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const float before = logits[i], h = 1.0f / 64;
+      logits[i] = before + h;
+      const double up = ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data());
+      logits[i] = before - h;
+      const double down = ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data());
+      logits[i] = before;
+      CHECK((up - down) / (2 * h) == doctest::Approx(delta[i]).epsilon(1e-3).scale(0.1));
+    }
+    ops->softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), logits.data());
+    CHECK(logits == delta);
+  }
+}
+
+TEST_CASE("a row is correct when its first largest logit is the label") {
+  auto ops = make_cpu_ops();
+  const std::vector<float> logits = {1, 3, 2, /**/ 5, 5, 0, /**/ 5, 5, 0, /**/ 0, 0, 1};
+  const std::vector<std::int32_t> labels = {1, 0, 1, 0};
+  CHECK(ops->count_correct(4, 3, logits.data(), labels.data()) == 2);
+  CHECK(ops->count_correct(0, 3, nullptr, nullptr) == 0);
+}

@@ -1,0 +1,154 @@
+#include "runtime/config.h"
+
+#include <nlohmann/json.hpp>
+
+#include <doctest/doctest.h>
+
+#include "runtime/exit_code.h"
+#include "tests/unit/runtime/temporary_folder.h"
+
+using namespace mlk::rt;
+using nlohmann::json;
+
+namespace {
+
+const json contract_example = json::parse(R"({
+  "schema": 1, "mode": "ps", "model": {"type": "mlp", "hidden": [128, 64]}, "data": {"format": "idx", "batch": 64},
+  "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9}, "consistency": "async", "steps": 2000, "seed": 1,
+  "report_every": 50, "evaluate_every": 500, "step_delay_ms": 3, "workers": {"count": 5, "min": 2},
+  "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900})");
+
+// The message for the example with the value at `pointer` replaced.
+std::string message_for(const std::string& pointer, const json& value) {
+  json changed = contract_example;
+  changed[json::json_pointer(pointer)] = value;
+  try {
+    parse_config(changed.dump());
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::bad_configuration);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("the configuration of the contract is read whole") {
+  const Config config = parse_config(contract_example.dump());
+  CHECK(config.mode == Mode::ps);
+  CHECK(config.model.hidden == std::vector<int>{128, 64});
+  CHECK(config.data.batch == 64);
+  CHECK(config.optimizer.lr == 0.01f);
+  CHECK(config.optimizer.momentum == 0.9f);
+  CHECK_FALSE(config.consistency.sync);
+  CHECK_FALSE(config.consistency.staleness.has_value());
+  CHECK(config.steps == 2000);
+  CHECK(config.seed == 1);
+  CHECK(config.report_every == 50);
+  CHECK(config.evaluate_every == 500);
+  CHECK(config.step_delay_ms == 3);
+  CHECK(config.workers.count == 5);
+  CHECK(config.workers.min == 2);
+  CHECK(config.servers.count == 1);
+  CHECK(config.checkpoint.every == 100);
+  CHECK(config.checkpoint.keep == 3);
+  CHECK(config.patience_seconds == 900);
+}
+
+TEST_CASE("consistency is sync, async or a bound") {
+  json changed = contract_example;
+  changed["consistency"] = "sync";
+  CHECK(parse_config(changed.dump()).consistency.sync);
+  changed["consistency"] = {{"staleness", 4}};
+  CHECK_FALSE(parse_config(changed.dump()).consistency.sync);
+  CHECK(parse_config(changed.dump()).consistency.staleness == 4);
+  CHECK(message_for("/consistency", "eventual") ==
+        "configuration: consistency must be \"sync\", \"async\" or {\"staleness\": N}");
+  CHECK(message_for("/consistency", {{"staleness", -1}}) ==
+        "configuration: consistency.staleness must be a whole number from 0 to 1000000");
+}
+
+TEST_CASE("every key must be there") {
+  for (const auto& [key, value] : contract_example.items()) {
+    json changed = contract_example;
+    changed.erase(key);
+    CAPTURE(key);
+    CHECK_THROWS_WITH_AS(parse_config(changed.dump()), ("configuration: " + key + " is missing").c_str(), Failure);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, unused] : value.items()) {
+      changed = contract_example;
+      changed[key].erase(inner);
+      CHECK_THROWS_WITH_AS(parse_config(changed.dump()),
+                           ("configuration: " + key + "." + inner + " is missing").c_str(), Failure);
+    }
+  }
+}
+
+TEST_CASE("an unknown key is refused by its name, at every level") {
+  CHECK(message_for("/stepz", 1) == "configuration: unknown key stepz");
+  for (const auto& [key, value] : contract_example.items()) {
+    if (value.is_object()) CHECK(message_for("/" + key + "/x", 1) == "configuration: unknown key " + key + ".x");
+  }
+}
+
+TEST_CASE("wrong types and values out of range are refused by the key's name") {
+  CHECK(message_for("/schema", 2) == "configuration: schema must be a whole number from 1 to 1");
+  CHECK(message_for("/mode", "tree") == "configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
+  CHECK(message_for("/mode", 1) == "configuration: mode must be a string");
+  CHECK(message_for("/model", 1) == "configuration: model: must be an object");
+  CHECK(message_for("/model/type", "cnn") == "configuration: model.type must be \"mlp\"");
+  CHECK(message_for("/model/hidden", 5) == "configuration: model.hidden must be a list of at most 100");
+  CHECK(message_for("/model/hidden", {0}) == "configuration: model.hidden must be a whole number from 1 to 65536");
+  CHECK(message_for("/model/hidden", json::array()) == "accepted");
+  CHECK(message_for("/data/batch", 0) == "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", 1.5) == "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", "64") == "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/optimizer/lr", 0) == "configuration: optimizer.lr must be above 0 and at most 1e6");
+  CHECK(message_for("/optimizer/lr", "fast") == "configuration: optimizer.lr must be a number");
+  CHECK(message_for("/optimizer/momentum", 1) == "configuration: optimizer.momentum must be from 0 to below 1");
+  CHECK(message_for("/steps", -5) == "configuration: steps must be a whole number from 1 to 1000000000000");
+  CHECK(message_for("/seed", UINT64_MAX) == "accepted");
+  CHECK(message_for("/report_every", 0) == "configuration: report_every must be a whole number from 1 to 1000000000000");
+  CHECK(message_for("/evaluate_every", 0) == "accepted");
+  CHECK(message_for("/workers/min", 6) == "configuration: workers.min must be a whole number from 1 to 5");
+  CHECK(message_for("/servers/count", 0) == "configuration: servers.count must be a whole number from 1 to 1000000");
+  CHECK(message_for("/checkpoint/keep", 0) == "configuration: checkpoint.keep must be a whole number from 1 to 1000000");
+  CHECK(message_for("/patience_seconds", 0) == "configuration: patience_seconds must be a whole number from 1 to 1000000");
+}
+
+TEST_CASE("only ps demands servers") {
+  json changed = contract_example;
+  changed["mode"] = "allreduce";
+  changed["servers"]["count"] = 0;
+  CHECK(parse_config(changed.dump()).servers.count == 0);
+}
+
+TEST_CASE("what is not JSON is refused") {
+  for (const char* text : {"", "{", "[]", "1", "nan", "{\"schema\":1}}", "\xff\xfe"}) {
+    CHECK_THROWS_AS(parse_config(text), Failure);
+  }
+  // Deep nesting must not exhaust the stack.
+  CHECK_THROWS_AS(parse_config(std::string(500'000, '[')), Failure);
+}
+
+TEST_CASE("a configuration file that cannot be used is named") {
+  mlk::test::TemporaryFolder folder;
+  const std::string path = folder / "config.json";
+  const auto message = [&] {
+    try {
+      load_config(path);
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_configuration);
+      return std::string(failure.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(message() == path + ": cannot be read");
+  mlk::test::write_file(path, std::string((1 << 20) + 1, ' '));
+  CHECK(message() == path + ": more than 1 MiB");
+  mlk::test::write_file(path, "{}");
+  CHECK(message() == path + ": configuration: schema is missing");
+  mlk::test::write_file(path, contract_example.dump());
+  CHECK(message() == "accepted");
+  CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
+}

@@ -1,0 +1,30 @@
+#include "runtime/crc32c.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+TEST_CASE("crc32c gives the published values") {
+  // RFC 3720, appendix B.4, and the customary check value.
+  CHECK(crc32c("123456789", 9) == 0xe3069283);
+  CHECK(crc32c(std::string(32, '\0').data(), 32) == 0x8a9136aa);
+  CHECK(crc32c(std::string(32, '\xff').data(), 32) == 0x62a8ab43);
+  std::string ascending;
+  for (int i = 0; i < 32; ++i) ascending += static_cast<char>(i);
+  CHECK(crc32c(ascending.data(), 32) == 0x46dd794e);
+  CHECK(crc32c(nullptr, 0) == 0);
+}
+
+TEST_CASE("the table and the instruction agree at every length, and in pieces") {
+  std::string data;
+  for (int i = 0; i < 300; ++i) data += static_cast<char>(i * i + 7);
+  for (std::size_t size = 0; size <= data.size(); ++size) {
+    const std::uint32_t whole = crc32c(data.data(), size);
+    CHECK(crc32c_portable(data.data(), size) == whole);
+    const std::size_t cut = size / 3;
+    CHECK(crc32c(data.data() + cut, size - cut, crc32c(data.data(), cut)) == whole);
+    CHECK(crc32c_portable(data.data() + cut, size - cut, crc32c_portable(data.data(), cut)) == whole);
+  }
+}

@@ -1,0 +1,129 @@
+#include "runtime/launch_env.h"
+
+#include <cstdlib>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "runtime/exit_code.h"
+
+using namespace mlk::rt;
+
+namespace {
+
+// Sets variables for as long as it lives, and unsets all others that the runtime reads.
+class Environment {
+ public:
+  explicit Environment(const std::map<std::string, std::string>& values) {
+    clear();
+    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() { clear(); }
+
+ private:
+  static void clear() {
+    for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER",
+                             "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT", "MLK_SECRET",
+                             "MLK_INCARNATION", "OMP_NUM_THREADS"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+using Values = std::map<std::string, std::string>;
+
+const Values complete = {{"MLK_RUN", "digits-ab12c"},
+                         {"MLK_ROLE", "worker"},
+                         {"MLK_RANK", "3"},
+                         {"MLK_ADDRESS", "digits-ab12c-worker-3.digits-ab12c:7000"},
+                         {"MLK_SEEDS_WORKER", "127.0.0.2:7000,[::1]:7001"},
+                         {"MLK_SEEDS_SERVER", "server-0:7000"},
+                         {"MLK_CONFIG", "/etc/mlk/config.json"},
+                         {"MLK_DATA", "/data"},
+                         {"MLK_CHECKPOINTS", "/checkpoints/x"},
+                         {"MLK_RESULT", "/dev/termination-log"},
+                         {"MLK_SECRET", "/etc/mlk/secret"},
+                         {"MLK_INCARNATION", "uid"},
+                         {"OMP_NUM_THREADS", "4"}};
+
+// The message for the complete environment with one variable changed, or taken away if the value is empty.
+std::string message_for(const std::string& name, const std::string& value) {
+  Values values = complete;
+  values[name] = value;
+  if (value.empty()) values.erase(name);
+  Environment environment(values);
+  try {
+    const LaunchEnv env = read_launch_env();
+    require_peers(env, true);
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::bad_configuration);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("the environment is read whole") {
+  Environment environment(complete);
+  const LaunchEnv env = read_launch_env();
+  CHECK(env.run == "digits-ab12c");
+  CHECK(env.role == "worker");
+  CHECK(env.rank == 3);
+  CHECK(env.address == "digits-ab12c-worker-3.digits-ab12c:7000");
+  CHECK(env.seeds_worker == std::vector<std::string>{"127.0.0.2:7000", "[::1]:7001"});
+  CHECK(env.seeds_server == std::vector<std::string>{"server-0:7000"});
+  CHECK(env.config == "/etc/mlk/config.json");
+  CHECK(env.data == "/data");
+  CHECK(env.checkpoints == "/checkpoints/x");
+  CHECK(env.result == "/dev/termination-log");
+  CHECK(env.secret_path == "/etc/mlk/secret");
+  CHECK(env.incarnation == "uid");
+  CHECK(env.threads == 4);
+}
+
+TEST_CASE("a variable that is missing is named") {
+  for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
+                           "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {
+    CHECK(message_for(name, "") == std::string("environment: ") + name + " is not set");
+  }
+  CHECK(message_for("MLK_CHECKPOINTS", "") == "accepted");
+  CHECK(message_for("MLK_RESULT", "") == "accepted");
+}
+
+TEST_CASE("a variable that is malformed is named with its value") {
+  CHECK(message_for("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
+  for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "99999999999"}) {
+    CHECK(message_for("MLK_RANK", rank) == std::string("environment: MLK_RANK must be a rank from 0, not '") + rank + "'");
+  }
+  for (const char* address : {"host", "host:", ":7000", "host:0", "host:65536", "host:7x", "::1:7000", "a b:7000"}) {
+    const std::string rest = std::string(" must hold host:port, but has '") + address + "'";
+    CHECK(message_for("MLK_ADDRESS", address) == "environment: MLK_ADDRESS" + rest);
+    CHECK(message_for("MLK_SEEDS_WORKER", std::string("a:1,") + address) == "environment: MLK_SEEDS_WORKER" + rest);
+  }
+  CHECK(message_for("MLK_SEEDS_SERVER", "a:1,") == "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
+}
+
+TEST_CASE("a server needs no data, and a mode alone needs no peers") {
+  Environment environment({{"MLK_RUN", "r"}, {"MLK_ROLE", "server"}, {"MLK_RANK", "0"}, {"MLK_CONFIG", "c"}});
+  const LaunchEnv env = read_launch_env();
+  CHECK(env.data.empty());
+  CHECK(env.seeds_worker.empty());
+  CHECK(env.threads == 1);
+}
+
+TEST_CASE("allreduce needs no servers") {
+  Values values = complete;
+  values.erase("MLK_SEEDS_SERVER");
+  Environment environment(values);
+  require_peers(read_launch_env(), false);
+}
+
+TEST_CASE("a thread count that makes no sense means one thread") {
+  for (const char* threads : {"", "0", "-2", "many", "4,2"}) {
+    Values values = complete;
+    values["OMP_NUM_THREADS"] = threads;
+    Environment environment(values);
+    CHECK(read_launch_env().threads == 1);
+  }
+}

@@ -1,0 +1,154 @@
+#include "runtime/reporter.h"
+
+#include <limits>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/runtime/temporary_folder.h"
+
+using namespace mlk::rt;
+using mlk::test::read_file;
+using nlohmann::json;
+
+namespace {
+
+// A reporter whose clock the test turns.
+struct Bench {
+  mlk::test::TemporaryFolder folder;
+  std::string path = folder / "result";
+  std::ostringstream metrics;
+  double now = 100;
+  Reporter reporter{metrics, path, 7, [this] { return now; }};
+
+  json result() const { return json::parse(read_file(path)); }
+};
+
+}  // namespace
+
+TEST_CASE("a report is one line of the contract's form and a result file") {
+  Bench bench;
+  bench.reporter.set_schedule(100, 0, 2000);
+  bench.reporter.started(0, 0);
+  bench.now += 2;
+  bench.reporter.report(100, 1, 82466, 0.23114);
+  CHECK(bench.metrics.str() == "mlk step=100 epoch=1 loss=0.2311 samples_per_s=41233\n");
+  CHECK(bench.result() == json::parse(R"({"schema":1,"step":100,"epoch":1,"metrics":{"loss":0.2311,
+      "samples_per_s":41233},"curve":[[100,0.2311]],"restored_step":0,"done":false,"message":""})"));
+
+  bench.metrics.str("");
+  bench.now += 1;
+  bench.reporter.evaluation(0.93);
+  bench.reporter.report(200, 2, 82466 + 1000, 0.125);
+  CHECK(bench.metrics.str() == "mlk step=200 epoch=2 loss=0.125 accuracy=0.93 samples_per_s=1000\n");
+
+  bench.metrics.str("");
+  bench.now += 1;
+  bench.reporter.report(300, 3, 82466 + 3000, 1e-9);
+  CHECK(bench.metrics.str() == "mlk step=300 epoch=3 loss=1e-09 samples_per_s=2000\n");
+  CHECK(bench.result()["metrics"]["accuracy"] == 0.93);  // the newest stays
+}
+
+TEST_CASE("done comes with the end, a message with a failure") {
+  Bench bench;
+  bench.reporter.started(40, 0);
+  bench.reporter.report(50, 0, 10, 1);
+  CHECK(bench.result()["done"] == false);
+  CHECK(bench.result()["restored_step"] == 40);
+  bench.reporter.finish(true, "");
+  CHECK(bench.result()["done"] == true);
+  CHECK(bench.result()["step"] == 50);
+  bench.reporter.finish(false, "disk \"full\"\n");
+  CHECK(bench.result()["done"] == false);
+  CHECK(bench.result()["message"] == "disk \"full\"\n");
+}
+
+TEST_CASE("a rank that never reported says only who it is and why it ends") {
+  Bench bench;
+  bench.reporter.finish(false, "peers lost");
+  CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
+}
+
+TEST_CASE("the result stays within 3 KiB, whatever the message and however long the run") {
+  Bench bench;
+  for (std::uint64_t step = 1; step <= 5000; ++step) bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
+  const std::vector<std::string> messages = {std::string(100'000, 'x'), std::string(9000, '\x01'), std::string(9000, '\xff'),
+                                             std::string(3000, '"'), [] {
+                                               std::string text;
+                                               for (int i = 0; i < 2000; ++i) text += "ä";
+                                               return text;
+                                             }()};
+  for (const std::string& message : messages) {
+    bench.reporter.finish(false, message);
+    const std::string text = read_file(bench.path);
+    CHECK(text.size() <= 3072);
+    const json result = json::parse(text);
+    CHECK(result["curve"].size() <= 64);
+    CHECK(result["message"].get<std::string>().size() > 100);
+  }
+}
+
+TEST_CASE("a shorter result leaves nothing of a longer one, nor of one from before") {
+  Bench bench;
+  mlk::test::write_file(bench.path, std::string(2900, 'x'));
+  bench.reporter.finish(false, std::string(500, 'y'));
+  CHECK(bench.result()["message"] == std::string(500, 'y'));
+  bench.reporter.finish(false, "short");
+  CHECK(bench.result()["message"] == "short");
+}
+
+TEST_CASE("the result is rewritten in place, because it may be a bind mount") {
+  Bench bench;
+  mlk::test::write_file(bench.path, "");
+  std::filesystem::create_hard_link(bench.path, bench.folder / "same");
+  bench.reporter.finish(false, "x");
+  CHECK(read_file(bench.folder / "same") == read_file(bench.path));
+}
+
+TEST_CASE("a result file that cannot be written does not stop the reports") {
+  std::ostringstream metrics;
+  Reporter reporter(metrics, "/nowhere/result", 0, [] { return 0.0; });
+  reporter.started(0, 0);
+  reporter.report(1, 0, 64, 0.5);
+  CHECK(metrics.str() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
+}
+
+TEST_CASE("a loss that is not a number still leaves JSON") {
+  Bench bench;
+  bench.reporter.report(1, 0, 64, std::numeric_limits<double>::quiet_NaN());
+  CHECK(bench.result()["metrics"]["loss"].is_null());
+}
+
+TEST_CASE("reports are due at their interval, at each evaluation and at the end") {
+  Bench bench;
+  bench.reporter.set_schedule(50, 120, 333);
+  std::vector<std::uint64_t> due, evaluations;
+  for (std::uint64_t step = 1; step <= 333; ++step) {
+    if (bench.reporter.due(step)) due.push_back(step);
+    if (bench.reporter.evaluation_due(step)) evaluations.push_back(step);
+  }
+  CHECK(due == std::vector<std::uint64_t>{50, 100, 120, 150, 200, 240, 250, 300, 333});
+  CHECK(evaluations == std::vector<std::uint64_t>{120, 240, 333});
+  bench.reporter.set_schedule(50, 0, 100);
+  CHECK_FALSE(bench.reporter.evaluation_due(50));
+  CHECK(bench.reporter.evaluation_due(100));
+}
+
+TEST_CASE("a curve keeps its first and last point and thins evenly") {
+  Curve curve;
+  for (std::uint64_t step = 1; step <= 10'000; ++step) {
+    curve.add(step, 1.0 / static_cast<double>(step));
+    const auto points = curve.points();
+    REQUIRE(points.size() <= 64);
+    REQUIRE(points.size() >= std::min<std::uint64_t>(step, 32));
+    REQUIRE(points.front().first == 1);
+    REQUIRE(points.back().first == step);
+    // All gaps are the same, but the one before the last point, which may be shorter.
+    for (std::size_t i = 2; i + 1 < points.size(); ++i) {
+      REQUIRE(points[i].first - points[i - 1].first == points[1].first - points[0].first);
+    }
+  }
+  CHECK(Curve().points().empty());
+}

@@ -1,0 +1,190 @@
+#include "runtime/single.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include <doctest/doctest.h>
+
+#include "runtime/checkpoint.h"
+#include "tests/unit/runtime/idx_files.h"
+
+using namespace mlk::rt;
+using namespace mlk::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A run of mode single on the learnable data, as many processes of it as the test likes, one after the other.
+struct Bench {
+  TemporaryFolder folder;
+  LaunchEnv env;
+  Config config;
+  StopSignal stop;
+  Log log{"test", -1};
+  std::ostringstream metrics;
+
+  Bench() {
+    write_learnable(folder.path());
+    env.run = "run";
+    env.role = "worker";
+    env.data = folder.path().string();
+    env.checkpoints = folder / "checkpoints";
+    env.result = folder / "result";
+    config.model.hidden = {8};
+    config.data.batch = 16;
+    config.optimizer = {0.1f, 0.9f};
+    config.steps = 200;
+    config.seed = 1;
+    config.report_every = 50;
+    config.checkpoint = {0, 3};
+  }
+
+  ExitCode run() {
+    metrics.str("");
+    Reporter reporter(metrics, env.result, 0);
+    reporter.set_schedule(config.report_every, config.evaluate_every, config.steps);
+    Job job{env, config, stop, reporter, log};
+    return run_single(job);
+  }
+
+  nlohmann::json result() const { return nlohmann::json::parse(read_file(env.result)); }
+  std::string state() const {
+    return read_file(folder.path() / "checkpoints" / "step-000000000200" / "state.safetensors");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint") {
+  Bench bench;
+  bench.config.evaluate_every = 120;
+  CHECK(bench.run() == ExitCode::trained);
+  const auto result = bench.result();
+  CHECK(result["done"] == true);
+  CHECK(result["step"] == 200);
+  CHECK(result["epoch"] == 200 * 16 / 100);
+  CHECK(result["metrics"]["accuracy"] == 1);
+  CHECK(result["metrics"]["loss"] < 0.1);
+  CHECK(result["restored_step"] == 0);
+  CHECK(result["curve"].size() == 5);  // 50, 100, 120, 150, 200
+  CHECK(std::ranges::count(bench.metrics.str(), '\n') == 5);
+  CHECK(bench.metrics.str().starts_with("mlk step=50 epoch=8 loss="));
+  CHECK(fs::exists(bench.folder.path() / "checkpoints" / "step-000000000200" / "manifest.json"));
+}
+
+TEST_CASE("without a folder for checkpoints a run trains all the same") {
+  Bench bench;
+  bench.env.checkpoints = "";
+  bench.config.checkpoint.every = 10;
+  CHECK(bench.run() == ExitCode::trained);
+  CHECK_FALSE(fs::exists("step-000000000200"));
+}
+
+TEST_CASE("a run that was cut off ends with the same bits as one that was not") {
+  Bench whole, cut;
+  whole.config.checkpoint.every = cut.config.checkpoint.every = 30;
+  REQUIRE(whole.run() == ExitCode::trained);
+  const std::uint64_t steps = cut.config.steps;
+  cut.config.steps = 70;
+  REQUIRE(cut.run() == ExitCode::trained);
+  // As after a kill at step 70: its last checkpoint is that of step 60.
+  fs::remove_all(cut.folder.path() / "checkpoints" / "step-000000000070");
+  cut.config.steps = steps;
+  REQUIRE(cut.run() == ExitCode::trained);
+  CHECK(cut.result()["restored_step"] == 60);
+  CHECK(cut.state() == whole.state());
+}
+
+TEST_CASE("a run that had ended says again how good it is, and trains nothing") {
+  Bench bench;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const std::string state = bench.state();
+  REQUIRE(bench.run() == ExitCode::trained);
+  CHECK(bench.state() == state);
+  const auto result = bench.result();
+  CHECK(result["done"] == true);
+  CHECK(result["restored_step"] == 200);
+  CHECK(result["metrics"]["accuracy"] == 1);
+  CHECK(std::ranges::count(bench.metrics.str(), '\n') == 1);
+}
+
+TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next one goes on") {
+  Bench whole, cut;
+  REQUIRE(whole.run() == ExitCode::trained);
+  cut.config.report_every = 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    cut.config.step_delay_ms = 1;
+    _exit(static_cast<int>(cut.run()));
+  }
+  while (!fs::exists(cut.env.result) || fs::file_size(cut.env.result) == 0) usleep(1000);
+  kill(child, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 143);
+  auto result = cut.result();
+  const std::uint64_t stopped = result["step"];
+  CHECK(result["done"] == false);
+  CHECK(result["message"] == "terminated after step " + std::to_string(stopped));
+  cut.config.step_delay_ms = 0;
+  REQUIRE(cut.run() == ExitCode::trained);
+  CHECK(cut.result()["restored_step"] == stopped);
+  CHECK(cut.state() == whole.state());
+}
+
+TEST_CASE("the seed decides the result, bit for bit") {
+  Bench a, b, other;
+  other.config.seed = 2;
+  REQUIRE(a.run() == ExitCode::trained);
+  REQUIRE(b.run() == ExitCode::trained);
+  REQUIRE(other.run() == ExitCode::trained);
+  CHECK(a.state() == b.state());
+  CHECK(a.state() != other.state());
+}
+
+TEST_CASE("a loss that is not a number ends the run as diverged") {
+  Bench bench;
+  bench.config.model.hidden = {8, 8, 8};
+  bench.config.optimizer = {1e6f, 0.9f};
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::diverged);
+    CHECK(std::string(failure.what()).starts_with("diverged: after step "));
+  }
+}
+
+TEST_CASE("checkpoints that do not fit the model end the run, instead of a silent start from nothing") {
+  Bench bench;
+  REQUIRE(bench.run() == ExitCode::trained);
+  bench.config.model.hidden = {9};
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::checkpoint_unusable);
+  }
+}
+
+TEST_CASE("a last checkpoint that cannot be written is not a success") {
+  Bench bench;
+  write_file(bench.env.checkpoints, "a file is in the way");
+  bench.env.checkpoints += "/under-it";
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code != ExitCode::trained);
+    CHECK(std::string(failure.what()).find("checkpoint") != std::string::npos);
+  }
+}
