@@ -4,6 +4,7 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace mlk {
@@ -65,7 +66,10 @@ std::string base64_decode(std::string_view text) {
   for (const char c : text) {
     if (c != '\n' && c != '\r' && c != ' ') compact += c;
   }
-  if (compact.size() % 4 != 0) throw std::invalid_argument("not base64");
+  // OpenSSL takes '=' anywhere for a zero; it belongs to the end, twice at most.
+  const std::size_t padding = std::min(compact.find('='), compact.size());
+  const bool padded_well = compact.size() - padding <= 2 && compact.find_first_not_of('=', padding) == std::string::npos;
+  if (compact.size() % 4 != 0 || !padded_well) throw std::invalid_argument("not base64");
   std::string out(compact.size() / 4 * 3 + 1, '\0');
   const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
                                      reinterpret_cast<const unsigned char*>(compact.data()),

@@ -1,0 +1,120 @@
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/process.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using mlk::Error;
+using mlk::ExitCode;
+
+namespace {
+
+ExitCode read_code(const std::filesystem::path& path, std::size_t limit = 1000) {
+  try {
+    mlk::read_file(path, limit);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ExitCode::ok;
+}
+
+// Sets a variable of the environment for the length of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) before_ = old, had_ = true;
+    if (value != nullptr) {
+      ::setenv(name, value, 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  ~Variable() {
+    if (had_) {
+      ::setenv(name_, before_.c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool had_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a file is read whole, up to its limit") {
+  const TemporaryFolder folder;
+  const std::string text("a\0b\n", 4);
+  CHECK(mlk::read_file(folder.write("x", text), 4) == text);
+  CHECK(read_code(folder.path() / "x", 3) == ExitCode::usage);
+  CHECK(mlk::read_file(folder.write("empty", ""), 0).empty());
+}
+
+TEST_CASE("what is no file is refused by kind") {
+  const TemporaryFolder folder;
+  CHECK(read_code(folder.path() / "nothing") == ExitCode::not_found);
+  CHECK(read_code(folder.path()) == ExitCode::usage);
+  CHECK(read_code("/dev/zero") == ExitCode::usage);
+  CHECK(mlk::read_file("/dev/null", 10).empty());
+}
+
+TEST_CASE("a file over the limit is not read, whatever its size") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("sparse", "");
+  std::filesystem::resize_file(file, std::uintmax_t(1) << 40);
+  CHECK(read_code(file) == ExitCode::usage);
+}
+
+TEST_CASE("a pipe is read to its end") {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  mlk::Command command;
+  command.argv = {"sh", "-c", "(printf hello > " + pipe.string() + ") & exec cat " + pipe.string()};
+  CHECK(mlk::run_process(command).output == "hello");
+}
+
+TEST_CASE("a file is replaced at once, with its mode and nothing left aside") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("x", "old");
+  mlk::write_file_atomically(file, "new text", 0600);
+  CHECK(mlk::read_file(file, 100) == "new text");
+  struct stat info {};
+  REQUIRE(::stat(file.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
+  CHECK(count == 1);
+}
+
+TEST_CASE("writing where nothing can be written is an error that leaves nothing behind") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(mlk::write_file_atomically(folder.path() / "no" / "such" / "folder", "x"), Error);
+  std::filesystem::create_directory(folder.path() / "taken");
+  CHECK_THROWS_AS(mlk::write_file_atomically(folder.path() / "taken", "x"), Error);
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
+  CHECK(count == 1);
+}
+
+TEST_CASE("the folders of mlk follow XDG and fall back to below HOME") {
+  const Variable home("HOME", "/home/someone");
+  {
+    const Variable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"), cache("XDG_CACHE_HOME", nullptr);
+    CHECK(mlk::state_home() == "/state/mlk");
+    CHECK(mlk::config_home() == "/home/someone/.config/mlk");  // relative paths are to be ignored
+    CHECK(mlk::cache_home() == "/home/someone/.cache/mlk");
+  }
+  const Variable none("HOME", nullptr), state("XDG_STATE_HOME", nullptr);
+  CHECK_THROWS_AS(mlk::state_home(), Error);
+}

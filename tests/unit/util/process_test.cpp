@@ -1,0 +1,164 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/process.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using mlk::Command;
+using mlk::Error;
+using mlk::ExitCode;
+using mlk::run_process;
+
+namespace {
+
+Command shell(const std::string& script) {
+  Command command;
+  command.argv = {"sh", "-c", script};
+  return command;
+}
+
+ExitCode code_of(const Command& command) {
+  try {
+    run_process(command);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+TEST_CASE("output, errors and the exit code of a process are captured apart") {
+  const auto result = run_process(shell("echo out; echo err >&2; exit 3"));
+  CHECK(result.output == "out\n");
+  CHECK(result.error == "err\n");
+  CHECK(result.exit_code == 3);
+  CHECK(result.signal == 0);
+  CHECK_FALSE(result.ok());
+}
+
+TEST_CASE("arguments reach the program as they are, without a shell") {
+  Command command;
+  command.argv = {"printf", "%s|", "a b", "$HOME", "*", ""};
+  CHECK(run_process(command).output == "a b|$HOME|*||");
+}
+
+TEST_CASE("input larger than a pipe goes in while output comes out") {
+  Command command;
+  command.argv = {"cat"};
+  command.input = std::string(3'000'000, 'x') + "end";
+  const auto result = run_process(command);
+  CHECK(result.ok());
+  CHECK(result.output == command.input);
+}
+
+TEST_CASE("a program that does not read its input is no error") {
+  Command command = shell("exit 0");
+  command.input = std::string(1'000'000, 'x');
+  CHECK(run_process(command).ok());
+}
+
+TEST_CASE("variables are added to the environment, or replace what is there") {
+  ::setenv("MLK_TEST_VARIABLE", "before", 1);
+  Command command = shell("echo $MLK_TEST_VARIABLE $OTHER; test -n \"$PATH\" && echo path");
+  command.env = {{"MLK_TEST_VARIABLE", "after"}, {"OTHER", "new"}};
+  CHECK(run_process(command).output == "after new\npath\n");
+  ::unsetenv("MLK_TEST_VARIABLE");
+}
+
+TEST_CASE("an empty environment holds nothing but what is given") {
+  Command command;
+  command.argv = {"env"};
+  command.empty_env = true;
+  command.env = {{"ONLY", "this"}};
+  CHECK(run_process(command).output == "ONLY=this\n");
+}
+
+TEST_CASE("a process runs in the folder that is asked for") {
+  const TemporaryFolder folder;
+  Command command = shell("pwd -P");
+  command.folder = folder.path().string();
+  CHECK(run_process(command).output == std::filesystem::canonical(folder.path()).string() + "\n");
+}
+
+TEST_CASE("the signal that ended a process is told") {
+  const auto result = run_process(shell("kill -TERM $$"));
+  CHECK(result.signal == SIGTERM);
+  CHECK(result.exit_code == -1);
+}
+
+TEST_CASE("a process over its time is killed with its children") {
+  const TemporaryFolder folder;
+  const std::string pid_file = (folder.path() / "pid").string();
+  Command command = shell("sleep 1000 & echo $! > " + pid_file + "; wait");
+  command.timeout = std::chrono::milliseconds(300);
+  const auto result = run_process(command);
+  CHECK(result.timed_out);
+  CHECK(result.signal == SIGKILL);
+  std::ifstream file(pid_file);
+  pid_t pid = 0;
+  file >> pid;
+  REQUIRE(pid > 0);
+  bool gone = false;
+  for (int i = 0; i < 500 && !gone; ++i) {  // its new parent reaps it when it gets round to it
+    std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+    std::string number, name, state;
+    gone = ::kill(pid, 0) != 0 || (status >> number >> name >> state && state == "Z");
+    if (!gone) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(gone);
+}
+
+TEST_CASE("a grandchild that keeps the pipes open does not hold up the end") {
+  const TemporaryFolder folder;
+  const std::string pid_file = (folder.path() / "pid").string();
+  Command command = shell("sleep 1000 & echo $! > " + pid_file + "; echo done");
+  command.timeout = std::chrono::seconds(20);
+  const auto result = run_process(command);
+  std::ifstream file(pid_file);
+  pid_t pid = 0;
+  if (file >> pid) ::kill(pid, SIGKILL);
+  CHECK(result.output == "done\n");
+  CHECK(result.ok());
+}
+
+TEST_CASE("a program that is not there, cannot run or prints too much is an error that names it") {
+  Command command;
+  command.argv = {"no-such-program-of-mlk"};
+  CHECK(code_of(command) == ExitCode::not_found);
+  command.argv = {"/no/such/program"};
+  CHECK(code_of(command) == ExitCode::not_found);
+  const TemporaryFolder folder;
+  command.argv = {folder.write("plain", "text").string()};
+  CHECK(code_of(command) == ExitCode::failure);
+  command.argv = {"yes"};
+  command.output_limit = 100'000;
+  CHECK(code_of(command) == ExitCode::failure);
+  CHECK(code_of(Command()) == ExitCode::usage);
+}
+
+TEST_CASE("stderr can go where ours goes") {
+  Command command = shell("echo out");
+  command.inherit_error = true;
+  const auto result = run_process(command);
+  CHECK(result.output == "out\n");
+  CHECK(result.error.empty());
+}
+
+TEST_CASE("several threads run processes at the same time") {
+  std::vector<std::string> outputs(8);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    threads.emplace_back([&outputs, i] { outputs[i] = run_process(shell("echo " + std::to_string(i))).output; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
+}

@@ -1,0 +1,44 @@
+#include <doctest/doctest.h>
+
+#include "cli/util/text.h"
+
+using mlk::nearest;
+using Parts = std::vector<std::string>;
+
+TEST_CASE("text is split at every separator and joined again") {
+  CHECK(mlk::split("a,b", ',') == Parts{"a", "b"});
+  CHECK(mlk::split("a,,b", ',') == Parts{"a", "", "b"});
+  CHECK(mlk::split(",", ',') == Parts{"", ""});
+  CHECK(mlk::split("", ',').empty());
+  CHECK(mlk::join({"a", "b", "c"}, ", ") == "a, b, c");
+  CHECK(mlk::join({}, ", ").empty());
+  CHECK(mlk::join({"", ""}, ",") == ",");
+}
+
+TEST_CASE("blanks at the ends are trimmed, those within stay") {
+  CHECK(mlk::trim("  a b\r\n") == "a b");
+  CHECK(mlk::trim("\t\n ").empty());
+  CHECK(mlk::trim("").empty());
+}
+
+TEST_CASE("a word at the start is a word, not a beginning of one") {
+  CHECK(mlk::starts_with_word("mlk step=1", "mlk"));
+  CHECK(mlk::starts_with_word("mlk", "mlk"));
+  CHECK_FALSE(mlk::starts_with_word("mlkx step", "mlk"));
+}
+
+TEST_CASE("the nearest candidate is one that a slip of the fingers explains") {
+  const Parts words{"workers", "servers", "restart", "image"};
+  CHECK(nearest("wrokers", words) == "workers");
+  CHECK(nearest("sevrers", words) == "servers");
+  CHECK(nearest("imag", words) == "image");
+  CHECK(nearest("completely", words).empty());
+  CHECK(nearest("", words).empty());
+  CHECK(nearest(std::string(100, 'x'), words).empty());
+  CHECK(nearest("xyz", {"abc"}).empty());  // short words leave less room
+}
+
+TEST_CASE("control characters of others do not reach the terminal") {
+  CHECK(mlk::printable("a\x1b[31mb\tc\nd\x7f") == "a?[31mb\tc\nd?");
+  CHECK(mlk::printable("grün") == "grün");
+}

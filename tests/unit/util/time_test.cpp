@@ -1,0 +1,54 @@
+#include <doctest/doctest.h>
+
+#include "cli/util/time.h"
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using mlk::parse_duration;
+using mlk::parse_time;
+
+TEST_CASE("times are read as Kubernetes writes them") {
+  CHECK(parse_time("1970-01-01T00:00:00Z") == mlk::Time{});
+  CHECK(parse_time("2026-11-21T07:40:25Z")->time_since_epoch() == seconds(1795246825));
+  CHECK(parse_time("2026-11-21T07:40:25.5Z")->time_since_epoch() == seconds(1795246825) + nanoseconds(500'000'000));
+  CHECK(parse_time("2026-11-21T07:40:25.123456789Z")->time_since_epoch() == seconds(1795246825) + nanoseconds(123456789));
+  CHECK(parse_time("2024-02-29T00:00:00+00:00")->time_since_epoch() == seconds(1709164800));
+}
+
+TEST_CASE("what is no time is refused") {
+  for (const char* text : {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
+                           "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01:00"}) {
+    CAPTURE(std::string(text));
+    CHECK_FALSE(parse_time(text));
+  }
+}
+
+TEST_CASE("times are written as they are read") {
+  for (const char* text : {"1970-01-01T00:00:00Z", "2026-11-21T07:40:25Z", "1969-12-31T23:59:59Z"}) {
+    CHECK(mlk::format_time(*parse_time(text)) == text);
+  }
+  CHECK(mlk::format_time_micro(*parse_time("2026-11-21T07:40:25.123456789Z")) == "2026-11-21T07:40:25.123456Z");
+}
+
+TEST_CASE("durations are read in units, or as seconds") {
+  CHECK(parse_duration("90s") == seconds(90));
+  CHECK(parse_duration("15m") == seconds(900));
+  CHECK(parse_duration("1h30m") == seconds(5400));
+  CHECK(parse_duration("2d") == seconds(172800));
+  CHECK(parse_duration("42") == seconds(42));
+  CHECK(parse_duration("0") == seconds(0));
+  for (const char* text : {"", "s", "-5s", "5x", "1h30", "1.5h", " 5s", "99999999999999999999s", "4000d"}) {
+    CAPTURE(std::string(text));
+    CHECK_FALSE(parse_duration(text));
+  }
+}
+
+TEST_CASE("durations are shown by their two largest units") {
+  CHECK(mlk::format_duration(seconds(0)) == "0s");
+  CHECK(mlk::format_duration(seconds(59)) == "59s");
+  CHECK(mlk::format_duration(seconds(200)) == "3m20s");
+  CHECK(mlk::format_duration(seconds(7200)) == "2h");
+  CHECK(mlk::format_duration(seconds(7500)) == "2h5m");
+  CHECK(mlk::format_duration(seconds(273600)) == "3d4h");
+  CHECK(mlk::format_duration(seconds(-5)) == "0s");
+}
