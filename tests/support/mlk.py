@@ -34,25 +34,28 @@ class Result:
 
 
 def run(*command, check=None, timeout=60, env=None, cwd=None, input=None):
-    """Runs the program to its end. check=N: it must exit with N. Killed, and the test failed, after `timeout` seconds."""
+    """Runs the program to its end. check=N: it must exit with N. Past `timeout` seconds it is killed, with its children (but
+    not what has made itself a session of its own), and the test fails."""
     command = [str(part) for part in command]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, **(env or {})}, cwd=cwd, text=True, errors="replace")
+        env={**os.environ, **(env or {})}, cwd=cwd, text=True, errors="replace", start_new_session=True)
     try:
         stdout, stderr = process.communicate(input, timeout=timeout * SLOW)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        # A child that outlives it may hold the pipes: what was said so far has to do.
-        try:
-            stdout, stderr = process.communicate(timeout=5)
-        except subprocess.TimeoutExpired as still:
-            stdout, stderr = (still.stdout or b"").decode(errors="replace"), (still.stderr or b"").decode(errors="replace")
-        raise AssertionError(f"not ended after {timeout * SLOW:.0f} s: {Result(command, None, stdout, stderr)}") from None
+    except BaseException as reason:
+        os.killpg(process.pid, signal.SIGKILL)
+        if not isinstance(reason, subprocess.TimeoutExpired):
+            raise
+        said = Result(command, None, _text(reason.stdout), _text(reason.stderr))
+        raise AssertionError(f"not ended after {timeout * SLOW:g} s: {said}") from None
     result = Result(command, process.returncode, stdout, stderr)
     if check is not None:
         assert result.code == check, f"expected exit {check}: {result}"
     return result
+
+
+def _text(output):
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def wait_until(condition, what, timeout=60, interval=0.2):
@@ -66,7 +69,7 @@ def wait_until(condition, what, timeout=60, interval=0.2):
                 return value
         except AssertionError as error:
             reason = f": {error}"
-        assert time.monotonic() < end, f"after {timeout * SLOW:.0f} s still not: {what}{reason}"
+        assert time.monotonic() < end, f"after {timeout * SLOW:g} s still not: {what}{reason}"
         time.sleep(interval)
 
 
