@@ -29,3 +29,6 @@ endif()
 
 mlk_test(kernels mlk_kernels)
 mlk_test(runtime mlk_runtime)
+
+add_executable(bench_step EXCLUDE_FROM_ALL tests/bench/mlk_step.cpp)   # for `make bench`
+target_link_libraries(bench_step PRIVATE mlk_runtime)

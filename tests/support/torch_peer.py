@@ -1,0 +1,46 @@
+"""PyTorch's CPU library as a peer for benches: its wheel unpacked into the cache, C++ programs linked to it.
+
+Importing torch in Python would need gigabytes of further wheels; the C++ library is the same code.
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import types
+
+VERSION = "2.15.0"
+# libtorch_cpu needs these two of CUDA to load, though no GPU is used.
+WHEELS = (f"torch=={VERSION}", "nvidia-cuda-cupti==13.2.86", "nvidia-cuda-runtime==13.2.86")
+
+
+def _unpack():
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"
+    folder = cache / f"torch-{VERSION}"
+    if folder.exists():
+        return folder
+    aside = cache / f"torch-{VERSION}.tmp-{os.getpid()}"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    print(f"fetching PyTorch {VERSION} for the bench (540 MB, once)", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", aside, *WHEELS], check=True)
+    for wheel in aside.glob("*.whl"):
+        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, aside], check=True)
+        wheel.unlink()
+    aside.rename(folder)
+    return folder
+
+
+def build(source):
+    """Compiles `source` against libtorch. Gives the command, the environment it needs and the peer's name."""
+    folder = _unpack()
+    program = folder / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if not program.exists():
+        include = folder / "torch/include"
+        subprocess.run(["g++", "-O2", "-std=c++20", f"-I{include}", f"-I{include}/torch/csrc/api/include", source, "-o", program,
+                        f"-L{folder}/torch/lib", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"], check=True)
+    libraries = f"{folder}/torch/lib:{folder}/nvidia/cu13/lib"
+    return types.SimpleNamespace(command=[program], env={"LD_LIBRARY_PATH": libraries, "OMP_NUM_THREADS": "1"},
+                                 name=f"PyTorch {VERSION}, one thread")
