@@ -7,9 +7,11 @@
 
 namespace mlk {
 
+inline constexpr char built_in_source[] = "built-in";
+
 struct Template {
   std::string text;
-  std::string source;  // "built-in" or the file's path
+  std::string source;  // built_in_source or the file's path
 };
 
 class Templates {

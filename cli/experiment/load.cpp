@@ -1,0 +1,76 @@
+#include "cli/experiment/load.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/check.h"
+#include "cli/experiment/overrides.h"
+#include "cli/experiment/problems.h"
+#include "cli/experiment/rules.h"
+#include "cli/experiment/schema.h"
+#include "cli/experiment/yaml.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr char hint[] = "`man mlk-experiment` describes every key";
+
+Role to_role(const json& value) {
+  Role role;
+  role.count = value["count"].get<int>();
+  role.min = value.value("min", role.count);
+  role.cpu = value["cpu"].get<std::string>();
+  role.memory = value["memory"].get<std::string>();
+  role.gpu = value["gpu"].get<int>();
+  return role;
+}
+
+std::vector<std::string> to_command(const json& run) {
+  if (run.is_string()) return {"sh", "-c", run.get<std::string>()};
+  return run.get<std::vector<std::string>>();
+}
+
+// The values were checked: nothing here can fail.
+Experiment to_experiment(json effective) {
+  Experiment out;
+  out.name = effective["name"].get<std::string>();
+  out.mode = effective["mode"].get<std::string>();
+  out.image = effective.value("image", "");
+  out.has_train = effective.contains("train");
+  if (effective.contains("run")) out.command = to_command(effective["run"]);
+  for (const auto& [name, role] : effective["roles"].items()) out.roles[name] = to_role(role);
+  for (const json& entry : effective["data"]) {
+    out.data.push_back({entry["name"].get<std::string>(), entry["mount"].get<std::string>(), entry.value("files", ""),
+                        entry["read_only"].get<bool>()});
+  }
+  out.start_timeout = parse_duration(effective["start_timeout"].get<std::string>()).value();
+  if (effective.contains("time_limit")) out.time_limit = parse_duration(effective["time_limit"].get<std::string>());
+  out.effective = std::move(effective);
+  return out;
+}
+
+}  // namespace
+
+Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
+                           const std::vector<std::string>& job_types) {
+  YamlNode root = parse_yaml(text, file_name);
+  Problems problems;
+  if (root.kind == YamlNode::Kind::null) {
+    problems.add(root.place, "the file is empty; an experiment needs at least name, mode and train or run");
+  } else if (root.kind != YamlNode::Kind::map) {
+    problems.add(root.place, "an experiment is a map of keys such as name, mode and train");
+  }
+  problems.throw_if_any(hint);
+  apply_overrides(root, overrides, problems);
+  json effective = check_section(root, schema_section("experiment"), "", problems);
+  problems.throw_if_any(hint);
+  apply_rules(root, effective, job_types, problems);
+  problems.throw_if_any(hint);
+  return to_experiment(std::move(effective));
+}
+
+}  // namespace mlk

@@ -1,0 +1,123 @@
+#include "cli/experiment/overrides.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/util/text.h"
+
+namespace mlk {
+
+namespace {
+
+YamlNode& child(YamlNode& map, const std::string& key, const Place& place) {
+  for (YamlEntry& entry : map.entries) {
+    if (entry.key != key) continue;
+    entry.place = place;
+    return entry.value;
+  }
+  map.kind = YamlNode::Kind::map;
+  map.entries.push_back({key, place, {}});
+  return map.entries.back().value;
+}
+
+void move_to(YamlNode& node, const std::shared_ptr<const Source>& source) {
+  node.place.source = source;
+  for (YamlNode& item : node.items) move_to(item, source);
+  for (YamlEntry& entry : node.entries) {
+    entry.place.source = source;
+    move_to(entry.value, source);
+  }
+}
+
+YamlNode text_node(const std::string& text, const Place& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = text;
+  node.place = place;
+  return node;
+}
+
+bool is_index(const std::string& step) { return is_whole_number(step) && step.size() <= 4 && step.front() != '-'; }
+
+// `workers` and `roles.worker` are one place: a flag may name it either way, whichever the file chose.
+void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
+  for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
+    const YamlNode* roles = root.find("roles");
+    const bool long_form = roles != nullptr && roles->find(role) != nullptr;
+    if (long_form && steps[0] == short_form) {
+      steps[0] = "roles";
+      steps.insert(steps.begin() + 1, role);
+    } else if (!long_form && steps.size() > 1 && steps[0] == "roles" && steps[1] == role) {
+      steps.erase(steps.begin());
+      steps[0] = short_form;
+    }
+  }
+}
+
+// a.b=VALUE, VALUE in YAML.
+void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
+  const auto source = std::make_shared<const Source>(Source{"--set", argument});
+  const std::size_t equals = argument.find('=');
+  std::vector<std::string> steps = split(argument.substr(0, equals), '.');
+  if (equals == std::string::npos || steps.empty() || std::count(steps.begin(), steps.end(), "") > 0) {
+    problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
+    return;
+  }
+  follow_short_form(root, steps);
+  YamlNode* node = &root;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::string& step = steps[i];
+    const std::size_t found = argument.substr(0, equals).rfind(step);
+    const Place place{source, 0, found == std::string::npos ? 0 : found};
+    if (node->kind == YamlNode::Kind::list && is_index(step)) {
+      const std::size_t index = std::stoul(step);
+      if (index >= node->items.size()) {
+        problems.add(place, fmt::format("there is no entry {}: the list has {}, counted from 0", step, node->items.size()));
+        return;
+      }
+      node = &node->items[index];
+      continue;
+    }
+    if (node->kind == YamlNode::Kind::list || (node->kind == YamlNode::Kind::scalar && i > 0)) {
+      problems.add(place, fmt::format("there is no '{}' below {}, which is {}", step,
+                                      join({steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(i)}, "."),
+                                      node->kind == YamlNode::Kind::list ? "a list; its entries are 0, 1 ..." : "no map"));
+      return;
+    }
+    if (node->kind == YamlNode::Kind::null) node->place = place;
+    node = &child(*node, step, place);
+  }
+  // Blanks in place of the key keep the columns.
+  *node = parse_yaml(std::string(equals + 1, ' ') + argument.substr(equals + 1), "--set");
+  move_to(*node, source);
+  if (node->kind == YamlNode::Kind::null) node->place.column = equals + 1;
+}
+
+// NAME=VALUE, VALUE as it is.
+void set_variable(YamlNode& root, const std::string& argument, Problems& problems) {
+  const auto source = std::make_shared<const Source>(Source{"-e", argument});
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    problems.add({source, 0, 0}, "-e needs NAME=VALUE");
+    return;
+  }
+  const Place place{source, 0, 0};
+  YamlNode& env = child(root, "env", root.find("env") != nullptr ? root.find("env")->place : place);
+  if (env.kind == YamlNode::Kind::null) env.place = place;
+  if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list) return;  // the check tells
+  child(env, argument.substr(0, equals), place) = text_node(argument.substr(equals + 1), {source, 0, equals + 1});
+}
+
+}  // namespace
+
+void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems) {
+  if (!overrides.image.empty()) {
+    const Place place{std::make_shared<const Source>(Source{"MLK_IMAGE", overrides.image}), 0, 0};
+    child(root, "image", place) = text_node(overrides.image, place);
+  }
+  for (const std::string& argument : overrides.env) set_variable(root, argument, problems);
+  for (const std::string& argument : overrides.set) set_path(root, argument, problems);
+}
+
+}  // namespace mlk

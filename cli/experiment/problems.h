@@ -1,0 +1,48 @@
+// Mistakes in text: where they are, what they are, and how they are shown.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlk {
+
+// A text that people wrote: a file, a template, or the value of a flag.
+struct Source {
+  std::string name;  // as shown: the path, "--set", "-e"
+  std::string text;
+};
+
+// Lines and columns from 0; columns count bytes.
+struct Place {
+  std::shared_ptr<const Source> source;
+  std::size_t line = 0;
+  std::size_t column = 0;
+};
+
+// Collects mistakes, so that all of them are told at once.
+class Problems {
+ public:
+  void add(const Place& place, std::string what);
+  bool empty() const { return found_.empty(); }
+
+  // Throws Error{usage} unless empty: for each mistake, in the order of the text, "name:line:column: what", then the
+  // line and a caret. A line that may hold a secret is not shown.
+  void throw_if_any(const std::string& hint = "") const;
+
+ private:
+  struct Problem {
+    Place place;
+    std::string what;
+  };
+  std::vector<Problem> found_;
+};
+
+// Whether text looks like a key, token or password that must not stand in plain text.
+bool looks_like_secret(std::string_view value);
+// Whether a variable of this name usually holds one: HF_TOKEN, db_password, AWS_SECRET_ACCESS_KEY.
+bool names_secret(std::string_view variable);
+
+}  // namespace mlk

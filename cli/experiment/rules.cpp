@@ -1,0 +1,227 @@
+#include "cli/experiment/rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/values.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t longest_role = 10;  // <run>-<role>-<index> has to fit a host name
+
+// Where the deepest part of a path like "data[1].mount" stands that the author wrote.
+Place place_of(const YamlNode& root, const std::string& path) {
+  const YamlNode* node = &root;
+  Place place = root.place;
+  for (std::string& step : split(path, '.')) {
+    std::string key = step.substr(0, step.find('['));
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& e) { return e.key == key; });
+    if (entry == node->entries.end()) break;
+    node = &entry->value;
+    place = entry->place;
+    if (key.size() == step.size()) continue;
+    const std::size_t index = std::stoul(step.substr(key.size() + 1));
+    if (index >= node->items.size()) break;
+    node = &node->items[index];
+    place = node->place;
+  }
+  return place;
+}
+
+class Rules {
+ public:
+  Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types, Problems& problems)
+      : root_(root), effective_(effective), job_types_(job_types), problems_(problems) {
+    mode_ = effective_["mode"].get<std::string>();
+    own_job_type_ = mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
+  }
+
+  void apply() {
+    check_mode();
+    check_program();
+    check_roles();
+    check_train();
+    check_data();
+    check_checkpoint();
+    check_scheduling();
+  }
+
+ private:
+  void refuse(const std::string& path, std::string what) { problems_.add(place_of(root_, path), std::move(what)); }
+  bool given(const std::string& key) const { return effective_.contains(key); }
+
+  void check_mode() {
+    if (std::find(job_types_.begin(), job_types_.end(), mode_) == job_types_.end()) {
+      const std::string near = nearest(mode_, job_types_);
+      refuse("mode", fmt::format("there is no job type '{}'; {}", mode_,
+                                 near.empty() ? "there are " + join(job_types_, ", ") : fmt::format("did you mean '{}'?", near)));
+    }
+    if (!own_job_type_ && !effective_["parameters"].empty()) {
+      refuse("parameters", fmt::format("mode {} has no parameters", mode_));
+    }
+  }
+
+  void check_program() {
+    if (given("train") == given("run")) {
+      if (given("run")) {
+        refuse("run", "train and run exclude each other: train is for the bundled runtime, run for any other program");
+      } else {
+        problems_.add(root_.place, "give train (for the bundled runtime) or run (for any other program)");
+      }
+    }
+    if (given("train") && own_job_type_) {
+      refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
+    }
+    for (const char* key : {"framework", "workdir"}) {
+      if (given("train") && given(key)) refuse(key, fmt::format("{} is for run; train has no use for it", key));
+    }
+    if (given("framework") && effective_["framework"] != "none") {
+      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its place in the MLK_* variables",
+                                      effective_["framework"].get<std::string>()));
+    }
+  }
+
+  // `workers` and `servers` move to `roles`.
+  void spell_out(const char* short_form, const char* role) {
+    if (!given(short_form)) return;
+    if (effective_["roles"].contains(role)) {
+      refuse(short_form, fmt::format("{} and roles.{} are the same; give one of them", short_form, role));
+    }
+    effective_["roles"][role] = std::move(effective_[short_form]);
+    effective_.erase(short_form);
+  }
+
+  std::string role_path(const std::string& role) const {
+    if (role == "worker" && root_.find("workers") != nullptr) return "workers";
+    if (role == "server" && root_.find("servers") != nullptr) return "servers";
+    return "roles." + role;
+  }
+
+  void check_roles() {
+    spell_out("workers", "worker");
+    spell_out("servers", "server");
+    json& roles = effective_["roles"];
+    const json unit = {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}};
+    if (!own_job_type_ && !roles.contains("worker")) roles["worker"] = unit;
+    if (mode_ == "ps" && !roles.contains("server")) roles["server"] = unit;
+    for (auto& [role, value] : roles.items()) check_role(role, value);
+  }
+
+  void check_role(const std::string& role, json& value) {
+    const std::string path = role_path(role);
+    if (!is_dns_label(role, longest_role)) {
+      refuse(path, fmt::format("'{}' cannot be the name of a role: lower-case letters, digits and '-', at most {}", role, longest_role));
+    }
+    if (!own_job_type_ && role != "worker" && !(mode_ == "ps" && role == "server")) {
+      const std::string near = nearest(role, {"worker", "server"});
+      refuse(path, fmt::format("mode {} has no role '{}'{}", mode_, role,
+                               near.empty() || near == role ? "" : fmt::format("; did you mean '{}'?", near)));
+    }
+    const int count = value["count"].get<int>();
+    const bool is_server = !own_job_type_ && role == "server";
+    if (is_server && value.contains("min")) {
+      refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
+    }
+    if (!is_server && !value.contains("min")) value["min"] = count;
+    if (value.contains("min") && value["min"].get<int>() > count) {
+      refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, value["min"].get<int>(), count));
+    }
+    if (mode_ == "single" && role == "worker" && count > 1) {
+      refuse(path + ".count", "mode single has one worker; several need mode allreduce or ps");
+    }
+  }
+
+  void check_train() {
+    if (!given("train")) return;
+    const json& train = effective_["train"];
+    if (mode_ != "ps" && train["consistency"] != "sync") {
+      refuse("train.consistency", fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
+    }
+  }
+
+  void check_data() {
+    std::set<std::string> names, mounts;
+    const json& data = effective_["data"];
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const json& entry = data[i];
+      const std::string path = fmt::format("data[{}]", i);
+      const auto name = entry["name"].get<std::string>(), mount = entry["mount"].get<std::string>();
+      if (!names.insert(name).second) refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
+      if (!mounts.insert(mount).second) refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
+      for (const char* taken : {"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"}) {
+        if (mount == "/" || mount == taken || mount.starts_with(std::string(taken) + "/")) {
+          refuse(path + ".mount", fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
+          break;
+        }
+      }
+      check_one_source(path, entry, {"files", "pvc", "nfs", "hostPath", "csi", "configMap", "emptyDir"});
+      if (entry.contains("files") && !entry["read_only"].get<bool>()) {
+        refuse(path + ".read_only", "files that travel with the run are always read-only");
+      }
+    }
+  }
+
+  void check_one_source(const std::string& path, const json& volume, const std::vector<std::string>& kinds) {
+    std::vector<std::string> found;
+    for (const std::string& kind : kinds) {
+      if (volume.contains(kind)) found.push_back(kind);
+    }
+    if (found.empty()) refuse(path, fmt::format("{} names no volume: one of {}", path, join(kinds, ", ")));
+    if (found.size() > 1) refuse(path, fmt::format("{} names several volumes ({}); it can be one", path, join(found, ", ")));
+  }
+
+  void check_checkpoint() {
+    json& checkpoint = effective_["checkpoint"];
+    if (checkpoint.contains("volume")) check_one_source("checkpoint.volume", checkpoint["volume"], {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
+    if (!given("run")) return;
+    for (const char* key : {"every", "keep"}) {
+      const YamlNode* written = root_.find("checkpoint");
+      if (written != nullptr && written->find(key) != nullptr) {
+        refuse(fmt::format("checkpoint.{}", key), fmt::format("checkpoint.{} is for train: a program of yours saves when it likes", key));
+      }
+      checkpoint.erase(key);
+    }
+  }
+
+  void check_scheduling() {
+    const json& scheduling = effective_["scheduling"];
+    if (scheduling["gang"] == "required") {
+      refuse("scheduling.gang", "gang scheduling is not supported yet; with auto or none pods start one by one and wait for each other");
+    }
+    const json& tolerations = scheduling["node"]["tolerations"];
+    for (std::size_t i = 0; i < tolerations.size(); ++i) {
+      const json& toleration = tolerations[i];
+      const std::string path = fmt::format("scheduling.node.tolerations[{}]", i);
+      if (!toleration.contains("key") && toleration.value("operator", "") != "Exists") {
+        refuse(path, "a toleration without a key needs operator: Exists");
+      }
+      if (toleration.contains("value") && toleration.value("operator", "") == "Exists") {
+        refuse(path + ".value", "a toleration with operator: Exists has no value");
+      }
+    }
+  }
+
+  const YamlNode& root_;
+  json& effective_;
+  const std::vector<std::string>& job_types_;
+  Problems& problems_;
+  std::string mode_;
+  bool own_job_type_ = false;
+};
+
+}  // namespace
+
+void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types, Problems& problems) {
+  Rules(root, effective, job_types, problems).apply();
+}
+
+}  // namespace mlk

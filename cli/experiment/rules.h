@@ -1,0 +1,18 @@
+// Combinations: what is right key by key and still cannot be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/problems.h"
+#include "cli/experiment/yaml.h"
+
+namespace mlk {
+
+// Completes `effective` (short forms spelled out, defaults that depend on other keys) and adds what is impossible to
+// `problems`, at its place in `root`. `effective` comes from check_section without problems.
+void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types, Problems& problems);
+
+}  // namespace mlk

@@ -1,0 +1,192 @@
+#include "cli/experiment/schema.h"
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+namespace mlk {
+
+namespace {
+
+using enum Type;
+
+constexpr Key experiment_keys[] = {
+    {"name", dns_label, "40", required, "names the run: <name>-<5 characters of its hash>"},
+    {"mode", text, "", required, "job type: single, ps, allreduce or one of your own"},
+    {"image", text, "", "", "container image of all roles"},
+    {"image_pull_policy", choice, "IfNotPresent|Always|Never", "IfNotPresent", "when nodes pull the image"},
+    {"image_pull_secrets", object_names, "", "[]", "Secrets with the registry's credentials"},
+    {"train", section, "train", "", "what the bundled runtime trains"},
+    {"run", command, "", "", "any other program instead of train"},
+    {"framework", choice, "none|torch|tensorflow|mpi", "", "whose variables a program of `run` gets beside MLK_*"},
+    {"workdir", path, "", "", "working folder of `run`; the image's own by default"},
+    {"workers", section, "role", "", "short for roles.worker"},
+    {"servers", section, "role", "", "short for roles.server"},
+    {"roles", section_map, "role", "{}", "replicas of each role of the job type"},
+    {"parameters", free_map, "", "{}", "parameters of a job type of your own"},
+    {"env", environment, "", "{}", "environment of all containers"},
+    {"data", sections, "data", "[]", "volumes with data"},
+    {"checkpoint", section, "checkpoint", "{}", "how often the runtime saves its state, and where"},
+    {"scheduling", section, "scheduling", "{}", "where and how pods are placed"},
+    {"restart", section, "restart", "{}", "what is tried again after a loss"},
+    {"time_limit", duration, "", "", "the run fails when it takes longer"},
+    {"start_timeout", duration, "", "15m", "how long the run may take until workers.min have started"},
+    {"service_account", object_name, "", "", "ServiceAccount of the pods; its token is not mounted"},
+    {"tags", texts, "", "[]", "words to find the run by; no part of its identity"},
+    {"note", text, "", "", "a remark for people; no part of the run's identity"},
+    {"patch", section, "patch", "", "merged into the rendered objects"},
+    {"sweep", later, "sweeps are not supported yet: submit one experiment for each point", "", "a search over parameters"},
+    {"code", later, "building an image is not supported yet: build one yourself and name it in `image`", "", "a folder to build an image of"},
+};
+
+constexpr Key train_keys[] = {
+    {"model", section, "model", "{}", "the network"},
+    {"data", section, "train.data", required, "the data set"},
+    {"optimizer", section, "optimizer", "{}", "how weights are updated"},
+    {"consistency", consistency, "", "sync", "ps: sync, async or {staleness: N}"},
+    {"steps", whole, "1..1000000000000", required, "updates of the whole run, not of one worker"},
+    {"seed", whole, "0..9007199254740991", "1", "of the first weights and the order of samples"},
+    {"report_every", whole, "1..1000000000", "50", "steps between lines of metrics"},
+    {"evaluate_every", whole, "0..1000000000", "500", "steps between evaluations on held-out data; 0: only at the end"},
+    {"step_delay_ms", whole, "0..60000", "0", "sleep added to each step of a worker, to stand for a slower device"},
+    {"patience", duration, "", "15m", "how long a process waits for lost peers before it exits with 75"},
+};
+
+constexpr Key model_keys[] = {
+    {"type", choice, "mlp", "mlp", "multi-layer perceptron"},
+    {"hidden", wholes, "1..65536", "[128]", "widths of the hidden layers"},
+};
+
+constexpr Key train_data_keys[] = {
+    {"path", path, "", required, "folder with the data set, as the pods see it"},
+    {"batch", whole, "1..1000000", "32", "samples per worker and step"},
+    {"format", choice, "idx", "idx", "IDX files, plain or .gz, named as those of MNIST"},
+};
+
+constexpr Key optimizer_keys[] = {
+    {"type", choice, "sgd", "sgd", "stochastic gradient descent with momentum"},
+    {"lr", number, "0..1000000", "0.01", "learning rate"},
+    {"momentum", number, "0..1", "0.9", "0: none"},
+};
+
+constexpr Key role_keys[] = {
+    {"count", whole, "1..5000", "1", "replicas"},
+    {"min", whole, "1..5000", "", "workers: as many must start, and be left; default: all"},
+    {"cpu", cpu, "", "1", "CPUs of each replica: its request and its limit"},
+    {"memory", memory, "", "1Gi", "memory of each replica: its request and its limit"},
+    {"gpu", whole, "0..64", "0", "GPUs of each replica (nvidia.com/gpu)"},
+    {"patch", section, "role.patch", "", "merged into the objects of this role"},
+};
+
+constexpr Key data_keys[] = {
+    {"name", dns_label, "40", required, "names the volume"},
+    {"mount", path, "", required, "where the pods see it"},
+    {"read_only", boolean, "", "true", "mounted so that pods cannot write"},
+    {"files", folder, "", "", "small files from a folder beside the experiment file; they travel with the run"},
+    {"pvc", object_name, "", "", "PersistentVolumeClaim"},
+    {"nfs", section, "nfs", "", "export of an NFS server"},
+    {"hostPath", path, "", "", "folder of each node"},
+    {"csi", section, "csi", "", "inline volume of a CSI driver"},
+    {"configMap", object_name, "", "", "ConfigMap"},
+    {"emptyDir", section, "emptyDir", "", "scratch space that ends with the pod"},
+};
+
+constexpr Key volume_keys[] = {
+    {"pvc", object_name, "", "", "PersistentVolumeClaim"},
+    {"nfs", section, "nfs", "", "export of an NFS server"},
+    {"hostPath", path, "", "", "folder of each node"},
+    {"csi", section, "csi", "", "inline volume of a CSI driver"},
+    {"emptyDir", section, "emptyDir", "", "ends with the pod: survives a crash of the program only"},
+};
+
+constexpr Key nfs_keys[] = {
+    {"server", text, "", required, "host name or address"},
+    {"path", path, "", required, "exported folder"},
+};
+
+constexpr Key csi_keys[] = {
+    {"driver", text, "", required, "name of the driver"},
+    {"fsType", text, "", "", "file system"},
+    {"volumeAttributes", text_map, "", "", "what the driver asks for"},
+};
+
+constexpr Key empty_dir_keys[] = {
+    {"medium", choice, "Memory", "", "Memory: a tmpfs"},
+    {"sizeLimit", memory, "", "", "the pod is evicted when it holds more"},
+};
+
+constexpr Key checkpoint_keys[] = {
+    {"every", whole, "0..1000000000", "100", "steps; 0: only on SIGTERM and at the end"},
+    {"keep", whole, "1..10000", "3", "newest checkpoints that stay"},
+    {"volume", section, "checkpoint.volume", "", "where they lie; without one none are written"},
+};
+
+constexpr Key scheduling_keys[] = {
+    {"gang", choice, "auto|none|required", "auto", "whether all pods are to start together"},
+    {"queue", later, "queues are not supported yet: leave it out", "", "queue of the cluster's batch scheduler"},
+    {"priority", object_name, "", "", "PriorityClass of the pods"},
+    {"node", section, "node", "{}", "which nodes"},
+};
+
+constexpr Key node_keys[] = {
+    {"selector", text_map, "", "{}", "labels that a node must have"},
+    {"tolerations", sections, "toleration", "[]", "taints that pods tolerate, beside mlk's own"},
+};
+
+constexpr Key toleration_keys[] = {
+    {"key", text, "", "", "taint; without one all of them (operator Exists)"},
+    {"operator", choice, "Equal|Exists", "", "Equal by default"},
+    {"value", text, "", "", "of the taint"},
+    {"effect", choice, "NoSchedule|PreferNoSchedule|NoExecute", "", "all effects by default"},
+    {"tolerationSeconds", whole, "0..1000000000", "", "NoExecute: how long"},
+};
+
+constexpr Key restart_keys[] = {
+    {"retries", whole, "0..100", "3", "new pods for each rank after losses that count"},
+    {"on", retry_rules, "", "", "what is tried again: preemption, exit codes, ranges of them, any"},
+};
+
+constexpr Key patch_keys[] = {
+    {"pod", free_map, "", "", "merged into each pod template (metadata, spec)"},
+    {"job", free_map, "", "", "merged into each Job"},
+    {"service", free_map, "", "", "merged into the Service"},
+};
+
+constexpr Key role_patch_keys[] = {
+    {"pod", free_map, "", "", "merged into the role's pod template, after patch.pod"},
+    {"job", free_map, "", "", "merged into the role's Job, after patch.job"},
+};
+
+constexpr Section sections_table[] = {
+    {"experiment", experiment_keys},
+    {"train", train_keys},
+    {"model", model_keys},
+    {"train.data", train_data_keys},
+    {"optimizer", optimizer_keys},
+    {"role", role_keys},
+    {"data", data_keys},
+    {"nfs", nfs_keys},
+    {"csi", csi_keys},
+    {"emptyDir", empty_dir_keys},
+    {"checkpoint", checkpoint_keys},
+    {"checkpoint.volume", volume_keys},
+    {"scheduling", scheduling_keys},
+    {"node", node_keys},
+    {"toleration", toleration_keys},
+    {"restart", restart_keys},
+    {"patch", patch_keys},
+    {"role.patch", role_patch_keys},
+};
+
+}  // namespace
+
+std::span<const Section> schema() { return sections_table; }
+
+const Section& schema_section(std::string_view name) {
+  for (const Section& section : sections_table) {
+    if (section.name == name) return section;
+  }
+  throw std::out_of_range("no section " + std::string(name));
+}
+
+}  // namespace mlk

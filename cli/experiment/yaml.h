@@ -1,0 +1,47 @@
+// YAML as a tree that remembers where each value stands. For experiment files and templates: text by people.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/problems.h"
+
+namespace mlk {
+
+struct YamlEntry;
+
+struct YamlNode {
+  enum class Kind { null, scalar, list, map };
+  Kind kind = Kind::null;
+  std::string text;    // of a scalar
+  bool plain = false;  // a scalar without quotes, so that 5 may be a number
+  std::vector<YamlNode> items;
+  std::vector<YamlEntry> entries;
+  Place place;
+
+  const YamlNode* find(std::string_view key) const;  // of a map; nullptr when it has none
+};
+
+struct YamlEntry {
+  std::string key;
+  Place place;
+  YamlNode value;
+};
+
+// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases written out; UTF-8 without control
+// characters. Throws Error{usage} with every mistake it can find. An empty text gives a null node.
+YamlNode parse_yaml(std::string_view text, const std::string& source_name);
+
+// Free content as JSON. Plain scalars are typed as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true, false
+// and null may also be capitalised as in YAML 1.2.
+nlohmann::json to_json(const YamlNode& node);
+
+// As JSON writes numbers; .5 and 1. also count. Whole numbers have no leading zero.
+bool is_whole_number(std::string_view text);
+bool is_number(std::string_view text);
+
+}  // namespace mlk

@@ -1,0 +1,24 @@
+#include "cli/render/identity.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/util/hash.h"
+
+namespace mlk {
+
+Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates, int attempt) {
+  nlohmann::json what = {{"experiment", experiment.effective}, {"files", digests}};
+  what["experiment"].erase("tags");
+  what["experiment"].erase("note");
+  for (const auto& [path, file] : templates.all()) {
+    if (file.source != built_in_source) what["templates"][path] = sha256_hex(file.text);
+  }
+  const std::string text = what.dump();
+  constexpr std::size_t suffix = 5;
+  std::string run = fmt::format("{}-{}", experiment.name, sha256_base32(text, suffix));
+  if (attempt > 1) run += fmt::format("-{}", attempt);
+  return {run, sha256_hex(text)};
+}
+
+}  // namespace mlk

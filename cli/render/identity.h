@@ -1,0 +1,23 @@
+// What makes a run that run, and no other: its hash and its name.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/experiment.h"
+#include "cli/render/templates.h"
+
+namespace mlk {
+
+struct Identity {
+  std::string run;   // <name>-<5>, from the second attempt on with -<attempt>
+  std::string hash;  // sha256, hexadecimal
+};
+
+// `digests`: sha256 of each file that travels with the run. Tags and note do not count: they change nothing that runs.
+// The user's own templates do; those of mlk do not, so that a newer mlk knows its older runs.
+Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates, int attempt);
+
+}  // namespace mlk

@@ -1,0 +1,30 @@
+// A job type: what a template in templates/jobs/ says about the roles of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/experiment/yaml.h"
+#include "cli/render/templates.h"
+
+namespace mlk {
+
+struct RoleTemplate {
+  std::string name;
+  int count = 1;           // when the experiment does not say
+  bool ends_run = false;   // its Job's end is the run's
+  std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges that no retry can mend
+  // Not yet evaluated; null when the template has none.
+  YamlNode environment, pod, job;
+};
+
+struct JobType {
+  std::vector<RoleTemplate> roles;  // in the order of their Jobs
+  YamlNode parameters;              // map of names to defaults; null when there are none
+  YamlNode objects;                 // list of further objects, not yet evaluated; null when there are none
+};
+
+// Throws Error: not_found when there is no such template, usage with positions for mistakes in it.
+JobType load_job_type(const Templates& templates, const std::string& name);
+
+}  // namespace mlk

@@ -1,0 +1,194 @@
+#include "cli/render/pod.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/values.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int port = 7070;
+constexpr int most_seeds = 64;  // joiners announce themselves, so these are enough
+constexpr char config_folder[] = "/etc/mlk/config";
+constexpr char secret_folder[] = "/etc/mlk/secret";
+constexpr char checkpoint_folder[] = "/mlk/checkpoints";
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+// The API server leaves out an empty value, and submit compares its answer with what was sent.
+json variable(const std::string& name, const std::string& value) {
+  json out = {{"name", name}};
+  if (!value.empty()) out["value"] = value;
+  return out;
+}
+
+json field(const std::string& name, const std::string& path) {
+  return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
+}
+
+std::string seeds(const std::string& run, const RoleInRun& role) {
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < std::min(role.size.count, most_seeds); ++rank) {
+    addresses.push_back(fmt::format("{0}-{1}-{2}.{0}:{3}", run, role.name, rank, port));
+  }
+  return join(addresses, ",");
+}
+
+json user_variable(const std::string& name, const json& value) {
+  if (value.is_string()) return variable(name, value.get<std::string>());
+  const std::vector<std::string> reference = split(value["secret"].get<std::string>(), '/');
+  return {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", reference[0]}, {"key", reference[1]}}}}}};
+}
+
+void put(json& environment, json variable) {
+  const auto same = std::find_if(environment.begin(), environment.end(),
+                                 [&](const json& other) { return other["name"] == variable["name"]; });
+  if (same == environment.end()) {
+    environment.push_back(std::move(variable));
+  } else {
+    *same = std::move(variable);
+  }
+}
+
+// From an entry of `data:` or `checkpoint.volume` to a volume's source.
+json volume_source(const json& entry, bool read_only) {
+  if (entry.contains("pvc")) return {{"persistentVolumeClaim", {{"claimName", entry["pvc"]}}}};
+  if (entry.contains("hostPath")) return {{"hostPath", {{"path", entry["hostPath"]}}}};
+  if (entry.contains("configMap")) return {{"configMap", {{"name", entry["configMap"]}}}};
+  if (entry.contains("emptyDir")) return {{"emptyDir", entry["emptyDir"]}};
+  const char* kind = entry.contains("nfs") ? "nfs" : "csi";
+  json source = entry[kind];
+  if (read_only) source["readOnly"] = true;
+  return {{kind, source}};
+}
+
+void add_volume(Volumes& out, const std::string& name, json source, const std::string& path, bool read_only) {
+  source["name"] = name;
+  out.volumes.push_back(std::move(source));
+  json mount = {{"name", name}, {"mountPath", path}};
+  if (read_only) mount["readOnly"] = true;
+  out.mounts.push_back(std::move(mount));
+}
+
+void mark_codes(const std::vector<std::string>& rules, std::array<bool, 256>& codes, bool as) {
+  for (const std::string& rule : rules) {
+    if (rule == "preemption") continue;
+    const std::vector<std::string> ends = split(rule, '-');
+    const std::size_t first = rule == "any" ? 1 : std::stoul(ends.front());
+    const std::size_t last = rule == "any" ? 255 : std::stoul(ends.back());
+    for (std::size_t code = first; code <= last; ++code) codes[code] = as;
+  }
+}
+
+}  // namespace
+
+json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_job_type) {
+  const Experiment& experiment = context.experiment;
+  json out = json::array();
+  out.push_back(variable("MLK_RUN", context.run));
+  out.push_back(variable("MLK_ROLE", role.name));
+  out.push_back(field("MLK_RANK", "metadata.annotations['batch.kubernetes.io/job-completion-index']"));
+  out.push_back(field("MLK_INCARNATION", "metadata.uid"));
+  out.push_back(variable("MLK_ADDRESS", fmt::format("{0}-{1}-$(MLK_RANK).{0}:{2}", context.run, role.name, port)));
+  for (const RoleInRun& other : context.roles) {
+    out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
+  }
+  if (experiment.has_train) {
+    out.push_back(variable("MLK_CONFIG", fmt::format("{}/config.json", config_folder)));
+    out.push_back(variable("MLK_DATA", experiment.effective["train"]["data"]["path"].get<std::string>()));
+    out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));
+    const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
+    out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
+  }
+  if (experiment.effective["checkpoint"].contains("volume")) {
+    constexpr std::size_t uid_digits = 8;
+    std::string folder = fmt::format("{}/{}", checkpoint_folder, context.run);
+    if (!context.owner_uid.empty()) folder += "-" + context.owner_uid.substr(0, uid_digits);
+    out.push_back(variable("MLK_CHECKPOINTS", folder));
+  }
+  out.push_back(variable("MLK_RESULT", "/dev/termination-log"));
+  for (const auto& [name, value] : of_job_type.items()) {
+    put(out, variable(name, value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  for (const auto& [name, value] : experiment.effective["env"].items()) put(out, user_variable(name, value));
+  return out;
+}
+
+Volumes pod_volumes(const PodContext& context) {
+  const Experiment& experiment = context.experiment;
+  Volumes out{json::array(), json::array()};
+  if (experiment.has_train) {
+    constexpr int for_owner_and_group = 0440;
+    add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
+    add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", for_owner_and_group}}}}, secret_folder, true);
+  }
+  for (const json& entry : experiment.effective["data"]) {
+    const auto name = entry["name"].get<std::string>();
+    const bool read_only = entry["read_only"].get<bool>();
+    json source = entry.contains("files") ? json{{"configMap", {{"name", fmt::format("{}-data-{}", context.run, name)}}}}
+                                          : volume_source(entry, read_only);
+    add_volume(out, "data-" + name, std::move(source), entry["mount"].get<std::string>(), read_only);
+  }
+  const json& checkpoint = experiment.effective["checkpoint"];
+  if (checkpoint.contains("volume")) {
+    add_volume(out, "mlk-checkpoints", volume_source(checkpoint["volume"], false), checkpoint_folder, false);
+  }
+  return out;
+}
+
+json pod_resources(const Role& size) {
+  json out = {{"cpu", size.cpu}, {"memory", size.memory}};
+  if (size.gpu > 0) out["nvidia.com/gpu"] = std::to_string(size.gpu);
+  return out;
+}
+
+json pod_tolerations(const Experiment& experiment) {
+  constexpr int patience_seconds = 30;
+  json out = json::array();
+  for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    out.push_back({{"key", taint}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", patience_seconds}});
+  }
+  for (const json& toleration : experiment.effective["scheduling"]["node"]["tolerations"]) out.push_back(toleration);
+  return out;
+}
+
+json failure_rules(const Experiment& experiment, const RoleInRun& role) {
+  std::array<bool, 256> final{};
+  bool retry_disruptions = true;
+  const json& restart = experiment.effective["restart"];
+  if (restart.contains("on")) {
+    const auto on = restart["on"].get<std::vector<std::string>>();
+    retry_disruptions = std::find(on.begin(), on.end(), "preemption") != on.end();
+    final.fill(true);
+    mark_codes(on, final, false);
+    // What no retry can mend is final for the runtime whatever the file says.
+    if (experiment.has_train) mark_codes(role.final_codes, final, true);
+  } else {
+    mark_codes(role.final_codes, final, true);
+  }
+  json codes = json::array();
+  for (std::size_t code = 1; code < final.size(); ++code) {
+    if (final[code]) codes.push_back(code);
+  }
+  json rules = json::array();
+  // First, as the first rule that fits decides: a disrupted pod also has an exit code.
+  rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
+                   {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
+  if (!codes.empty()) rules.push_back({{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", codes}}}});
+  return rules;
+}
+
+}  // namespace mlk

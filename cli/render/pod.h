@@ -1,0 +1,45 @@
+// The parts of a pod that a template cannot spell out: environment, volumes, resources, failure rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/experiment.h"
+
+namespace mlk {
+
+// One role of this run, all questions answered.
+struct RoleInRun {
+  std::string name;
+  Role size;
+  bool ends_run = false;
+  std::vector<std::string> final_codes;  // exit codes and ranges
+};
+
+struct PodContext {
+  const Experiment& experiment;
+  const std::string& run;
+  const std::string& owner_uid;
+  const std::vector<RoleInRun>& roles;
+};
+
+// Variables in the order in which they may refer to each other: mlk's own, the job type's, the user's.
+// `of_job_type`: map of names to text.
+nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role, const nlohmann::json& of_job_type);
+
+struct Volumes {
+  nlohmann::json volumes, mounts;  // lists
+};
+Volumes pod_volumes(const PodContext& context);
+
+nlohmann::json pod_resources(const Role& size);
+
+// The user's tolerations and mlk's: a pod leaves a lost node after 30 s, not the usual 5 minutes.
+nlohmann::json pod_tolerations(const Experiment& experiment);
+
+// podFailurePolicy.rules: which ends are final, which are no fault of the run's.
+nlohmann::json failure_rules(const Experiment& experiment, const RoleInRun& role);
+
+}  // namespace mlk

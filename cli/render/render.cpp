@@ -1,0 +1,313 @@
+#include "cli/render/render.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/render/evaluate.h"
+#include "cli/render/identity.h"
+#include "cli/render/job_type.h"
+#include "cli/render/merge.h"
+#include "cli/render/pod.h"
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t most_file_bytes = 900 * 1024;  // a ConfigMap holds 1 MiB, its names included
+constexpr std::size_t longest_host_name = 63;
+constexpr int runtime_user = 65532;  // "nonroot" of the bundled runtime's image
+constexpr char local_image[] = "mlk-runtime:local";
+
+json or_null(const json& object, const char* key) {
+  if (!object.contains(key)) return nullptr;
+  return object[key].empty() ? json() : object[key];
+}
+
+std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
+
+// sha256 of every file, and the check that they fit.
+json digests_of(const Experiment& experiment, const FileContents& files) {
+  json out = json::object();
+  std::size_t total = 0;
+  for (const DataEntry& entry : experiment.data) {
+    if (entry.files.empty()) continue;
+    const auto found = files.find(entry.name);
+    if (found == files.end() || found->second.empty()) {
+      throw Error(ExitCode::usage, fmt::format("data '{}': {} holds no files", entry.name, entry.files));
+    }
+    std::size_t bytes = 0;
+    for (const auto& [file, content] : found->second) {
+      const bool valid = file.size() <= 253 && file != "." && !file.starts_with("..") &&
+                         std::all_of(file.begin(), file.end(), [](unsigned char c) {
+                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+                         });
+      if (!valid) {
+        throw Error(ExitCode::usage,
+                    fmt::format("data '{}': the file '{}' in {} cannot travel with the run: its name may have letters, digits, '-', '_' and '.' only",
+                                entry.name, printable(file), entry.files));
+      }
+      bytes += content.size() + file.size();
+      out[entry.name][file] = sha256_hex(content);
+    }
+    total += bytes;
+    if (total > most_file_bytes) {
+      throw Error(ExitCode::usage,
+                  fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`", entry.name,
+                              entry.files, human_size(bytes), human_size(most_file_bytes)),
+                  "put it on a volume: pvc, nfs, hostPath or csi instead of files");
+    }
+  }
+  return out;
+}
+
+// The runtime's configuration: runtime/CONTRACT.md.
+json runtime_config(const Experiment& experiment) {
+  const json& train = experiment.effective["train"];
+  const json& checkpoint = experiment.effective["checkpoint"];
+  json out = {{"schema", 1}, {"mode", experiment.mode}};
+  for (const char* key : {"model", "optimizer", "consistency", "steps", "seed", "report_every", "evaluate_every", "step_delay_ms"}) {
+    out[key] = train[key];
+  }
+  out["data"] = {{"format", train["data"]["format"]}, {"batch", train["data"]["batch"]}};
+  const Role& workers = experiment.roles.at("worker");
+  const auto servers = experiment.roles.find("server");
+  out["workers"] = {{"count", workers.count}, {"min", workers.min}};
+  out["servers"] = {{"count", servers == experiment.roles.end() ? 0 : servers->second.count}};
+  out["checkpoint"] = {{"every", checkpoint["every"]}, {"keep", checkpoint["keep"]}};
+  out["patience_seconds"] = parse_duration(train["patience"].get<std::string>()).value().count();
+  return out;
+}
+
+// Renders one run; a class for what all its objects need.
+class Renderer {
+ public:
+  Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates, const RenderOptions& options)
+      : experiment_(experiment),
+        effective_(experiment.effective),
+        files_(files),
+        templates_(templates),
+        options_(options),
+        type_(load_job_type(templates, experiment.mode)),
+        digests_(digests_of(experiment, files)),
+        identity_(identify(experiment, digests_, templates, options.attempt)) {}
+
+  Rendered render() {
+    answer_roles();
+    fill_scope();
+    Rendered out;
+    out.run = identity_.run;
+    out.hash = identity_.hash;
+    out.owner = shape("owner");
+    if (experiment_.has_train) {
+      out.objects.push_back(shape("config"));
+      out.objects.push_back(shape("secret"));
+    }
+    add_data(out.objects);
+    out.objects.push_back(merge(shape("service"), patch(effective_, "service")));
+    add_own_objects(out.objects);
+    for (std::size_t i = 0; i < roles_.size(); ++i) out.objects.push_back(job(type_.roles[i], roles_[i]));
+    add_warnings(out.warnings);
+    return out;
+  }
+
+ private:
+  json shape(const std::string& name) const { return evaluate(parse_template(templates_, "shapes/" + name + ".yaml"), scope_); }
+
+  static json patch(const json& section, const char* key) {
+    if (!section.contains("patch") || !section["patch"].contains(key)) return json::object();
+    return section["patch"][key];
+  }
+
+  void answer_roles() {
+    for (const RoleTemplate& role : type_.roles) {
+      RoleInRun in_run;
+      in_run.name = role.name;
+      in_run.ends_run = role.ends_run;
+      in_run.final_codes = experiment_.has_train ? role.final_for_train : role.final_for_run;
+      in_run.size.count = in_run.size.min = role.count;
+      const auto given = experiment_.roles.find(role.name);
+      if (given != experiment_.roles.end()) in_run.size = given->second;
+      const std::string longest = fmt::format("{}-{}-{}", identity_.run, role.name, in_run.size.count - 1);
+      if (longest.size() > longest_host_name) {
+        throw Error(ExitCode::usage, fmt::format("{} is longer than the {} characters of a host name", longest, longest_host_name),
+                    "shorten `name`");
+      }
+      roles_.push_back(std::move(in_run));
+    }
+    for (const auto& [name, unused] : experiment_.roles) {
+      if (std::none_of(roles_.begin(), roles_.end(), [&n = name](const RoleInRun& role) { return role.name == n; })) {
+        throw Error(ExitCode::usage, fmt::format("job type {} has no role '{}'", experiment_.mode, name));
+      }
+    }
+  }
+
+  json parameters() const {
+    json out = type_.parameters.kind == YamlNode::Kind::null ? json::object() : to_json(type_.parameters);
+    std::vector<std::string> known;
+    for (const auto& [name, unused] : out.items()) known.push_back(name);
+    for (const auto& [name, value] : effective_["parameters"].items()) {
+      if (!out.contains(name)) {
+        const std::string near = nearest(name, known);
+        throw Error(ExitCode::usage, fmt::format("job type {} has no parameter '{}'{}", experiment_.mode, name,
+                                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      }
+      const bool both_numbers = out[name].is_number() && value.is_number();
+      if (!out[name].is_null() && out[name].type() != value.type() && !both_numbers) {
+        throw Error(ExitCode::usage, fmt::format("parameters.{} must be a {}, like its default, not a {}", name,
+                                                 out[name].type_name(), value.type_name()));
+      }
+      out[name] = value;
+    }
+    return out;
+  }
+
+  void fill_scope() {
+    json roles = json::object();
+    json counts = json::object();
+    for (const RoleInRun& role : roles_) {
+      roles[role.name] = {{"count", role.size.count}, {"min", role.size.min}};
+      counts[role.name] = role.size.count;
+    }
+    scope_ = {{"run", identity_.run}, {"name", experiment_.name}, {"mode", experiment_.mode}};
+    constexpr std::size_t label_digits = 16;
+    scope_["hash"] = identity_.hash.substr(0, label_digits);
+    scope_["namespace"] = options_.name_space.empty() ? json() : json(options_.name_space);
+    scope_["version"] = options_.version;
+    scope_["image"] = experiment_.image.empty() ? local_image : experiment_.image;
+    scope_["roles"] = roles;
+    scope_["roles_text"] = counts.dump();
+    scope_["parameters"] = parameters();
+    scope_["experiment_text"] = effective_.dump();
+    scope_["digests_text"] = digests_.dump();
+    scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
+    scope_["note"] = or_null(effective_, "note");
+    scope_["config_text"] = experiment_.has_train ? json(runtime_config(experiment_).dump()) : json();
+    scope_["secret"] = {{"base64", nullptr}, {"placeholder", nullptr}};
+    if (options_.secret.empty()) {
+      scope_["secret"]["placeholder"] = "placeholder: 64 hexadecimal digits, made by mlk submit";
+    } else {
+      scope_["secret"]["base64"] = base64_encode(options_.secret);
+    }
+    scope_["owner_references"] = nullptr;
+    if (!options_.owner_uid.empty()) {
+      scope_["owner_references"] = json::array({{{"apiVersion", "v1"},
+                                                 {"kind", "ConfigMap"},
+                                                 {"name", identity_.run},
+                                                 {"uid", options_.owner_uid},
+                                                 {"blockOwnerDeletion", false}}});
+    }
+  }
+
+  void add_data(std::vector<json>& objects) {
+    for (const DataEntry& entry : experiment_.data) {
+      if (entry.files.empty()) continue;
+      json encoded = json::object();
+      for (const auto& [file, content] : files_.at(entry.name)) encoded[file] = base64_encode(content);
+      scope_["data"] = {{"name", entry.name}, {"files", std::move(encoded)}};
+      objects.push_back(shape("data"));
+    }
+    scope_.erase("data");
+  }
+
+  // A job type's further objects get what all objects of a run have.
+  void add_own_objects(std::vector<json>& objects) const {
+    json common = {{"metadata", {{"labels", {{"app.kubernetes.io/managed-by", "mlk"}, {"mlk.dev/run", identity_.run}, {"mlk.dev/name", experiment_.name}, {"mlk.dev/hash", scope_["hash"]}}}}}};
+    for (const char* key : {"namespace", "ownerReferences"}) {
+      const json& value = scope_[std::string(key) == "namespace" ? "namespace" : "owner_references"];
+      if (!value.is_null()) common["metadata"][key] = value;
+    }
+    for (const YamlNode& node : type_.objects.items) objects.push_back(merge(evaluate(node, scope_), common));
+  }
+
+  static json fragment(const YamlNode& node, const json& scope) {
+    return node.kind == YamlNode::Kind::null ? json::object() : evaluate(node, scope);
+  }
+
+  json job(const RoleTemplate& role, const RoleInRun& in_run) {
+    const Role& size = in_run.size;
+    json& scope = scope_["role"];
+    scope = {{"name", in_run.name}, {"count", size.count}, {"min", size.min}, {"ends_run", in_run.ends_run}};
+    scope["retries"] = effective_["restart"]["retries"];
+    const bool limited = in_run.ends_run && experiment_.time_limit;
+    scope["deadline"] = limited ? json(experiment_.time_limit->count()) : json();
+    scope["may_fail"] = in_run.ends_run ? json(size.count - size.min) : json();
+    scope["failure_rules"] = in_run.ends_run ? failure_rules(experiment_, in_run) : json();
+
+    // The role's own patch comes last, as the nearest to what it changes.
+    const json& roles = effective_["roles"];
+    const json role_section = roles.contains(in_run.name) ? roles[in_run.name] : json::object();
+    json pod = merge(pod_template(role, in_run), fragment(role.pod, scope_));
+    pod = merge(merge(std::move(pod), patch(effective_, "pod")), patch(role_section, "pod"));
+    scope_["pod"] = std::move(pod);
+    const json out = merge(merge(merge(shape("job"), fragment(role.job, scope_)), patch(effective_, "job")), patch(role_section, "job"));
+    scope_.erase("pod");
+    scope_.erase("role");
+    return out;
+  }
+
+  json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
+    const PodContext context{experiment_, identity_.run, options_.owner_uid, roles_};
+    const Volumes volumes = pod_volumes(context);
+    const bool own_program = !experiment_.has_train;
+    json& pod = scope_["pod"];
+    pod = json::object();
+    pod["env"] = pod_environment(context, in_run, fragment(role.environment, scope_));
+    pod["volumes"] = volumes.volumes.empty() ? json() : volumes.volumes;
+    pod["mounts"] = volumes.mounts.empty() ? json() : volumes.mounts;
+    pod["resources"] = pod_resources(in_run.size);
+    pod["tolerations"] = pod_tolerations(experiment_);
+    pod["node_selector"] = or_null(effective_["scheduling"]["node"], "selector");
+    pod["priority"] = or_null(effective_["scheduling"], "priority");
+    pod["service_account"] = or_null(effective_, "service_account");
+    pod["image_pull_policy"] = effective_["image_pull_policy"];
+    pod["image_pull_secrets"] = nullptr;
+    for (const json& name : effective_["image_pull_secrets"]) pod["image_pull_secrets"].push_back({{"name", name}});
+    pod["command"] = own_program ? json(experiment_.command) : json::array({"mlk-runtime"});
+    pod["workdir"] = or_null(effective_, "workdir");
+    pod["share_processes"] = own_program ? json(true) : json();
+    pod["user"] = own_program ? json() : json(runtime_user);
+    pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
+    return shape("pod");
+  }
+
+  void add_warnings(std::vector<std::string>& warnings) const {
+    if (!experiment_.has_train) return;
+    const json& checkpoint = effective_["checkpoint"];
+    if (!checkpoint.contains("volume")) {
+      warnings.push_back("no checkpoint volume: if all pods are lost at once, training starts again at step 0");
+    } else if (checkpoint["volume"].contains("emptyDir")) {
+      warnings.push_back("checkpoint.volume is an emptyDir: its checkpoints are lost with each pod");
+    }
+    const auto path = effective_["train"]["data"]["path"].get<std::string>();
+    const bool mounted = std::any_of(experiment_.data.begin(), experiment_.data.end(), [&](const DataEntry& entry) {
+      return path == entry.mount || path.starts_with(entry.mount + "/");
+    });
+    if (!mounted) warnings.push_back(fmt::format("train.data.path {} is on no volume of `data:`: the image must hold it", path));
+  }
+
+  const Experiment& experiment_;
+  const json& effective_;
+  const FileContents& files_;
+  const Templates& templates_;
+  const RenderOptions& options_;
+  JobType type_;
+  json digests_;
+  Identity identity_;
+  std::vector<RoleInRun> roles_;
+  json scope_;  // what templates may refer to
+};
+
+}  // namespace
+
+Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates, const RenderOptions& options) {
+  return Renderer(experiment, files, templates, options).render();
+}
+
+}  // namespace mlk

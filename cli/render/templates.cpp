@@ -1,0 +1,36 @@
+#include "cli/render/templates.h"
+
+#include "cli/render/embedded.h"
+
+namespace mlk {
+
+namespace {
+
+constexpr std::string_view jobs_folder = "jobs/";
+constexpr std::string_view extension = ".yaml";
+
+}  // namespace
+
+Templates::Templates() {
+  for (const EmbeddedFile& file : embedded_templates()) {
+    files_[std::string(file.path)] = {std::string(file.text), built_in_source};
+  }
+}
+
+void Templates::add(const std::string& path, Template file) { files_[path] = std::move(file); }
+
+const Template* Templates::find(const std::string& path) const {
+  const auto found = files_.find(path);
+  return found == files_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Templates::job_types() const {
+  std::vector<std::string> names;
+  for (const auto& [path, file] : files_) {
+    if (!path.starts_with(jobs_folder) || !path.ends_with(extension)) continue;
+    names.push_back(path.substr(jobs_folder.size(), path.size() - jobs_folder.size() - extension.size()));
+  }
+  return names;
+}
+
+}  // namespace mlk

@@ -1,0 +1,23 @@
+// Golden files: what is rendered now against what is in tests/golden/. MLK_UPDATE_GOLDEN=1 rewrites them.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/load.h"
+#include "cli/render/render.h"
+
+namespace mlk::test {
+
+inline Experiment load(const std::string& text, const Templates& templates = Templates()) {
+  return load_experiment(text, "test.yaml", {}, templates.job_types());
+}
+
+// All objects as one List, as `kubectl create -f` takes it.
+nlohmann::json as_list(const Rendered& rendered);
+
+// Fails the running test when tests/golden/<name>.json has something else.
+void check_golden(const std::string& name, const nlohmann::json& objects);
+
+}  // namespace mlk::test
