@@ -1,0 +1,257 @@
+#include "cli/run/diagnosis.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr std::size_t longest_message = 4096;
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// One line of at most `limit` characters, safe for a terminal.
+std::string line_of(const std::string& text, std::size_t limit = 400) {
+  std::string line = printable(trim(text));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  if (line.size() > limit) line = line.substr(0, limit) + "...";
+  return line;
+}
+
+std::string signal_name(int signal) {
+  switch (signal) {
+    case 1: return "SIGHUP";
+    case 2: return "SIGINT";
+    case 3: return "SIGQUIT";
+    case 4: return "SIGILL";
+    case 6: return "SIGABRT";
+    case 7: return "SIGBUS";
+    case 8: return "SIGFPE";
+    case 9: return "SIGKILL";
+    case 11: return "SIGSEGV";
+    case 13: return "SIGPIPE";
+    case 15: return "SIGTERM";
+    default: return "";
+  }
+}
+
+std::string describe_disruption(const PodFacts& pod) {
+  if (pod.disruption == "PreemptionByScheduler") return "preempted by a pod of higher priority";
+  if (pod.node_lost) return "node " + pod.node + " was lost";
+  if (pod.disruption == "DeletionByTaintManager") return "node " + pod.node + " was lost or drained";
+  if (pod.disruption == "EvictionByEvictionAPI") return "evicted by a node drain or an administrator";
+  if (pod.disruption == "DeletionByPodGC") return "node " + pod.node + " is gone";
+  if (pod.disruption == "TerminationByKubelet") {
+    return "ended by node " + pod.node + ": " + line_of(pod.pod_message.empty() ? pod.disruption_message : pod.pod_message);
+  }
+  return "disrupted: " + line_of(pod.disruption_message.empty() ? pod.disruption : pod.disruption_message);
+}
+
+// The runtime's long chain of wrappers, less all but the program and what is wrong with it.
+std::string describe_start_error(const std::string& message) {
+  std::string text = message;
+  if (const std::size_t exec = text.find("exec: "); exec != std::string::npos) text = text.substr(exec + 6);
+  if (const std::size_t unknown = text.rfind(": unknown"); unknown != std::string::npos) text.resize(unknown);
+  return "the program could not be started: " + line_of(text);
+}
+
+std::string describe_exit(const PodFacts& pod, const Failure& failure) {
+  if (pod.end_reason == "OOMKilled") return "out of memory";
+  if (pod.end_reason == "StartError" || pod.end_reason == "ContainerCannotRun") return describe_start_error(pod.end_message);
+  if (!pod.disruption.empty()) return describe_disruption(pod);
+  if (pod.pod_reason == "Evicted") return "evicted: " + line_of(pod.pod_message);
+  if (pod.pod_reason == "NodeLost" || pod.node_lost) return "node " + pod.node + " is lost";
+  if (pod.pod_reason == "DeadlineExceeded") return "the time limit passed";
+  if (!pod.exit_code && !pod.pod_reason.empty()) {
+    return "rejected by node " + pod.node + ": " + line_of(pod.pod_message.empty() ? pod.pod_reason : pod.pod_message);
+  }
+  if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
+  if (pod.deleting) return "its pod was deleted";
+  if (failure.signal != 0) {
+    const std::string name = signal_name(failure.signal);
+    return fmt::format("killed by signal {}{}", failure.signal, name.empty() ? "" : " (" + name + ")");
+  }
+  return fmt::format("exit code {}", *pod.exit_code);
+}
+
+std::string describe_creation_refusal(const std::string& message) {
+  std::string text = line_of(message);
+  if (text.starts_with("Error creating: ")) text = text.substr(16);
+  // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name tells nobody anything.
+  if (const std::size_t forbidden = text.find("is forbidden: "); forbidden != std::string::npos) text = text.substr(forbidden + 14);
+  return text;
+}
+
+// Whether the scheduler names something that waiting alone does not bring.
+std::string describe_unschedulable(const std::string& message) {
+  std::string text = line_of(message);
+  if (const std::size_t more = text.find(" preemption: "); more != std::string::npos) text.resize(more);
+  return "cannot be scheduled: " + text;
+}
+
+Cause image_cause(const PodFacts& pod) {
+  std::string text = pod.waiting_message;
+  // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve reference "x": ...":
+  // the last part is the reason, the others say what is said already.
+  for (const std::string& wrapper :
+       {std::string("ErrImagePull: "), "failed to pull and unpack image \"" + pod.image + "\": ",
+        "failed to resolve reference \"" + pod.image + "\": "}) {
+    if (const std::size_t at = text.find(wrapper); at != std::string::npos) text = text.substr(at + wrapper.size());
+  }
+  if (text.empty()) text = pod.waiting_reason;
+  return {60, "image " + line_of(pod.image) + " cannot be pulled: " + line_of(text), false, "", {}};
+}
+
+}  // namespace
+
+Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts) {
+  Cause cause;
+  const std::string& reason = pod.waiting_reason;
+  const auto warning = facts.warnings.find(pod.uid);
+  if (pod.node_lost) {
+    const std::string then = job.replaced_when_terminating
+                                 ? "a replacement starts when the cluster gives it up"
+                                 : "its ranks come back when the node returns, is deleted, or is tainted out-of-service";
+    cause = {40, "node " + pod.node + " is lost; " + then, false, "", {}};
+  } else if (!pod.scheduled && !pod.unschedulable.empty()) {
+    const std::string text = pod.unschedulable == "SchedulingGated" ? "held back by a scheduling gate" : describe_unschedulable(pod.unschedulable);
+    cause = {30, text, false, "", {}};
+  } else if (reason == "InvalidImageName") {
+    std::string text = pod.waiting_message;
+    if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos) text = text.substr(format);
+    cause = {90, "invalid image name " + line_of(pod.image) + ": " + line_of(text), true, "", {}};
+  } else if (reason == "ErrImagePull" || reason == "ImagePullBackOff" || reason == "ErrImageNeverPull" ||
+             reason == "RegistryUnavailable" || reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
+    cause = image_cause(pod);
+  } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" || reason == "RunContainerError") {
+    cause = {60, "the container cannot be made: " + line_of(pod.waiting_message.empty() ? reason : pod.waiting_message), false, "", {}};
+  } else if (pod.phase == "Pending" && pod.scheduled && warning != facts.warnings.end() &&
+             (warning->second.reason == "FailedMount" || warning->second.reason == "FailedAttachVolume" ||
+              warning->second.reason == "FailedCreatePodSandBox" || warning->second.reason == "NetworkNotReady")) {
+    cause = {50, line_of(warning->second.message), false, "", {}};
+  } else if (pod.exit_code && *pod.exit_code != 0 && !pod.ended()) {
+    cause = {45, "init container failed: " + line_of(last_line(pod.end_message)), false, "", {}};
+  }
+  cause.role = job.role;
+  cause.ranks = {pod.rank};
+  return cause;
+}
+
+Cause why_no_pod(const JobFacts& job, const Facts& facts) {
+  const auto warning = facts.warnings.find(job.uid);
+  if (warning == facts.warnings.end() || warning->second.reason != "FailedCreate") return {};
+  const std::string& message = warning->second.message;
+  const std::string said = describe_creation_refusal(message);
+  if (contains(message, "exceeded quota")) {
+    return {55, "the quota of the namespace is used up: " + said, false, job.role, {}};
+  }
+  if (contains(message, "is being terminated")) return {80, "the namespace is being deleted", true, job.role, {}};
+  // Refused for what it is, not for the moment: nothing but another pod will be let in.
+  const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") || contains(message, "denied the request");
+  return {refused ? 80 : 50, "the cluster refuses its pods: " + said, refused, job.role, {}};
+}
+
+Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
+  Failure failure;
+  failure.role = pod.role.empty() ? job.role : pod.role;
+  failure.rank = pod.rank;
+  failure.exit_code = pod.exit_code.value_or(-1);
+  if (failure.exit_code > 128 && failure.exit_code <= 128 + 64) failure.signal = failure.exit_code - 128;
+  if (pod.end_reason == "OOMKilled") failure.signal = 9;
+  const json result = parse_result(pod.end_message);
+  std::string message = result.is_object() ? text_of(result, {"message"}) : pod.end_message;
+  if (message.size() > longest_message) message = message.substr(message.size() - longest_message);
+  failure.message = printable(trim(message));
+  failure.reason = describe_exit(pod, failure);
+  const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || job.end != JobFacts::End::none || job.ending;
+  const bool killed_by_job = pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
+  failure.disruption = !pod.disruption.empty() || pod.node_lost || pod.pod_reason == "NodeLost" ||
+                       (pod.deleting && !killed_by_job && pod.end_reason != "OOMKilled");
+  failure.attempts = job.attempts;
+  failure.attempt = std::min(pod.counted_before + 1, job.attempts);
+  failure.at = pod.finished;
+  if (newest && !exhausted && pod.ended() && pod.finished) {
+    // The Job controller's delay, per index: 10 s, doubled by every failure before, at most 10 minutes.
+    const int doublings = std::min(pod.failures_before, 6);
+    failure.next = *pod.finished + std::min(seconds(10 * (1 << doublings)), seconds(600));
+  }
+  return failure;
+}
+
+std::string what_happened(const Failure& failure) {
+  std::string text = failure.reason;
+  const std::string said = last_line(failure.message);
+  const bool told = contains(text, said) || text.starts_with("the program could not be started");
+  if (!said.empty() && !told) text += ": " + line_of(said, 200);
+  return text;
+}
+
+std::string one_line(const Failure& failure, Time now) {
+  std::string text = what_happened(failure);
+  std::vector<std::string> more;
+  if (failure.attempts > 1 && !failure.disruption) more.push_back(fmt::format("try {} of {}", failure.attempt, failure.attempts));
+  if (failure.next && *failure.next > now) {
+    more.push_back("next in " + format_duration(std::chrono::ceil<seconds>(*failure.next - now)));
+  } else if (failure.next) {
+    more.push_back("next is due");
+  }
+  if (!more.empty()) text += " (" + join(more, ", ") + ")";
+  return text;
+}
+
+std::vector<Cause> merge_causes(std::vector<Cause> causes) {
+  std::vector<Cause> merged;
+  for (Cause& cause : causes) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Cause& other) {
+      return other.role == cause.role && other.text == cause.text;
+    });
+    if (same == merged.end()) {
+      merged.push_back(std::move(cause));
+    } else {
+      same->ranks.insert(same->ranks.end(), cause.ranks.begin(), cause.ranks.end());
+      same->weight = std::max(same->weight, cause.weight);
+    }
+  }
+  std::stable_sort(merged.begin(), merged.end(), [](const Cause& a, const Cause& b) { return a.weight > b.weight; });
+  for (Cause& cause : merged) std::sort(cause.ranks.begin(), cause.ranks.end());
+  return merged;
+}
+
+std::string one_line(const Cause& cause) {
+  if (cause.role.empty()) return cause.text;
+  if (cause.ranks.empty()) return cause.role + ": " + cause.text;
+  return cause.role + " " + index_list(cause.ranks) + ": " + cause.text;
+}
+
+std::string index_list(const std::vector<int>& sorted) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t j = i;
+    while (j + 1 < sorted.size() && sorted[j + 1] == sorted[j] + 1) ++j;
+    parts.push_back(i == j ? std::to_string(sorted[i]) : fmt::format("{}-{}", sorted[i], sorted[j]));
+    i = j + 1;
+  }
+  return join(parts, ",");
+}
+
+std::string last_line(const std::string& text) {
+  const std::string_view trimmed = trim(text);
+  const std::size_t newline = trimmed.rfind('\n');
+  return std::string(trim(newline == std::string_view::npos ? trimmed : trimmed.substr(newline + 1)));
+}
+
+json parse_result(const std::string& termination_message) {
+  const std::string_view text = trim(termination_message);
+  if (!text.starts_with('{')) return nullptr;
+  json value = json::parse(text, nullptr, false);
+  return value.is_object() && value.contains("schema") ? value : json(nullptr);
+}
+
+}  // namespace mlk

@@ -1,0 +1,240 @@
+#include "cli/run/facts.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/objects.h"
+#include "cli/run/labels.h"
+#include "cli/run/status.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using kube::annotation_of;
+using kube::label_of;
+
+constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
+constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
+constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
+constexpr int most_ranks = 100000;
+
+int parse_int(std::string_view text, int otherwise) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
+}
+
+// The condition of that type, when it is True (or, with `wanted`, has that status).
+const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True") {
+  for (const json& condition : at_path(object, {"status", "conditions"})) {
+    if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
+  }
+  return nullptr;
+}
+
+void read_container(const json& pod, PodFacts& facts) {
+  const json& states = at_path(pod, {"status", "containerStatuses"});
+  // An init container that fails or waits keeps the others from starting: it is the one to talk about.
+  for (const json& init : at_path(pod, {"status", "initContainerStatuses"})) {
+    const json& state = at_path(init, {"state"});
+    facts.waiting_reason = text_of(state, {"waiting", "reason"});
+    facts.waiting_message = text_of(state, {"waiting", "message"});
+    if (number_of(state, {"terminated", "exitCode"}, 0) != 0) {
+      facts.exit_code = number_of(state, {"terminated", "exitCode"}, 0);
+      facts.end_reason = text_of(state, {"terminated", "reason"});
+      facts.end_message = text_of(state, {"terminated", "message"});
+      facts.finished = time_of(state, {"terminated", "finishedAt"});
+      return;
+    }
+    if (!facts.waiting_reason.empty() && facts.waiting_reason != "PodInitializing") return;
+  }
+  if (!states.is_array() || states.empty()) return;
+  const json& state = at_path(states.front(), {"state"});
+  facts.waiting_reason = text_of(state, {"waiting", "reason"});
+  facts.waiting_message = text_of(state, {"waiting", "message"});
+  facts.started = time_of(state, {"running", "startedAt"});
+  const json& end = at_path(state, {"terminated"});
+  if (!end.is_object()) return;
+  facts.exit_code = number_of(end, {"exitCode"}, -1);
+  facts.end_reason = text_of(end, {"reason"});
+  facts.end_message = text_of(end, {"message"});
+  facts.started = time_of(end, {"startedAt"});
+  facts.finished = time_of(end, {"finishedAt"});
+  // A container that never started has 1970 here.
+  if (facts.started && facts.started->time_since_epoch().count() == 0) facts.started.reset();
+  if (facts.finished && facts.finished->time_since_epoch().count() == 0) facts.finished.reset();
+}
+
+// The node controller marks the pods of a silent node as not ready; a container that runs without probes is always
+// ready in its own view.
+bool says_node_lost(const json& pod, const PodFacts& facts) {
+  if (facts.pod_reason == "NodeLost" || facts.phase == "Unknown") return true;
+  if (facts.phase != "Running" || facts.node.empty()) return false;
+  if (!condition_of(pod, "Ready", "False")) return facts.disruption == "DeletionByTaintManager" && facts.deleting;
+  const json& states = at_path(pod, {"status", "containerStatuses"});
+  return states.is_array() && !states.empty() && states.front().value("ready", false);
+}
+
+PodFacts read_pod(const json& pod) {
+  PodFacts facts;
+  facts.name = kube::name_of(pod);
+  facts.uid = kube::uid_of(pod);
+  facts.job = label_of(pod, "batch.kubernetes.io/job-name");
+  facts.role = label_of(pod, labels::role);
+  facts.node = text_of(pod, {"spec", "nodeName"});
+  facts.rank = parse_int(annotation_of(pod, index_annotation), 0);
+  facts.counted_before = parse_int(annotation_of(pod, failures_annotation), 0);
+  facts.failures_before = facts.counted_before + parse_int(annotation_of(pod, ignored_annotation), 0);
+  facts.created = time_of(pod, {"metadata", "creationTimestamp"}).value_or(Time{});
+  facts.deleting = at_path(pod, {"metadata", "deletionTimestamp"}).is_string();
+  facts.phase = text_of(pod, {"status", "phase"});
+  facts.pod_reason = text_of(pod, {"status", "reason"});
+  facts.pod_message = text_of(pod, {"status", "message"});
+  const json& containers = at_path(pod, {"spec", "containers"});
+  if (containers.is_array() && !containers.empty()) facts.image = text_of(containers.front(), {"image"});
+  read_container(pod, facts);
+  if (const json* scheduled = condition_of(pod, "PodScheduled", "False")) {
+    facts.unschedulable = text_of(*scheduled, {"message"});
+    if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
+  }
+  facts.scheduled = !facts.node.empty();
+  if (const json* disrupted = condition_of(pod, "DisruptionTarget")) {
+    facts.disruption = text_of(*disrupted, {"reason"});
+    facts.disruption_message = text_of(*disrupted, {"message"});
+    if (!facts.finished && facts.phase == "Failed") facts.finished = time_of(*disrupted, {"lastTransitionTime"});
+  }
+  if (!facts.finished && facts.ended()) {
+    if (const json* ready = condition_of(pod, "Ready", "False")) facts.finished = time_of(*ready, {"lastTransitionTime"});
+    if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
+  }
+  facts.node_lost = says_node_lost(pod, facts);
+  return facts;
+}
+
+void read_end(const json& job, JobFacts& facts) {
+  for (const auto& [type, end] : {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
+    const json* condition = condition_of(job, type);
+    if (!condition) continue;
+    facts.end = end;
+    facts.end_reason = text_of(*condition, {"reason"});
+    facts.end_message = text_of(*condition, {"message"});
+    facts.ended_at = time_of(*condition, {"lastTransitionTime"});
+    if (!facts.ended_at) facts.ended_at = time_of(job, {"status", "completionTime"});
+  }
+  for (const char* type : {"SuccessCriteriaMet", "FailureTarget"}) {
+    const json* condition = condition_of(job, type);
+    if (!condition || facts.end != JobFacts::End::none) continue;
+    facts.ending = true;
+    facts.failing = std::string_view(type) == "FailureTarget";
+    facts.end_reason = text_of(*condition, {"reason"});
+    facts.end_message = text_of(*condition, {"message"});
+  }
+}
+
+JobFacts read_job(const json& job) {
+  JobFacts facts;
+  facts.name = kube::name_of(job);
+  facts.uid = kube::uid_of(job);
+  facts.time_limit = number_of(job, {"spec", "activeDeadlineSeconds"}, 0);
+  facts.role = label_of(job, labels::role);
+  facts.queue = label_of(job, "kueue.x-k8s.io/queue-name");
+  facts.completions = std::clamp(number_of(job, {"spec", "completions"}, 1), 0, most_ranks);
+  facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_ranks);
+  facts.needed = std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
+  facts.attempts = number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
+  facts.active = number_of(job, {"status", "active"}, 0);
+  facts.decides = annotation_of(job, decides_annotation) == "true";
+  facts.suspended = at_path(job, {"spec", "suspend"}) == true;
+  facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();
+  facts.replaced_when_terminating = text_of(job, {"spec", "podReplacementPolicy"}) != "Failed";
+  facts.completed = parse_indexes(text_of(job, {"status", "completedIndexes"}));
+  facts.failed_ranks = parse_indexes(text_of(job, {"status", "failedIndexes"}));
+  facts.started = time_of(job, {"status", "startTime"});
+  read_end(job, facts);
+  return facts;
+}
+
+std::map<std::string, Warning> read_warnings(const std::vector<json>& events) {
+  std::map<std::string, Warning> newest;
+  for (const json& event : events) {
+    if (text_of(event, {"type"}) == "Normal") continue;
+    std::optional<Time> at = time_of(event, {"series", "lastObservedTime"});
+    if (!at) at = time_of(event, {"lastTimestamp"});
+    if (!at) at = time_of(event, {"eventTime"});
+    if (!at) at = time_of(event, {"metadata", "creationTimestamp"});
+    Warning warning{text_of(event, {"reason"}), text_of(event, {"message"}), at.value_or(Time{})};
+    const std::string object = text_of(event, {"involvedObject", "uid"});
+    const auto [place, first] = newest.try_emplace(object, warning);
+    if (!first && place->second.at <= warning.at) place->second = std::move(warning);
+  }
+  return newest;
+}
+
+}  // namespace
+
+const json& at_path(const json& object, std::initializer_list<const char*> path) {
+  static const json nothing;
+  const json* here = &object;
+  for (const char* key : path) {
+    if (!here->is_object()) return nothing;
+    const auto found = here->find(key);
+    if (found == here->end()) return nothing;
+    here = &*found;
+  }
+  return *here;
+}
+
+std::string text_of(const json& object, std::initializer_list<const char*> path) {
+  const json& value = at_path(object, path);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+int number_of(const json& object, std::initializer_list<const char*> path, int otherwise) {
+  const json& value = at_path(object, path);
+  if (!value.is_number_integer()) return otherwise;
+  constexpr std::int64_t bound = 1'000'000'000;
+  return static_cast<int>(std::clamp(value.get<std::int64_t>(), -bound, bound));
+}
+
+std::optional<Time> time_of(const json& object, std::initializer_list<const char*> path) {
+  const json& value = at_path(object, path);
+  return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
+}
+
+std::set<int> parse_indexes(std::string_view text) {
+  std::set<int> numbers;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const int first = parse_int(std::string_view(part).substr(0, dash), -1);
+    const int last = dash == std::string::npos ? first : parse_int(std::string_view(part).substr(dash + 1), -1);
+    if (first < 0 || last < first || last >= most_ranks) continue;
+    for (int number = first; number <= last; ++number) numbers.insert(number);
+  }
+  return numbers;
+}
+
+Facts read_facts(const RunObjects& objects) {
+  Facts facts;
+  for (const json& job : objects.jobs) facts.jobs.push_back(read_job(job));
+  // Without the mark: the workers decide, else the only Job does.
+  const bool marked = std::any_of(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& j) { return j.decides; });
+  for (JobFacts& job : facts.jobs) {
+    if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
+  }
+  std::sort(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& a, const JobFacts& b) {
+    return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
+  });
+  if (!facts.jobs.empty()) facts.jobs.front().decides = true;
+  for (const json& pod : objects.pods) facts.pods.push_back(read_pod(pod));
+  std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
+    return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
+  });
+  facts.warnings = read_warnings(objects.events);
+  return facts;
+}
+
+}  // namespace mlk

@@ -1,0 +1,88 @@
+// What Jobs, pods and events say, read into plain values once. Internal to run/: observe() decides on these.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/util/time.h"
+
+namespace mlk {
+
+struct RunObjects;
+
+// The annotation of the Job whose end is the end of the run ("true").
+inline constexpr char decides_annotation[] = "mlk.dev/decides";
+
+struct PodFacts {
+  std::string name, uid, job, role, node;
+  int rank = 0;
+  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
+  bool scheduled = false;
+  bool deleting = false;       // it was asked to end, or is gone already
+  bool node_lost = false;      // the node does not answer
+  int failures_before = 0;     // of this rank, as the Job controller counted when it made the pod; all kinds
+  int counted_before = 0;      // those of them that use up retries
+  Time created{};
+  std::optional<Time> started, finished;
+  std::optional<int> exit_code;            // of the first container; absent without one
+  std::string end_reason, end_message;     // "Error", "OOMKilled", "StartError"; the termination message
+  std::string pod_reason, pod_message;     // status.reason: "Evicted", "NodeLost" ...
+  std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
+  std::string waiting_reason, waiting_message;
+  std::string image;
+  std::string unschedulable;   // the scheduler's sentence
+
+  bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+};
+
+struct JobFacts {
+  std::string name, uid, role;
+  std::string queue;           // of Kueue, when one was asked for
+  int completions = 1, parallelism = 1;
+  int needed = 1;              // ranks without which the run cannot go on
+  int attempts = 1;            // of a rank
+  int active = 0;
+  bool decides = false, suspended = false, deleting = false;
+  bool replaced_when_terminating = false;  // podReplacementPolicy
+  std::set<int> completed, failed_ranks;
+  std::optional<Time> started;
+  int time_limit = 0;          // seconds; 0: none
+
+  enum class End { none, succeeded, failed };
+  End end = End::none;
+  bool ending = false;         // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
+  bool failing = false;        // of these, FailureTarget
+  std::string end_reason, end_message;
+  std::optional<Time> ended_at;
+};
+
+// A warning of the cluster about one object.
+struct Warning {
+  std::string reason, message;
+  Time at{};
+};
+
+struct Facts {
+  std::vector<JobFacts> jobs;                // the deciding one first, then by name
+  std::vector<PodFacts> pods;                // oldest first
+  std::map<std::string, Warning> warnings;   // the newest by uid of the Job or pod: names come back
+};
+
+Facts read_facts(const RunObjects& objects);
+
+// "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
+std::set<int> parse_indexes(std::string_view text);
+
+// A value somewhere below, or a JSON null; never throws.
+const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
+std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);
+int number_of(const nlohmann::json& object, std::initializer_list<const char*> path, int otherwise);
+std::optional<Time> time_of(const nlohmann::json& object, std::initializer_list<const char*> path);
+
+}  // namespace mlk

@@ -1,0 +1,117 @@
+#include "cli/run/find.h"
+
+#include <algorithm>
+#include <future>
+#include <map>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+std::future<std::vector<json>> list_aside(kube::Client& client, const kube::Resource& resource,
+                                          const std::string& name_space, kube::ListOptions options) {
+  return std::async(std::launch::async, [&client, &resource, &name_space, options = std::move(options)] {
+    return client.list(resource, name_space, options).items;
+  });
+}
+
+kube::ListOptions by_label(std::string selector, bool metadata_only = false) {
+  kube::ListOptions options;
+  options.label_selector = std::move(selector);
+  options.metadata_only = metadata_only;
+  return options;
+}
+
+bool is_owner(const json& config_map) {
+  const std::string name = kube::name_of(config_map);
+  return !name.empty() && kube::label_of(config_map, labels::run) == name;
+}
+
+}  // namespace
+
+RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run) {
+  using namespace kube::resources;
+  const std::string selector = std::string(labels::run) + "=" + run;
+  kube::ListOptions warnings;
+  warnings.field_selector = "type!=Normal";
+  auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
+  auto list_of_pods = list_aside(client, pods, name_space, by_label(selector));
+  auto list_of_events = list_aside(client, events, name_space, warnings);
+  RunObjects objects;
+  const std::optional<json> owner = client.find(config_maps, name_space, run);
+  objects.jobs = list_of_jobs.get();
+  objects.pods = list_of_pods.get();
+  try {
+    objects.events = list_of_events.get();
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;  // a run can be read without its events, only less well explained
+  }
+  if (!owner) throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'", "list them with: mlk ls");
+  objects.owner = *owner;
+  std::erase_if(objects.events, [&](const json& event) {
+    return !text_of(event, {"involvedObject", "name"}).starts_with(run);
+  });
+  return objects;
+}
+
+std::string choose_run(const std::vector<json>& owners, const std::string& name_space, const std::string& typed) {
+  const json* newest = nullptr;
+  std::vector<std::string> names;
+  const auto age_key = [](const json& owner) {
+    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}), kube::name_of(owner));
+  };
+  for (const json& owner : owners) {
+    if (!is_owner(owner)) continue;
+    if (kube::name_of(owner) == typed) return typed;
+    names.push_back(kube::name_of(owner));
+    names.push_back(kube::label_of(owner, labels::name));
+    if (kube::label_of(owner, labels::name) == typed && (!newest || age_key(*newest) < age_key(owner))) newest = &owner;
+  }
+  if (newest) return kube::name_of(*newest);
+  const std::string near = nearest(typed, names);
+  throw Error(ExitCode::not_found, "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
+              near.empty() ? "list them with: mlk ls" : "did you mean '" + near + "'? list all with: mlk ls");
+}
+
+std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {
+  const std::vector<json> owners =
+      client.list(kube::resources::config_maps, name_space, by_label(labels::run, true)).items;
+  return choose_run(owners, name_space, typed);
+}
+
+std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> jobs, std::vector<json> pods, Time now) {
+  std::map<std::string, RunObjects> runs;
+  for (json& owner : owners) {
+    if (is_owner(owner)) runs[kube::name_of(owner)].owner = std::move(owner);
+  }
+  // Jobs and pods without an owner are being collected; they are no run any more.
+  for (json& job : jobs) {
+    if (const auto run = runs.find(kube::label_of(job, labels::run)); run != runs.end()) run->second.jobs.push_back(std::move(job));
+  }
+  for (json& pod : pods) {
+    if (const auto run = runs.find(kube::label_of(pod, labels::run)); run != runs.end()) run->second.pods.push_back(std::move(pod));
+  }
+  std::vector<RunStatus> statuses;
+  for (const auto& [name, objects] : runs) statuses.push_back(observe(objects, now));
+  std::sort(statuses.begin(), statuses.end(), [](const RunStatus& a, const RunStatus& b) {
+    return std::pair(b.created, b.run) < std::pair(a.created, a.run);
+  });
+  return statuses;
+}
+
+std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now) {
+  using namespace kube::resources;
+  auto list_of_jobs = list_aside(client, jobs, name_space, by_label(labels::run));
+  auto list_of_pods = list_aside(client, pods, name_space, by_label(labels::run));
+  std::vector<json> owners = client.list(config_maps, name_space, by_label(labels::run, true)).items;
+  return observe_all(std::move(owners), list_of_jobs.get(), list_of_pods.get(), now);
+}
+
+}  // namespace mlk

@@ -1,0 +1,389 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "cli/kube/objects.h"
+#include "cli/run/diagnosis.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/run/record.h"
+#include "cli/run/status.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr seconds submit_grace{60};        // an owner younger than this may still be getting its objects
+constexpr int peers_lost_exit_code = 75;   // CONTRACT.md: this rank only followed the loss of another
+
+// How far a rank has come. The order is the table's: the least advanced rank that is needed names the phase.
+enum class RankState { absent, unscheduled, starting, restarting, lost, failed, running, succeeded };
+
+struct Rank {
+  const JobFacts* job = nullptr;
+  int number = 0;
+  std::vector<const PodFacts*> pods;  // oldest first
+  RankState state = RankState::absent;
+  int restarts = 0;
+  Cause cause;
+};
+
+struct PodEnd {
+  const PodFacts* pod = nullptr;
+  Failure failure;
+  bool cascade = false;  // ended by the Job controller because the Job's end was decided, or the run was stopped
+};
+
+RankState state_of(const Rank& rank) {
+  const JobFacts& job = *rank.job;
+  if (job.completed.count(rank.number)) return RankState::succeeded;
+  if (job.failed_ranks.count(rank.number)) return RankState::failed;
+  if (rank.pods.empty()) return RankState::absent;
+  const PodFacts& pod = *rank.pods.back();
+  if (pod.phase == "Succeeded") return RankState::succeeded;
+  if (pod.phase == "Failed") return RankState::restarting;
+  if (pod.node_lost) return RankState::lost;
+  if (pod.phase == "Running") return RankState::running;
+  if (rank.restarts > 0) return RankState::restarting;
+  return pod.scheduled ? RankState::starting : RankState::unscheduled;
+}
+
+std::vector<Rank> collect_ranks(const Facts& facts) {
+  std::vector<Rank> ranks;
+  std::map<std::pair<std::string, int>, std::vector<const PodFacts*>> pods;
+  for (const PodFacts& pod : facts.pods) pods[{pod.job, pod.rank}].push_back(&pod);
+  for (const JobFacts& job : facts.jobs) {
+    for (int number = 0; number < job.completions; ++number) {
+      Rank rank;
+      rank.job = &job;
+      rank.number = number;
+      if (const auto found = pods.find({job.name, number}); found != pods.end()) rank.pods = found->second;
+      if (!rank.pods.empty()) {
+        rank.restarts = std::max(static_cast<int>(rank.pods.size()) - 1, rank.pods.back()->failures_before);
+      }
+      rank.state = state_of(rank);
+      ranks.push_back(std::move(rank));
+    }
+  }
+  return ranks;
+}
+
+std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
+  std::vector<PodEnd> ends;
+  for (const Rank& rank : ranks) {
+    const JobFacts& job = *rank.job;
+    for (const PodFacts* pod : rank.pods) {
+      const bool lost = pod->node_lost && pod->deleting;
+      if (pod->phase != "Failed" && !lost) continue;
+      PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
+      const bool over = job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
+      end.cascade = pod->deleting && pod->disruption.empty() && over;
+      ends.push_back(std::move(end));
+    }
+  }
+  // Times have whole seconds: within one, what the controller or a peer's loss brought about comes later.
+  const auto key = [](const PodEnd& end) {
+    const Time at = end.failure.at.value_or(Time::max());
+    return std::tuple(end.cascade, std::chrono::floor<seconds>(at), end.failure.exit_code == peers_lost_exit_code,
+                      end.failure.exit_code == 143 || end.failure.exit_code == 137, end.failure.rank);
+  };
+  std::stable_sort(ends.begin(), ends.end(), [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
+  return ends;
+}
+
+// Of a run that failed: what brought the end about, rather than an early loss that was made good.
+const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider) {
+  const auto first = [&](auto&& wanted) -> const PodEnd* {
+    const auto found = std::find_if(ends.begin(), ends.end(), [&](const PodEnd& end) { return !end.cascade && wanted(end); });
+    return found == ends.end() ? nullptr : &*found;
+  };
+  if (decider.end_reason == "PodFailurePolicy") {
+    // "Container main for pod ns/name failed with exit code 66 matching FailJob rule at index 1"
+    const PodEnd* named = first([&](const PodEnd& end) {
+      return decider.end_message.find("/" + end.pod->name + " ") != std::string::npos;
+    });
+    if (named) {
+      return first([&](const PodEnd& end) { return end.failure.exit_code == named->failure.exit_code; });
+    }
+  }
+  const PodEnd* exhausted = first([&](const PodEnd& end) {
+    return end.pod->job == decider.name && decider.failed_ranks.count(end.pod->rank) &&
+           end.failure.exit_code != peers_lost_exit_code;
+  });
+  return exhausted ? exhausted : first([](const PodEnd&) { return true; });
+}
+
+json best_result(const Facts& facts) {
+  json best;
+  const auto worth = [](const json& result) {
+    const bool done = at_path(result, {"done"}) == true;
+    return std::pair(done, number_of(result, {"step"}, -1));
+  };
+  for (const PodFacts& pod : facts.pods) {
+    json result = parse_result(pod.end_message);
+    if (number_of(result, {"step"}, -1) < 0) continue;  // only the rank that reports writes steps
+    if (best.is_null() || worth(best) < worth(result)) best = std::move(result);
+  }
+  return best;
+}
+
+std::string_view state_name(const Rank& rank) {
+  switch (rank.state) {
+    case RankState::succeeded: return "Succeeded";
+    case RankState::failed: return "Failed";
+    case RankState::running: return "Running";
+    case RankState::absent:
+    case RankState::lost: return "Missing";
+    case RankState::restarting: return rank.pods.back()->ended() ? "Failed" : "Pending";
+    case RankState::unscheduled:
+    case RankState::starting: return "Pending";
+  }
+  return "Missing";
+}
+
+// Everything that goes into one observation.
+class Observation {
+ public:
+  Observation(const RunObjects& objects, Time now) : objects_(objects), now_(now), facts_(read_facts(objects)) {}
+
+  RunStatus run() {
+    describe_owner();
+    const std::optional<RunStatus> recorded = recorded_status(objects_.owner);
+    if (recorded && is_final(recorded->phase)) return *recorded;
+    ranks_ = collect_ranks(facts_);
+    ends_ = collect_ends(ranks_, stopped_at_.has_value());
+    find_short_jobs();
+    find_causes();
+    status_.result = best_result(facts_);
+    decide_phase();
+    describe_failures();
+    describe_ranks();
+    describe_times();
+    if (recorded) fill_from(*recorded);
+    status_.last_checkpoint = checkpoint_of(status_.result);
+    return status_;
+  }
+
+ private:
+  void describe_owner() {
+    const json& owner = objects_.owner;
+    status_.run = kube::name_of(owner);
+    if (status_.run.empty() && !objects_.jobs.empty()) status_.run = kube::label_of(objects_.jobs.front(), labels::run);
+    status_.name = kube::label_of(owner, labels::name);
+    status_.mode = kube::label_of(owner, labels::mode);
+    status_.created = time_of(owner, {"metadata", "creationTimestamp"});
+    owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
+    const std::string stopped = kube::annotation_of(owner, labels::stopped);
+    if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
+  }
+
+  void set(Phase phase, std::string why = "") {
+    status_.phase = phase;
+    status_.why = std::move(why);
+  }
+
+  // The table. The first line that holds decides.
+  void decide_phase() {
+    const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
+    if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
+    if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
+    if (stopped_at_) return set(Phase::stopped, why_stopped());
+    if (!decider) return set(Phase::incomplete, why_incomplete());
+    if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
+    if (decider->suspended) return set(Phase::queued, why_queued(*decider));
+    if (decider->ending) return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
+    set(phase_of_ranks());
+    status_.why = why_not_running();
+  }
+
+  Phase phase_of_ranks() const {
+    if (short_jobs_.empty()) return Phase::running;
+    bool failed_before = false, unscheduled = false;
+    for (const Rank& rank : ranks_) {
+      if (rank.restarts > 0 || rank.state == RankState::restarting || rank.state == RankState::lost) failed_before = true;
+      if (rank.state == RankState::absent || rank.state == RankState::unscheduled) unscheduled = true;
+    }
+    if (failed_before) return Phase::restarting;
+    return unscheduled ? Phase::scheduling : Phase::starting;
+  }
+
+  // Jobs of which fewer ranks run (or are done) than the run needs to go on.
+  void find_short_jobs() {
+    std::map<const JobFacts*, int> good;
+    for (const Rank& rank : ranks_) {
+      if (rank.state == RankState::running || rank.state == RankState::succeeded) ++good[rank.job];
+    }
+    for (const JobFacts& job : facts_.jobs) {
+      if (good[&job] < job.needed && job.end != JobFacts::End::succeeded) short_jobs_.insert(&job);
+    }
+  }
+
+  void find_causes() {
+    for (Rank& rank : ranks_) {
+      if (rank.state == RankState::running || rank.state == RankState::succeeded) continue;
+      const JobFacts& job = *rank.job;
+      if (rank.pods.empty()) {
+        rank.cause = why_no_pod(job, facts_);
+        rank.cause.ranks = {rank.number};
+      } else if (rank.pods.back()->phase == "Failed") {
+        const Failure failure = describe_end(*rank.pods.back(), job, true);
+        const bool final = rank.state == RankState::failed;
+        const bool over = job.ending || job.end != JobFacts::End::none;
+        const std::string text = over ? what_happened(failure) : one_line(failure, now_);
+        rank.cause = {final ? 35 : 45, (final && !over ? "failed for good: " : "") + text, false, job.role, {rank.number}};
+      } else {
+        rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
+        if (rank.cause.weight == 0 && rank.restarts > 0) rank.cause = why_restarting(rank);
+      }
+    }
+  }
+
+  // The new pod has nothing in its way, it is only not there yet.
+  static Cause why_restarting(const Rank& rank) {
+    const PodFacts& pod = *rank.pods.back();
+    std::string text = "restarting";
+    if (rank.pods.size() > 1) text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
+    if (pod.counted_before > 0) text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
+    return {20, text, false, rank.job->role, {rank.number}};
+  }
+
+  std::string why_not_running() {
+    std::vector<Cause> causes;
+    for (const Rank& rank : ranks_) {
+      if (rank.cause.weight == 0) continue;
+      causes.push_back(rank.cause);
+      if (short_jobs_.count(rank.job)) causes.back().weight += 100;  // what holds up the whole run comes first
+    }
+    causes = merge_causes(std::move(causes));
+    status_.cannot_start = std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
+    if (causes.empty()) {
+      if (status_.phase == Phase::scheduling && facts_.pods.empty()) return "the cluster has not made its pods yet";
+      return "";
+    }
+    std::string why = one_line(causes[0]);
+    if (causes.size() > 1) why += "; " + one_line(causes[1]);
+    if (causes.size() > 2) why += fmt::format("; and {} more", causes.size() - 2);
+    return why;
+  }
+
+  std::string why_incomplete() const {
+    if (owner_deleting_) return "it is being deleted";
+    if (status_.created && now_ - *status_.created < submit_grace) return "its objects are being created";
+    return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
+  }
+
+  std::string why_stopped() const {
+    const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(), [](const PodFacts& pod) { return !pod.ended(); });
+    if (live == 0) return "";
+    return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
+  }
+
+  std::string why_queued(const JobFacts& job) const {
+    if (!job.queue.empty()) return "waits in queue " + job.queue;
+    return "its Job is suspended";
+  }
+
+  std::string why_failed(const JobFacts& decider) const {
+    if (decider.end_reason == "DeadlineExceeded") {
+      if (decider.time_limit == 0) return "the time limit passed";
+      return "the time limit of " + format_duration(seconds(decider.time_limit)) + " passed";
+    }
+    const PodEnd* cause = first_cause(ends_, decider);
+    if (!cause) return decider.end_message.empty() ? decider.end_reason : printable(decider.end_message);
+    const Failure& failure = cause->failure;
+    std::string why = fmt::format("{} {}: {}", failure.role, failure.rank, what_happened(failure));
+    const bool exhausted = decider.failed_ranks.count(failure.rank) && cause->pod->job == decider.name;
+    if (exhausted && failure.attempts > 1 && !failure.disruption && decider.end_reason != "PodFailurePolicy") {
+      why += fmt::format(" ({} of {} tries failed)", failure.attempts, failure.attempts);
+    }
+    return why;
+  }
+
+  void describe_failures() {
+    if (ends_.empty() || status_.phase == Phase::succeeded) return count_restarts();
+    const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
+    const PodEnd* first = status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
+    if (first && !first->cascade) status_.first_failure = first->failure;
+    const PodEnd* last = nullptr;
+    for (const PodEnd& end : ends_) {
+      if (!end.cascade) last = &end;
+    }
+    if (last) status_.last_failure = last->failure;
+    count_restarts();
+  }
+
+  void count_restarts() {
+    for (const Rank& rank : ranks_) status_.restarts += rank.restarts;
+  }
+
+  void describe_ranks() {
+    for (const Rank& rank : ranks_) {
+      RankStatus out;
+      out.role = rank.job->role;
+      out.rank = rank.number;
+      out.state = state_name(rank);
+      out.restarts = rank.restarts;
+      out.reason = rank.cause.text;
+      if (!rank.pods.empty()) {
+        const PodFacts& pod = *rank.pods.back();
+        out.pod = pod.name;
+        out.node = pod.node;
+        out.since = pod.ended() ? pod.finished : pod.started ? pod.started : pod.created;
+        if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
+      }
+      const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
+      if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";
+      status_.ranks.push_back(std::move(out));
+    }
+  }
+
+  void describe_times() {
+    for (const PodFacts& pod : facts_.pods) {
+      if (pod.started && (!status_.started || *pod.started < *status_.started)) status_.started = pod.started;
+    }
+    if (facts_.jobs.empty()) return;
+    const JobFacts& decider = facts_.jobs.front();
+    if (!status_.started && decider.end != JobFacts::End::none) status_.started = decider.started;
+    if (is_final(status_.phase)) status_.ended = decider.ended_at;
+    if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
+  }
+
+  // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that were deleted.
+  void fill_from(const RunStatus& recorded) {
+    if (number_of(status_.result, {"step"}, -1) < number_of(recorded.result, {"step"}, -1)) status_.result = recorded.result;
+    if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
+      status_.first_failure = recorded.first_failure;
+    }
+    if (!status_.last_failure) status_.last_failure = recorded.last_failure;
+    if (recorded.started) status_.started = recorded.started;
+    status_.restarts = std::max(status_.restarts, recorded.restarts);
+  }
+
+  static std::string checkpoint_of(const json& result) {
+    const json& checkpoint = at_path(result, {"checkpoint"});
+    if (checkpoint.is_string()) return printable(checkpoint.get<std::string>());
+    return checkpoint.is_number_integer() ? "step " + checkpoint.dump() : "";
+  }
+
+  const RunObjects& objects_;
+  const Time now_;
+  const Facts facts_;
+  RunStatus status_;
+  std::vector<Rank> ranks_;
+  std::vector<PodEnd> ends_;
+  std::set<const JobFacts*> short_jobs_;
+  std::optional<Time> stopped_at_;
+  bool owner_deleting_ = false;
+};
+
+}  // namespace
+
+RunStatus observe(const RunObjects& objects, Time now) { return Observation(objects, now).run(); }
+
+}  // namespace mlk

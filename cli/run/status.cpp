@@ -1,0 +1,113 @@
+#include "cli/run/status.h"
+
+#include <array>
+#include <utility>
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::array<std::pair<Phase, std::string_view>, 9> phase_names{{{Phase::incomplete, "Incomplete"},
+                                                                         {Phase::queued, "Queued"},
+                                                                         {Phase::scheduling, "Scheduling"},
+                                                                         {Phase::starting, "Starting"},
+                                                                         {Phase::running, "Running"},
+                                                                         {Phase::restarting, "Restarting"},
+                                                                         {Phase::stopped, "Stopped"},
+                                                                         {Phase::succeeded, "Succeeded"},
+                                                                         {Phase::failed, "Failed"}}};
+
+json time_json(const std::optional<Time>& time) { return time ? json(format_time(*time)) : json(nullptr); }
+
+json failure_json(const std::optional<Failure>& failure) {
+  if (!failure) return nullptr;
+  return {{"role", failure->role},
+          {"rank", failure->rank},
+          {"exit_code", failure->exit_code},
+          {"signal", failure->signal},
+          {"reason", failure->reason},
+          {"message", failure->message},
+          {"disruption", failure->disruption},
+          {"attempt", failure->attempt},
+          {"attempts", failure->attempts},
+          {"at", time_json(failure->at)},
+          {"next", time_json(failure->next)}};
+}
+
+json common_json(const RunStatus& status) {
+  return {{"run", status.run},
+          {"name", status.name},
+          {"mode", status.mode},
+          {"phase", to_string(status.phase)},
+          {"why", status.why},
+          {"created", time_json(status.created)},
+          {"started", time_json(status.started)},
+          {"ended", time_json(status.ended)},
+          {"restarts", status.restarts},
+          {"result", status.result},
+          {"first_failure", failure_json(status.first_failure)},
+          {"last_failure", failure_json(status.last_failure)},
+          {"last_checkpoint", status.last_checkpoint}};
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  for (const auto& [value, name] : phase_names) {
+    if (value == phase) return name;
+  }
+  return "Incomplete";
+}
+
+std::optional<Phase> parse_phase(std::string_view text) {
+  for (const auto& [value, name] : phase_names) {
+    if (name == text) return value;
+  }
+  return std::nullopt;
+}
+
+bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
+
+ExitCode exit_code(const RunStatus& status) {
+  switch (status.phase) {
+    case Phase::succeeded: return ExitCode::ok;
+    case Phase::stopped: return ExitCode::stopped;
+    case Phase::failed:
+      return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted : ExitCode::run_failed;
+    default: return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
+  }
+}
+
+json to_record(const RunStatus& status) {
+  constexpr std::size_t most_ranks = 256;  // an object of the cluster holds 1 MiB in all
+  json record = common_json(status);
+  record["schema"] = 1;
+  record["ranks"] = json::array();
+  for (const RankStatus& rank : status.ranks) {
+    if (record["ranks"].size() == most_ranks) break;
+    record["ranks"].push_back(
+        {{"role", rank.role}, {"rank", rank.rank}, {"state", rank.state}, {"node", rank.node}, {"restarts", rank.restarts}});
+  }
+  return record;
+}
+
+json to_json(const RunStatus& status) {
+  json out = common_json(status);
+  out["cannot_start"] = status.cannot_start;
+  out["final"] = is_final(status.phase);
+  out["ranks"] = json::array();
+  for (const RankStatus& rank : status.ranks) {
+    out["ranks"].push_back({{"role", rank.role},
+                            {"rank", rank.rank},
+                            {"pod", rank.pod},
+                            {"node", rank.node},
+                            {"state", rank.state},
+                            {"restarts", rank.restarts},
+                            {"reason", rank.reason},
+                            {"since", time_json(rank.since)}});
+  }
+  return out;
+}
+
+}  // namespace mlk

@@ -1,0 +1,77 @@
+// The record: written from a status, read back, and what it fills in when the pods are gone.
+#include "cli/run/record.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/run/labels.h"
+#include "tests/unit/run/fixture.h"
+
+namespace mlk {
+namespace {
+
+using test::Fixture;
+using test::load;
+
+// The owner as it is after the patch.
+void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
+
+TEST_CASE("a run that ended reads the same from its record when nothing else is left") {
+  for (const char* name : {"failed_exit_code", "succeeded", "failed_oom"}) {
+    Fixture fixture = load(name);
+    const RunStatus before = fixture.observed();
+    write_into(fixture.objects.owner, before);
+    fixture.objects.jobs.clear();
+    fixture.objects.pods.clear();
+    fixture.objects.events.clear();
+    const RunStatus after = fixture.observed();
+    CHECK(to_record(after) == to_record(before));
+    CHECK(exit_code(after) == exit_code(before));
+  }
+}
+
+TEST_CASE("an owner that was read as metadata only still tells the end of its run") {
+  Fixture fixture = load("failed_exit_code");
+  const RunStatus before = fixture.observed();
+  write_into(fixture.objects.owner, before);
+  fixture.objects.owner.erase("data");
+  fixture.objects.jobs.clear();
+  fixture.objects.pods.clear();
+  const RunStatus after = fixture.observed();
+  CHECK(after.phase == Phase::failed);
+  CHECK(after.why == before.why);
+  CHECK(fixture.objects.owner["metadata"]["annotations"][labels::phase] == "Failed");
+}
+
+TEST_CASE("the record of a stopped run gives its results, and does not keep it from being resumed") {
+  Fixture fixture = load("stopped");
+  RunStatus stopped = fixture.observed();
+  stopped.result = {{"schema", 1}, {"step", 70}};
+  stopped.restarts = 2;
+  write_into(fixture.objects.owner, stopped);
+  CHECK(fixture.observed().phase == Phase::stopped);
+  CHECK(fixture.observed().result["step"] == 70);
+  fixture.objects.owner["metadata"]["annotations"].erase(labels::stopped);
+  fixture.objects.jobs[0]["spec"]["suspend"] = false;
+  const RunStatus resumed = fixture.observed();
+  CHECK(resumed.phase == Phase::scheduling);
+  CHECK(resumed.result["step"] == 70);
+  CHECK(resumed.restarts == 2);
+}
+
+TEST_CASE("what is no record is ignored") {
+  Fixture fixture = load("running");
+  for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})", R"({"schema":1,"phase":"Done"})",
+                           R"({"schema":1,"phase":3,"ranks":{"a":1}})"}) {
+    fixture.objects.owner["data"]["record"] = text;
+    CHECK(fixture.observed().phase == Phase::running);
+  }
+}
+
+TEST_CASE("a record can be written of last words that are no UTF-8") {
+  RunStatus status = load("failed_exit_code").observed();
+  status.first_failure->message = "\xff\xfe";
+  CHECK_NOTHROW(record_patch(status));
+}
+
+}  // namespace
+}  // namespace mlk
