@@ -11,7 +11,7 @@ namespace mlk::kube {
 struct AccessQuestion {
   std::string verb;  // get, list, watch, create, patch, delete ...
   Resource resource;
-  std::string subresource;  // "log"
+  std::string subresource{};  // "log"
 };
 
 // SelfSubjectAccessReview. Throws ApiError when the server cannot be asked.

@@ -34,9 +34,9 @@ class ApiError : public Error {
 
 struct Request {
   std::string method = "GET";
-  std::string path;                                         // as path_of() makes it
-  std::vector<std::pair<std::string, std::string>> query;  // encoded by the client
-  std::string body;
+  std::string path{};                                       // as path_of() makes it
+  std::vector<std::pair<std::string, std::string>> query{};  // encoded by the client
+  std::string body{};
   std::string content_type = "application/json";
   std::string accept = "application/json";
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the answer has
@@ -50,8 +50,8 @@ struct Response {
 };
 
 struct ListOptions {
-  std::string label_selector;
-  std::string field_selector;
+  std::string label_selector{};
+  std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
 };
 
@@ -62,9 +62,9 @@ struct WriteOptions {
 };
 
 struct DeleteOptions {
-  std::string uid;                         // delete only this incarnation; empty: any
+  std::string uid{};                       // delete only this incarnation; empty: any
   std::string propagation = "Background";  // Background | Foreground | Orphan
-  std::optional<int> grace_seconds;
+  std::optional<int> grace_seconds{};
 };
 
 enum class PatchType { merge, json, strategic, apply };

@@ -20,11 +20,11 @@ struct LogLine {
 };
 
 struct LogOptions {
-  std::string container;  // empty: the only one
-  std::optional<int> tail_lines;
-  std::optional<std::chrono::seconds> since;
+  std::string container{};  // empty: the only one
+  std::optional<int> tail_lines{};
+  std::optional<std::chrono::seconds> since{};
   bool previous = false;  // of the container's last incarnation
-  std::optional<std::size_t> limit_bytes;
+  std::optional<std::size_t> limit_bytes{};
 };
 
 // What the log holds now. Throws ApiError: status 400 while the container has not started, 404 without the pod.
@@ -59,8 +59,8 @@ struct LogTimes {
 class LogFollower {
  public:
   struct Start {
-    std::optional<int> tail_lines;
-    std::optional<std::chrono::seconds> since;
+    std::optional<int> tail_lines{};
+    std::optional<std::chrono::seconds> since{};
   };
 
   // `line` runs on the client's loop thread, in the order of the log. The client must outlive the follower.

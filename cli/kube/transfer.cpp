@@ -191,8 +191,11 @@ void Transfer::set_headers(const Config& config) {
 }
 
 void Transfer::set_network(const Config& config) {
-  set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  set(easy, CURLOPT_PIPEWAIT, 1L);  // share a connection rather than open one each
+  // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a connection to say so
+  // would be to wait for its first answer.
+  const bool https = config.server.starts_with("https:");
+  set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(https ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+  set(easy, CURLOPT_PIPEWAIT, https ? 1L : 0L);
   set(easy, CURLOPT_CONNECTTIMEOUT_MS, 10'000L);
   set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   set(easy, CURLOPT_TCP_KEEPIDLE, 20L);

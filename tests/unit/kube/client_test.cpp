@@ -1,0 +1,286 @@
+#include "cli/kube/client.h"
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "cli/kube/objects.h"
+#include "tests/unit/kube/fake_server.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using namespace mlk::kube;
+using mlk::ExitCode;
+using std::chrono::milliseconds;
+
+namespace {
+
+ApiError error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ApiError& error) {
+    return error;
+  }
+  return ApiError(-1, "None", "no error was thrown");
+}
+
+}  // namespace
+
+TEST_CASE("paths and queries are encoded") {
+  CHECK(path_of(resources::pods, "ns", "p") == "/api/v1/namespaces/ns/pods/p");
+  CHECK(path_of(resources::jobs, "a b", "x/../y") == "/apis/batch/v1/namespaces/a%20b/jobs/x%2F..%2Fy");
+  CHECK(path_of(resources::jobs, "") == "/apis/batch/v1/jobs");
+  CHECK(percent_encode("a=b,!(c)") == "a%3Db%2C%21%28c%29");
+}
+
+TEST_CASE("every verb is asked for as Kubernetes wants it") {
+  FakeServer server;
+  std::vector<std::string> seen;
+  std::mutex mutex;
+  const auto note = [&](const httplib::Request& request, httplib::Response& response) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(request.method + " " + request.target + " " + request.get_header_value("Content-Type") + " " + request.body);
+    answer(response, 200, R"({"kind":"ConfigMap","metadata":{"name":"x"}})");
+  };
+  server.http->Get(".*", note).Post(".*", note).Patch(".*", note).Delete(".*", note);
+  Client client(server.start());
+  CHECK(name_of(client.get(resources::config_maps, "n", "x")) == "x");
+  client.create(resources::config_maps, "n", {{"a", 1}}, {.dry_run = true});
+  client.patch(resources::jobs, "n", "x", {{"a", 1}}, PatchType::strategic);
+  client.patch(resources::jobs, "n", "x", {{"a", 1}}, PatchType::apply);
+  client.remove(resources::jobs, "n", "x", {.uid = "u", .propagation = "Foreground", .grace_seconds = 0});
+  REQUIRE(seen.size() == 5);
+  CHECK(seen[0] == "GET /api/v1/namespaces/n/configmaps/x  ");
+  CHECK(seen[1] == "POST /api/v1/namespaces/n/configmaps?fieldManager=mlk&fieldValidation=Strict&dryRun=All "
+                   "application/json {\"a\":1}");
+  CHECK(seen[2] == "PATCH /apis/batch/v1/namespaces/n/jobs/x?fieldManager=mlk&fieldValidation=Strict "
+                   "application/strategic-merge-patch+json {\"a\":1}");
+  CHECK(seen[3].find("application/apply-patch+yaml") != std::string::npos);
+  CHECK(seen[4] == "DELETE /apis/batch/v1/namespaces/n/jobs/x application/json "
+                   R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"},)"
+                   R"("propagationPolicy":"Foreground"})");
+}
+
+TEST_CASE("a Status becomes an error with its reason, and a missing object is not found") {
+  FakeServer server;
+  server.http->Get("/api/v1/namespaces/n/pods/x", [](const auto&, auto& response) {
+    answer(response, 404, status_body(404, "NotFound", "pods \\\"x\\\" not found"));
+  });
+  server.http->Post("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
+    answer(response, 403, status_body(403, "Forbidden", "pods is forbidden: User \\\"me\\\" cannot create"));
+  });
+  server.http->Get("/page", [](const auto&, auto& response) { answer(response, 502, "<html>bad gateway</html>"); });
+  Client client(server.start());
+  CHECK_FALSE(client.find(resources::pods, "n", "x"));
+  const ApiError missing = error_of([&] { client.get(resources::pods, "n", "x"); });
+  CHECK(missing.status() == 404);
+  CHECK(missing.reason() == "NotFound");
+  CHECK(missing.code() == ExitCode::not_found);
+  const ApiError forbidden = error_of([&] { client.create(resources::pods, "n", {{"metadata", {{"name", "p"}}}}); });
+  CHECK(forbidden.status() == 403);
+  CHECK(forbidden.code() == ExitCode::cluster);
+  CHECK(std::string(forbidden.what()) == "pods/p in namespace n: pods is forbidden: User \"me\" cannot create");
+  CHECK_FALSE(forbidden.hint().empty());
+  const ApiError page = error_of([&] { parse_response(client.send({.path = "/page"}), "page"); });
+  CHECK(std::string(page.what()) == "page: the server answers 502");
+}
+
+TEST_CASE("refused credentials name the server, the user and the file") {
+  FakeServer server;
+  server.http->Get(".*", [](const auto&, auto& response) {
+    answer(response, 401, status_body(401, "Unauthorized", "Unauthorized"));
+  });
+  const Config config = server.start();
+  Client client(config);
+  const ApiError error = error_of([&] { client.list(resources::pods, "n"); });
+  CHECK(std::string(error.what()) == "the server at " + config.server +
+                                         " does not accept the credentials of user \"researcher\" in /home/me/.kube/config");
+  CHECK(error.code() == ExitCode::cluster);
+}
+
+TEST_CASE("an answer that is not JSON is an error") {
+  FakeServer server;
+  server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "hello"); });
+  Client client(server.start());
+  CHECK(error_of([&] { client.get(resources::pods, "n", "x"); }).reason() == "Unreadable");
+}
+
+TEST_CASE("a busy server that says when to come back is asked again, any other is not") {
+  FakeServer server;
+  std::atomic<int> with = 0, without = 0, always = 0;
+  server.http->Post("/with", [&](const auto& request, auto& response) {
+    if (request.body != "body") return answer(response, 500, "");  // also in the second attempt
+    if (with++ < 2) response.set_header("Retry-After", "0");
+    answer(response, with <= 2 ? 429 : 200, "{}");
+  });
+  server.http->Post("/without", [&](const auto&, auto& response) {
+    ++without;
+    answer(response, 503, "{}");
+  });
+  server.http->Get("/always", [&](const auto&, auto& response) {
+    ++always;
+    response.set_header("Retry-After", "0");
+    answer(response, 503, "{}");
+  });
+  server.http->Get("/later", [](const auto&, auto& response) {
+    response.set_header("Retry-After", "3600");
+    answer(response, 429, "{}");
+  });
+  Client client(server.start());
+  CHECK(client.send({.method = "POST", .path = "/with", .body = "body"}).status == 200);
+  CHECK(with == 3);
+  CHECK(client.send({.method = "POST", .path = "/without", .body = "body"}).status == 503);
+  CHECK(without == 1);
+  CHECK(client.send({.path = "/always"}).status == 503);
+  CHECK(always == 10);
+  CHECK(client.send({.path = "/later", .timeout = milliseconds(2000)}).status == 429);  // no use waiting beyond the bound
+}
+
+TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST never") {
+  const auto breaks = [](int n, const std::string& request) {
+    const bool first = n == 0;                                  // opens the connection that is then reused
+    const bool repeated_get = n >= 2 && request.starts_with("GET");
+    return first || repeated_get ? RawServer::empty_object() : std::string();
+  };
+  SUBCASE("GET") {
+    RawServer server(breaks);
+    Client client(server.config());
+    client.send({.path = "/first"});
+    CHECK(client.send({.path = "/x"}).status == 200);
+    CHECK(server.requests() == 3);
+  }
+  SUBCASE("POST") {
+    RawServer server(breaks);
+    Client client(server.config());
+    client.send({.path = "/first"});
+    const ApiError error = error_of([&] { client.send({.method = "POST", .path = "/x", .body = "{}"}); });
+    CHECK(error.status() == 0);
+    CHECK(error.reason() == "Unreachable");
+    CHECK(std::string(error.what()).find("the connection broke") != std::string::npos);
+    CHECK(server.requests() == 2);
+  }
+  SUBCASE("POST on a new connection, cut within the answer") {
+    RawServer server([](int, const std::string&) { return std::string("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"); });
+    Client client(server.config());
+    CHECK(error_of([&] { client.send({.method = "POST", .path = "/x", .body = "{}"}); }).status() == 0);
+    CHECK(server.requests() == 1);
+  }
+}
+
+TEST_CASE("a server that does not answer is given up in time") {
+  FakeServer server;
+  server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
+  Client client(server.start());
+  const ApiError error = error_of([&] { client.send({.path = "/x", .timeout = milliseconds(300)}); });
+  CHECK(error.status() == 0);
+  CHECK(std::string(error.what()).find("no answer within 0.3 s") != std::string::npos);
+}
+
+TEST_CASE("a port where nobody listens is refused in plain words") {
+  Config config;
+  {
+    FakeServer server;
+    config = server.start();
+  }
+  Client client(config);
+  const ApiError error = error_of([&] { client.get(resources::pods, "n", "x"); });
+  CHECK(std::string(error.what()) == "cannot reach " + config.server + ": connection refused");
+  CHECK(error.code() == ExitCode::cluster);
+  CHECK(error.hint().find("/home/me/.kube/config (context test)") != std::string::npos);
+}
+
+TEST_CASE("many requests run at the same time") {
+  FakeServer server;
+  std::atomic<int> inside = 0, most = 0;
+  server.http->Get(".*", [&](const auto&, auto& response) {
+    const int now = ++inside;
+    int before = most;
+    while (now > before && !most.compare_exchange_weak(before, now)) continue;
+    for (int i = 0; i < 500 && most < 4; ++i) std::this_thread::sleep_for(milliseconds(10));
+    --inside;
+    answer(response, 200, "{}");
+  });
+  Client client(server.start());
+  std::vector<std::future<Response>> answers;
+  for (int i = 0; i < 20; ++i) answers.push_back(client.start({.path = "/" + std::to_string(i)}));
+  for (auto& future : answers) CHECK(future.get().status == 200);
+  CHECK(most >= 4);
+}
+
+TEST_CASE("a client that is closed ends what is under way") {
+  FakeServer server;
+  server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
+  std::future<Response> answer;
+  {
+    Client client(server.start());
+    answer = client.start({.path = "/x"});
+  }
+  CHECK_THROWS_AS(answer.get(), ApiError);
+}
+
+TEST_CASE("warnings of the server are passed on once each") {
+  FakeServer server;
+  server.http->Post(".*", [&](const auto&, auto& response) {
+    response.set_header("Warning", "299 - \"unknown field \\\"x\\\"\"");
+    response.headers.emplace("Warning", "199 - \"not for us\"");
+    answer(response, 201, "{}");
+  });
+  Client client(server.start());
+  std::vector<std::string> warnings;
+  client.on_warning = [&](const std::string& text) { warnings.push_back(text); };
+  client.create(resources::pods, "n", json::object());
+  client.create(resources::pods, "n", json::object());
+  CHECK(warnings == std::vector<std::string>{"unknown field \"x\""});
+}
+
+TEST_CASE("lists come in pages and name the kind of their items") {
+  FakeServer server;
+  std::vector<std::string> targets;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    targets.push_back(request.target);
+    const bool second = request.has_param("continue");
+    answer(response, 200, second ? R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]})"
+                                 : R"({"metadata":{"resourceVersion":"7","continue":"t/1"},"items":[{"metadata":{"name":"a"}}]})");
+  });
+  Client client(server.start());
+  const ListResult list = client.list(resources::jobs, "n", {.label_selector = "a=b,c in (d)"});
+  REQUIRE(list.items.size() == 2);
+  CHECK(name_of(list.items[1]) == "b");
+  CHECK(list.items[0]["kind"] == "Job");
+  CHECK(list.items[0]["apiVersion"] == "batch/v1");
+  CHECK(list.resource_version == "7");
+  REQUIRE(targets.size() == 2);
+  CHECK(targets[0] == "/apis/batch/v1/namespaces/n/jobs?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=500");
+  CHECK(targets[1].ends_with("&limit=500&continue=t%2F1"));
+}
+
+TEST_CASE("a list that grows too old between its pages is asked for as a whole") {
+  FakeServer server;
+  int whole = 0;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    if (request.has_param("continue")) return answer(response, 410, status_body(410, "Expired", "too old"));
+    const bool paged = request.has_param("limit");
+    if (!paged) ++whole;
+    answer(response, 200, paged ? R"({"metadata":{"resourceVersion":"1","continue":"t"},"items":[{"metadata":{"name":"a"}}]})"
+                                : R"({"metadata":{"resourceVersion":"2"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})");
+  });
+  Client client(server.start());
+  const ListResult list = client.list(resources::pods, "n");
+  CHECK(list.items.size() == 2);
+  CHECK(list.resource_version == "2");
+  CHECK(whole == 1);
+}
+
+TEST_CASE("metadata alone is asked for by the Accept header") {
+  FakeServer server;
+  std::string accept;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    accept = request.get_header_value("Accept");
+    answer(response, 200, R"({"items":[]})");
+  });
+  Client client(server.start());
+  client.list(resources::pods, "n", {.metadata_only = true});
+  CHECK(accept.starts_with("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"));
+}

@@ -1,0 +1,164 @@
+#include <atomic>
+
+#include <doctest/doctest.h>
+
+#include "cli/kube/client.h"
+#include "tests/unit/kube/fake_server.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using namespace mlk::kube;
+
+namespace {
+
+// What send() makes of it: "200", or the error.
+std::string outcome(const Config& config) {
+  Client client(config);
+  try {
+    return std::to_string(client.send({.path = "/x"}).status);
+  } catch (const ApiError& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  return text.find(part) != std::string::npos;
+}
+
+void answer_all(FakeServer& server) {
+  server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
+}
+
+}  // namespace
+
+TEST_CASE("a server is trusted when its authority is the configured one, and no other") {
+  const Certificate authority = make_authority("cluster ca"), other = make_authority("another ca");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  answer_all(server);
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  CHECK(outcome(config) == "200");
+  config.ca_pem = other.pem();
+  const std::string refused = outcome(config);
+  CHECK(has(refused, "signed by an unknown authority"));
+  CHECK(has(refused, "issuer /CN=cluster ca"));
+  config.ca_pem.clear();  // the system's authorities
+  CHECK(has(outcome(config), "unknown authority"));
+  config.insecure = true;
+  CHECK(outcome(config) == "200");
+}
+
+TEST_CASE("a certificate out of its dates, or of another name, is refused by what is wrong with it") {
+  const Certificate authority = make_authority("cluster ca");
+  SUBCASE("expired") {
+    FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority, -60}));
+    Config config = server.start();
+    config.ca_pem = authority.pem();
+    CHECK(has(outcome(config), "not valid now: certificate has expired"));
+  }
+  SUBCASE("another name") {
+    FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
+    answer_all(server);
+    Config config = server.start();
+    config.ca_pem = authority.pem();
+    CHECK(has(outcome(config), "its certificate is for another name"));
+    config.tls_server_name = "api.example";
+    CHECK(outcome(config) == "200");
+    config.tls_server_name = "other.example";
+    CHECK(has(outcome(config), "its certificate is for another name"));
+  }
+}
+
+TEST_CASE("the host in requests stays the server's when TLS goes by another name") {
+  const Certificate authority = make_authority("cluster ca");
+  FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
+  std::string host;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    host = request.get_header_value("Host");
+    answer(response, 200, "{}");
+  });
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  config.tls_server_name = "api.example";
+  CHECK(outcome(config) == "200");
+  CHECK("https://" + host == config.server);
+}
+
+TEST_CASE("a client certificate is shown to a server that asks for it") {
+  const Certificate authority = make_authority("cluster ca");
+  const Certificate client = make_certificate({"me", "DNS:me", &authority});
+  X509_STORE* store = X509_STORE_new();  // the server takes it over
+  X509_STORE_add_cert(store, authority.x509.get());
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}), store);
+  answer_all(server);
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  CHECK(outcome(config) != "200");
+  config.client_certificate_pem = client.pem();
+  config.client_key_pem = client.key_pem();
+  CHECK(outcome(config) == "200");
+  config.client_key_pem = make_certificate({}).key_pem();
+  const std::string wrong_key = outcome(config);
+  CHECK(has(wrong_key, "certificate or key of user \"researcher\" cannot be used"));
+  CHECK_FALSE(has(wrong_key, "BEGIN"));
+  config.client_certificate_pem = "no certificate";
+  CHECK(has(outcome(config), "certificate or key of user \"researcher\" cannot be used"));
+}
+
+TEST_CASE("tokens, passwords and impersonation go into headers over TLS") {
+  const Certificate authority = make_authority("cluster ca");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  std::string authorization, user;
+  std::vector<std::string> groups;
+  server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    authorization = request.get_header_value("Authorization");
+    user = request.get_header_value("Impersonate-User");
+    groups.clear();
+    for (std::size_t i = 0; i < request.get_header_value_count("Impersonate-Group"); ++i) {
+      groups.push_back(request.get_header_value("Impersonate-Group", i));
+    }
+    answer(response, 200, "{}");
+  });
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  config.token = "t0k";
+  config.impersonation = {{"Impersonate-User", "boss"}, {"Impersonate-Group", "a"}, {"Impersonate-Group", "b"}};
+  CHECK(outcome(config) == "200");
+  CHECK(authorization == "Bearer t0k");
+  CHECK(user == "boss");
+  CHECK(groups == std::vector<std::string>{"a", "b"});
+  config.token.clear();
+  config.username = "me";
+  config.password = "pw";
+  CHECK(outcome(config) == "200");
+  CHECK(authorization == "Basic bWU6cHc=");
+}
+
+TEST_CASE("a token in a file that was renewed is sent after a refusal, once") {
+  const Certificate authority = make_authority("cluster ca");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  std::atomic<int> requests = 0;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    ++requests;
+    answer(response, request.get_header_value("Authorization") == "Bearer new" ? 200 : 401, "{}");
+  });
+  const TemporaryFolder folder;
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  config.token_file = folder.write("token", "old\n").string();
+  Client client(config);
+  CHECK(client.send({.path = "/x"}).status == 401);
+  CHECK(requests == 1);  // nothing new to try
+  folder.write("token", " new\n");
+  CHECK(client.send({.path = "/x"}).status == 200);
+  CHECK(requests == 3);
+  folder.write("token", "");
+  CHECK(client.send({.path = "/x"}).status == 200);  // an empty file does not take the token away
+}
+
+TEST_CASE("a server without TLS behind https is an error, not a hang") {
+  FakeServer server;
+  Config config = server.start();
+  config.server.replace(0, 4, "https");
+  CHECK(has(outcome(config), "no TLS connection"));
+}
