@@ -67,7 +67,6 @@ Experiment load_experiment(std::string_view text, const std::string& file_name, 
   problems.throw_if_any(hint);
   apply_overrides(root, overrides, problems);
   json effective = check_section(root, schema_section("experiment"), "", problems);
-  problems.throw_if_any(hint);
   apply_rules(root, effective, job_types, problems);
   problems.throw_if_any(hint);
   return to_experiment(std::move(effective));

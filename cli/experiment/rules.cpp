@@ -1,7 +1,7 @@
 #include "cli/experiment/rules.h"
 
 #include <algorithm>
-#include <cctype>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -18,54 +18,84 @@ namespace {
 
 constexpr std::size_t longest_role = 10;  // <run>-<role>-<index> has to fit a host name
 
-// Where the deepest part of a path like "data[1].mount" stands that the author wrote.
-Place place_of(const YamlNode& root, const std::string& path) {
+struct Found {
+  const YamlNode* node;
+  Place place;  // of its key, or of itself in a list
+};
+
+// The deepest part that the author wrote of a path like "data[1].mount".
+Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;
   for (std::string& step : split(path, '.')) {
     std::string key = step.substr(0, step.find('['));
     const auto entry = std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& e) { return e.key == key; });
-    if (entry == node->entries.end()) break;
+    if (entry == node->entries.end()) return {node, place};
     node = &entry->value;
     place = entry->place;
     if (key.size() == step.size()) continue;
     const std::size_t index = std::stoul(step.substr(key.size() + 1));
-    if (index >= node->items.size()) break;
+    if (index >= node->items.size()) return {node, place};
     node = &node->items[index];
     place = node->place;
   }
-  return place;
+  return {node, place};
+}
+
+// What the schema has refused is absent here or null, and breaks no further rule.
+std::string text_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<int> number_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>()) : std::nullopt;
+}
+
+const json& child_of(const json& object, const char* key) {
+  static const json nothing;
+  const auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
 }
 
 class Rules {
  public:
   Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types, Problems& problems)
       : root_(root), effective_(effective), job_types_(job_types), problems_(problems) {
-    mode_ = effective_["mode"].get<std::string>();
-    own_job_type_ = mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
+    mode_ = text_in(effective_, "mode");
+    const bool known = std::find(job_types_.begin(), job_types_.end(), mode_) != job_types_.end();
+    own_job_type_ = known && mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
+    if (!mode_.empty() && !known) refuse_mode();
   }
 
   void apply() {
-    check_mode();
     check_program();
-    check_roles();
-    check_train();
+    if (!mode_.empty()) {  // else most rules have nothing to go by
+      check_parameters();
+      check_roles();
+      check_consistency();
+    }
     check_data();
     check_checkpoint();
     check_scheduling();
   }
 
  private:
-  void refuse(const std::string& path, std::string what) { problems_.add(place_of(root_, path), std::move(what)); }
+  void refuse(const std::string& path, std::string what) { problems_.add(find_path(root_, path).place, std::move(what)); }
+  bool is_map(const std::string& path) const { return find_path(root_, path).node->kind == YamlNode::Kind::map; }
   bool given(const std::string& key) const { return effective_.contains(key); }
 
-  void check_mode() {
-    if (std::find(job_types_.begin(), job_types_.end(), mode_) == job_types_.end()) {
-      const std::string near = nearest(mode_, job_types_);
-      refuse("mode", fmt::format("there is no job type '{}'; {}", mode_,
-                                 near.empty() ? "there are " + join(job_types_, ", ") : fmt::format("did you mean '{}'?", near)));
-    }
-    if (!own_job_type_ && !effective_["parameters"].empty()) {
+  void refuse_mode() {
+    const std::string near = nearest(mode_, job_types_);
+    refuse("mode", fmt::format("there is no job type '{}'; {}", mode_,
+                               near.empty() ? "there are " + join(job_types_, ", ")
+                                            : fmt::format("did you mean '{}'?", near)));
+    mode_.clear();
+  }
+
+  void check_parameters() {
+    if (!own_job_type_ && !child_of(effective_, "parameters").empty()) {
       refuse("parameters", fmt::format("mode {} has no parameters", mode_));
     }
   }
@@ -84,9 +114,9 @@ class Rules {
     for (const char* key : {"framework", "workdir"}) {
       if (given("train") && given(key)) refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
-    if (given("framework") && effective_["framework"] != "none") {
-      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its place in the MLK_* variables",
-                                      effective_["framework"].get<std::string>()));
+    const std::string framework = text_in(effective_, "framework");
+    if (!framework.empty() && framework != "none") {
+      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its place in the MLK_* variables", framework));
     }
   }
 
@@ -120,43 +150,42 @@ class Rules {
     const std::string path = role_path(role);
     if (!is_dns_label(role, longest_role)) {
       refuse(path, fmt::format("'{}' cannot be the name of a role: lower-case letters, digits and '-', at most {}", role, longest_role));
-    }
-    if (!own_job_type_ && role != "worker" && !(mode_ == "ps" && role == "server")) {
+    } else if (!own_job_type_ && role != "worker" && !(mode_ == "ps" && role == "server")) {
       const std::string near = nearest(role, {"worker", "server"});
       refuse(path, fmt::format("mode {} has no role '{}'{}", mode_, role,
                                near.empty() || near == role ? "" : fmt::format("; did you mean '{}'?", near)));
     }
-    const int count = value["count"].get<int>();
+    const std::optional<int> count = number_in(value, "count"), min = number_in(value, "min");
     const bool is_server = !own_job_type_ && role == "server";
-    if (is_server && value.contains("min")) {
+    if (is_server && min) {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
-    if (!is_server && !value.contains("min")) value["min"] = count;
-    if (value.contains("min") && value["min"].get<int>() > count) {
-      refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, value["min"].get<int>(), count));
+    if (!count) return;
+    if (!is_server && !min) value["min"] = *count;
+    if (!is_server && min.value_or(1) > *count) {
+      refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, *min, *count));
     }
-    if (mode_ == "single" && role == "worker" && count > 1) {
+    if (mode_ == "single" && role == "worker" && *count > 1) {
       refuse(path + ".count", "mode single has one worker; several need mode allreduce or ps");
     }
   }
 
-  void check_train() {
-    if (!given("train")) return;
-    const json& train = effective_["train"];
-    if (mode_ != "ps" && train["consistency"] != "sync") {
+  void check_consistency() {
+    const json& consistency = child_of(child_of(effective_, "train"), "consistency");
+    if (mode_ != "ps" && !consistency.is_null() && consistency != "sync") {
       refuse("train.consistency", fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
     }
   }
 
   void check_data() {
     std::set<std::string> names, mounts;
-    const json& data = effective_["data"];
+    const json& data = child_of(effective_, "data");
     for (std::size_t i = 0; i < data.size(); ++i) {
       const json& entry = data[i];
       const std::string path = fmt::format("data[{}]", i);
-      const auto name = entry["name"].get<std::string>(), mount = entry["mount"].get<std::string>();
-      if (!names.insert(name).second) refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
-      if (!mounts.insert(mount).second) refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
+      const std::string name = text_in(entry, "name"), mount = text_in(entry, "mount");
+      if (!name.empty() && !names.insert(name).second) refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
+      if (!mount.empty() && !mounts.insert(mount).second) refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
       for (const char* taken : {"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"}) {
         if (mount == "/" || mount == taken || mount.starts_with(std::string(taken) + "/")) {
           refuse(path + ".mount", fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
@@ -164,13 +193,14 @@ class Rules {
         }
       }
       check_one_source(path, entry, {"files", "pvc", "nfs", "hostPath", "csi", "configMap", "emptyDir"});
-      if (entry.contains("files") && !entry["read_only"].get<bool>()) {
+      if (entry.contains("files") && child_of(entry, "read_only") == false) {
         refuse(path + ".read_only", "files that travel with the run are always read-only");
       }
     }
   }
 
   void check_one_source(const std::string& path, const json& volume, const std::vector<std::string>& kinds) {
+    if (volume.empty() && !is_map(path)) return;  // the schema has told already
     std::vector<std::string> found;
     for (const std::string& kind : kinds) {
       if (volume.contains(kind)) found.push_back(kind);
@@ -181,7 +211,9 @@ class Rules {
 
   void check_checkpoint() {
     json& checkpoint = effective_["checkpoint"];
-    if (checkpoint.contains("volume")) check_one_source("checkpoint.volume", checkpoint["volume"], {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
+    if (checkpoint.contains("volume")) {
+      check_one_source("checkpoint.volume", checkpoint["volume"], {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
+    }
     if (!given("run")) return;
     for (const char* key : {"every", "keep"}) {
       const YamlNode* written = root_.find("checkpoint");
@@ -193,18 +225,19 @@ class Rules {
   }
 
   void check_scheduling() {
-    const json& scheduling = effective_["scheduling"];
-    if (scheduling["gang"] == "required") {
+    const json& scheduling = child_of(effective_, "scheduling");
+    if (text_in(scheduling, "gang") == "required") {
       refuse("scheduling.gang", "gang scheduling is not supported yet; with auto or none pods start one by one and wait for each other");
     }
-    const json& tolerations = scheduling["node"]["tolerations"];
+    const json& tolerations = child_of(child_of(scheduling, "node"), "tolerations");
     for (std::size_t i = 0; i < tolerations.size(); ++i) {
       const json& toleration = tolerations[i];
       const std::string path = fmt::format("scheduling.node.tolerations[{}]", i);
-      if (!toleration.contains("key") && toleration.value("operator", "") != "Exists") {
+      const bool exists = text_in(toleration, "operator") == "Exists";
+      if (!toleration.contains("key") && !exists) {
         refuse(path, "a toleration without a key needs operator: Exists");
       }
-      if (toleration.contains("value") && toleration.value("operator", "") == "Exists") {
+      if (toleration.contains("value") && exists) {
         refuse(path + ".value", "a toleration with operator: Exists has no value");
       }
     }

@@ -299,9 +299,9 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
         return duration && duration->count() > 0;
       });
     case Type::cpu:
-      return text("CPUs such as 2, 0.5 or 250m", [](const std::string& value) { return cpu_millis(value).has_value(); });
+      return text("a number of CPUs such as 2, 0.5 or 250m", [](const std::string& value) { return cpu_millis(value).has_value(); });
     case Type::memory:
-      return text("memory such as 512Mi or 4Gi", [](const std::string& value) { return memory_bytes(value).has_value(); });
+      return text("an amount such as 512Mi or 4Gi", [](const std::string& value) { return memory_bytes(value).has_value(); });
     case Type::command:
       return command_value(node, path, problems);
     case Type::consistency:

@@ -166,6 +166,9 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
+      // The parser places what is missing at the next thing it finds.
+      const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
+      if (missing) node.place = parent.key_place;
       if (parent.node.find(parent.key) != nullptr) {
         problems_.add(parent.key_place, fmt::format("'{}' is given twice", parent.key));
       } else {
@@ -189,18 +192,6 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
   int documents_ = 0;
 };
-
-// Length of the UTF-8 character at the front, 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
 
 // Binary files and other encodings; the parser would make something of them.
 void check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
