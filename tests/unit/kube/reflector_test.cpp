@@ -1,0 +1,248 @@
+#include "cli/kube/reflector.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/kube/fake_server.h"
+
+using namespace mlk::kube;
+using std::chrono::milliseconds;
+
+namespace {
+
+std::string pod(const std::string& name, int version, const std::string& phase = "Running") {
+  return R"({"kind":"Pod","metadata":{"name":")" + name + R"(","namespace":"n","resourceVersion":")" +
+         std::to_string(version) + R"("},"status":{"phase":")" + phase + "\"}}";
+}
+std::string event(const std::string& type, const std::string& object) {
+  return R"({"type":")" + type + R"(","object":)" + object + "}\n";
+}
+std::string gone_event() { return event("ERROR", status_body(410, "Expired", "too old resource version")); }
+
+// Plays lists and watches by script: the n-th list gives lists[n] (the last one again and again), the n-th watch sends
+// watches[n] and then ends, breaks or stays; beyond the script watches stay open and silent.
+struct Script {
+  struct Watch {
+    std::vector<std::string> events;
+    enum { end, cut, stay, status } then = stay;
+    int code = 200;
+  };
+  std::vector<std::string> lists;
+  std::vector<Watch> watches;
+  FakeServer server;
+  std::mutex mutex;
+  std::vector<std::string> targets;  // of all requests
+  int list_count = 0, watch_count = 0;
+
+  Config start() {
+    server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      const std::lock_guard lock(mutex);
+      targets.push_back(request.target);
+      if (request.has_param("watch")) {
+        watch(response);
+      } else {
+        const std::size_t n = std::min(static_cast<std::size_t>(list_count++), lists.size() - 1);
+        answer(response, 200, lists[n]);
+      }
+    });
+    return server.start();
+  }
+  void watch(httplib::Response& response) {
+    const auto n = static_cast<std::size_t>(watch_count++);
+    const Watch script = n < watches.size() ? watches[n] : Watch();
+    if (script.then == Watch::status) return answer(response, script.code, status_body(script.code, "Gone", "too old"));
+    response.set_chunked_content_provider("application/json", [this, script](std::size_t, httplib::DataSink& sink) {
+      for (const std::string& text : script.events) sink.write(text.data(), text.size());
+      if (script.then == Watch::stay) server.hang();
+      if (script.then == Watch::end) sink.done();
+      return script.then == Watch::end;
+    });
+  }
+  int watches_seen() {
+    const std::lock_guard lock(mutex);
+    return watch_count;
+  }
+  int lists_seen() {
+    const std::lock_guard lock(mutex);
+    return list_count;
+  }
+  std::string target(std::size_t n) {
+    const std::lock_guard lock(mutex);
+    return n < targets.size() ? targets[n] : "";
+  }
+};
+
+std::string list_of(const std::vector<std::string>& items, int version) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ",") + item;
+  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + std::to_string(version) + R"("},"items":[)" + text + "]}";
+}
+
+// Names and phases of what the reflector holds.
+std::string holds(const Reflector& reflector) {
+  std::string text;
+  for (const json& object : reflector.objects()) {
+    text += name_of(object) + ":" + text_at(object, json::json_pointer("/status/phase")) + " ";
+  }
+  return text;
+}
+
+ReflectorTimes quick() {
+  ReflectorTimes times;
+  times.first_wait = milliseconds(10);
+  times.longest_wait = milliseconds(50);
+  return times;
+}
+
+}  // namespace
+
+TEST_CASE("a reflector lists, then follows changes, by name") {
+  Script script;
+  script.lists = {list_of({pod("b", 1), pod("a", 2)}, 5)};
+  script.watches = {{{event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7, "Failed")), event("DELETED", pod("b", 8)),
+                      event("BOOKMARK", pod("", 9))},
+                     Script::Watch::stay}};
+  Client client(script.start());
+  std::atomic<int> changes = 0;
+  Reflector reflector(client, resources::pods, "n", {.label_selector = "x=y"}, [&] { ++changes; }, quick());
+  CHECK(eventually([&] { return holds(reflector) == "a:Failed c:Running "; }));
+  CHECK(reflector.synced());
+  CHECK(changes >= 2);
+  CHECK(reflector.failure() == nullptr);
+  CHECK(reflector.failing_for() == milliseconds(0));
+  CHECK(script.target(0) == "/api/v1/namespaces/n/pods?labelSelector=x%3Dy&limit=500");
+  const std::string watch = script.target(1);
+  CHECK(watch.find("labelSelector=x%3Dy&watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=") != std::string::npos);
+}
+
+TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
+  Script script;
+  script.lists = {list_of({pod("a", 1)}, 5)};
+  script.watches = {{{event("ADDED", pod("b", 6)), event("BOOKMARK", pod("", 9))}, Script::Watch::end},
+                    {{event("DELETED", pod("a", 10))}, Script::Watch::stay}};
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  CHECK(eventually([&] { return holds(reflector) == "b:Running "; }));
+  CHECK(script.target(2).find("resourceVersion=9&") != std::string::npos);
+  CHECK(script.lists_seen() == 1);
+}
+
+TEST_CASE("a watch cut in the middle of an event goes on from the last whole one") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  const std::string second = event("ADDED", pod("b", 7));
+  script.watches = {{{event("ADDED", pod("a", 6)), second.substr(0, 30)}, Script::Watch::cut},
+                    {{second}, Script::Watch::stay}};
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
+  CHECK(script.target(2).find("resourceVersion=6&") != std::string::npos);
+  CHECK(eventually([&] { return reflector.failure() == nullptr; }));
+}
+
+TEST_CASE("half an event before an orderly end is not taken for one") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  script.watches = {{{event("ADDED", pod("a", 6)), R"({"type":"ADDED","obj)"}, Script::Watch::end},
+                    {{event("ADDED", pod("b", 7))}, Script::Watch::stay}};
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
+}
+
+TEST_CASE("a version that is too old leads to a new list, whichever way the server says so") {
+  Script script;
+  script.lists = {list_of({pod("a", 1), pod("b", 2)}, 5), list_of({pod("a", 3, "Failed")}, 20)};
+  SUBCASE("in the stream") { script.watches = {{{event("ADDED", pod("c", 6)), gone_event()}, Script::Watch::end}}; }
+  SUBCASE("as the status") { script.watches = {{{}, Script::Watch::status, 410}}; }
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  CHECK(eventually([&] { return holds(reflector) == "a:Failed "; }));
+  CHECK(eventually([&] { return script.watches_seen() == 2; }));
+  CHECK(script.lists_seen() == 2);
+  CHECK(script.target(3).find("resourceVersion=20&") != std::string::npos);
+}
+
+TEST_CASE("another error in the stream is waited out") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  script.watches = {{{event("ERROR", status_body(500, "InternalError", "oops"))}, Script::Watch::end},
+                    {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
+  CHECK(script.lists_seen() == 1);
+}
+
+TEST_CASE("a silent watch is opened anew") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  script.watches = {{{}, Script::Watch::stay}, {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
+  Client client(script.start());
+  ReflectorTimes times = quick();
+  times.silence = milliseconds(200);
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, times);
+  CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
+}
+
+TEST_CASE("a server that is away is waited for, and the failure is there to see") {
+  Config config;
+  {
+    FakeServer server;
+    config = server.start();
+  }
+  Client client(config);
+  std::atomic<int> changes = 0;
+  Reflector reflector(client, resources::pods, "n", {}, [&] { ++changes; }, quick());
+  REQUIRE(eventually([&] { return reflector.failure() != nullptr && changes > 1; }));
+  CHECK_FALSE(reflector.synced());
+  CHECK(eventually([&] { return reflector.failing_for() > milliseconds(20); }));
+  CHECK_THROWS_AS(std::rethrow_exception(reflector.failure()), ApiError);
+}
+
+TEST_CASE("a refusal is final") {
+  for (const int code : {401, 403, 404}) {
+    FakeServer server;
+    std::atomic<int> requests = 0;
+    server.http->Get(".*", [&](const auto&, auto& response) {
+      ++requests;
+      answer(response, code, status_body(code, "Forbidden", "no"));
+    });
+    Client client(server.start());
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+    REQUIRE(eventually([&] { return reflector.failure() != nullptr; }));
+    std::this_thread::sleep_for(milliseconds(150));
+    CHECK(requests == 1);
+  }
+}
+
+TEST_CASE("a server that closes every watch at once is not asked in a tight loop") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  for (int i = 0; i < 1000; ++i) script.watches.push_back({{}, Script::Watch::end});
+  Client client(script.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  REQUIRE(eventually([&] { return script.watches_seen() > 3; }));
+  std::this_thread::sleep_for(milliseconds(300));
+  CHECK(script.watches_seen() < 40);  // at 50 ms and more each; a tight loop makes hundreds
+}
+
+TEST_CASE("a reflector can be destroyed at any moment") {
+  Script script;
+  script.lists = {list_of({pod("a", 1)}, 5)};
+  for (int i = 0; i < 1000; ++i) script.watches.push_back({{event("ADDED", pod("b", 6))}, Script::Watch::cut});
+  Client client(script.start());
+  for (int i = 0; i < 20; ++i) {
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+    std::this_thread::sleep_for(milliseconds(i));
+  }
+  FakeServer silent;
+  silent.http->Get(".*", [&](const auto&, auto&) { silent.hang(); });
+  Client waiting(silent.start());
+  Reflector reflector(waiting, resources::pods, "n", {}, [] {}, quick());
+  std::this_thread::sleep_for(milliseconds(30));  // destroyed with the list under way
+}
