@@ -51,23 +51,23 @@ look_for() {  # look_for TABLE: adds the packages that are not there
   done <<<"$1"
 }
 
-look_for_pytest() {
-  local python
-  for python in python3 /usr/bin/python3; do
-    ! "$python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("pytest"))' 2>/dev/null || return 0
-  done
-  missing+=(python3-pytest)
+has_module() {  # has_module PYTHON MODULE
+  "$1" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$2'))" 2>/dev/null
 }
 
 look_for_go() {  # the test cluster is built once; where there is no Go for it, a wheel is fetched
   ! "$root/tests/cluster/build" --which >/dev/null || return 0
   ! "$root/tests/cluster/build" --go >/dev/null || return 0
-  python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+  has_module python3 pip || missing+=(python3-pip)
 }
 
 case ${1-} in
   build) look_for "$build" ;;
-  test) look_for "$build"$'\n'"$test"; look_for_pytest; look_for_go ;;
+  test)
+    look_for "$build"$'\n'"$test"
+    has_module python3 pytest || has_module /usr/bin/python3 pytest || missing+=(python3-pytest)
+    look_for_go
+    ;;
   format) look_for "$format" ;;
   *) fail "usage: tests/support/setup.sh build|test|format" ;;
 esac

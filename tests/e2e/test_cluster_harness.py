@@ -1,0 +1,84 @@
+"""The test cluster itself: nothing stays behind, two at once, and what is wrong is said."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import mlk
+import pytest
+
+pytestmark = pytest.mark.cluster
+HARNESS = mlk.ROOT / "tests/cluster"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cluster"
+    yield path
+    mlk.run(HARNESS / "down", "--dir", path, timeout=120)
+
+
+def traces(folder):
+    """Processes, files and control groups of the cluster in that folder."""
+    found = [f"process {pid}" for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder)]
+    if folder.exists():
+        found.append(f"{folder}: {os.listdir(folder)}")
+    group = mlk.run("bash", "-c", f"printf %s {folder} | sha256sum | cut -c1-10", check=0).stdout.strip()
+    return found + [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/mlk-{group}")]
+
+
+def up(folder, *args, **options):
+    return mlk.run(HARNESS / "up", "--dir", folder, *args, timeout=180, **options)
+
+
+def test_down_leaves_nothing_of_a_cluster_beside_another_one(folder, real):
+    up(folder, "--nodes", "1", check=0)
+    assert traces(folder)
+    mlk.run(HARNESS / "down", "--dir", folder, check=0, timeout=120)
+    assert traces(folder) == []
+    assert real.kubectl_admin("get", "--raw=/readyz").stdout == "ok"
+
+
+@pytest.mark.parametrize("seconds", [1, 3])
+def test_down_leaves_nothing_of_an_up_that_was_killed(folder, seconds):
+    starting = subprocess.Popen([HARNESS / "up", "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        starting.wait(seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    os.killpg(starting.pid, signal.SIGKILL)
+    starting.wait()
+    mlk.run(HARNESS / "down", "--dir", folder, check=0, timeout=120)
+    assert traces(folder) == []
+
+
+def test_up_makes_a_cluster_new_whose_processes_were_killed(folder):
+    up(folder, "--kwok", "--nodes", "1", check=0)
+    for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
+        os.kill(pid, signal.SIGKILL)
+    again = up(folder, "--kwok", "--nodes", "1", check=0)
+    assert "export MLK_CLUSTER_NODES=kwok" in again.stdout
+
+
+def test_up_refuses_a_folder_with_other_files(folder):
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    refused = up(folder, "--kwok", check=1)
+    assert "not empty and not a cluster's folder" in refused.stderr
+    mlk.run(HARNESS / "down", "--dir", folder, check=0)
+    assert (folder / "thesis.txt").exists()
+
+
+@pytest.mark.nodes
+def test_up_says_that_the_runtime_is_not_built(folder, tmp_path):
+    refused = up(folder, check=1, env={"MLK_BUILD_DIR": str(tmp_path)})
+    assert "mlk-runtime is not built" in refused.stderr
+    assert refused.stdout == ""
+    assert traces(folder) == []
+
+
+def test_the_researcher_may_use_the_namespace_and_nothing_else(real):
+    for verb, resource, answer in (("create", "jobs", "yes"), ("create", "pods/exec", "yes"), ("list", "nodes", "no"), ("create", "namespaces", "no")):
+        assert real.kubectl("auth", "can-i", verb, resource, check=None).stdout.strip() == answer, (verb, resource)
+    assert real.kubectl("auth", "can-i", "list", "pods", "-n", "kube-system", check=None).stdout.strip() == "no"
