@@ -1,4 +1,7 @@
 // mlk-runtime: reads where it stands, runs its part of the run, and turns the outcome into an exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <unistd.h>
 
 #include <chrono>
@@ -87,6 +90,15 @@ ExitCode run() {
   });
 }
 
+// Whoever starts a process may leave out a standard stream. The next file to be opened would take its place, and
+// metrics lines would end up in a checkpoint.
+void open_missing_streams() {
+  int fd = 0;
+  while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
+  }
+  if (fd > STDERR_FILENO) close(fd);
+}
+
 }  // namespace
 }  // namespace mlk::rt
 
@@ -104,6 +116,7 @@ int main(int argc, char** argv) {
     std::cerr << mlk::rt::help;
     return static_cast<int>(mlk::rt::ExitCode::bad_configuration);
   }
+  mlk::rt::open_missing_streams();
   // Who reads the logs may go away; the training must not go with them.
   std::signal(SIGPIPE, SIG_IGN);
   const mlk::rt::ExitCode code = mlk::rt::run();
