@@ -1,0 +1,563 @@
+#!/usr/bin/env python3
+"""A proxy that stands between mlk and any API server, and misbehaves by plan.
+
+Given the kubeconfig of a server it writes another one that points at itself, over TLS with a certificate of its own. To
+the server it authenticates as that kubeconfig says, whoever connects; where that has no credentials, those of the request
+are passed on.
+HTTP/1.1 on both sides, one connection to the server per request; only the standard library, and the openssl command.
+
+    with FaultProxy(kubeconfig, plan=[{"do": "cut-after", "method": "POST", "nth": 2}]) as proxy:
+        subprocess.run(["mlk", "--kubeconfig", proxy.kubeconfig, ...])
+        assert proxy.count("POST") == 3
+
+A plan is a list of rules. The first rule that matches a request and is not used up decides:
+
+    method, path   which requests: a method, and a regular expression searched in the path with its query; all by default
+    nth            only the nth of those (from 1); `times`: how often the rule applies (default: once if nth is not
+                   given, 0 for always)
+    do             cut-before   close the connection before the server sees the request
+                   cut-after    let the server answer, then close without passing the answer on
+                   cut-mid      pass on the head and `bytes` (default 20) of the body, then close
+                   cut-mid-line of a stream: pass on `lines` (default 1) lines and half of the next, then close
+                   status       answer `status` (default 429) with the headers `headers` (default Retry-After: 1)
+                                and the body `body` (default a Status object)
+                   delay        wait `seconds` (default 1), then carry on as usual
+                   half-open    accept the request and never answer
+                   drip         pass the answer on byte by byte, `seconds` (default 0.05) apart
+                   gone         in a watch: pass on `lines` (default 0) lines, then the event ERROR 410 and an orderly end
+                   version      answer GET /version as Kubernetes `version` (default "1.30")
+
+By hand:  fault_proxy.py --upstream KUBECONFIG --out NEW-KUBECONFIG [--plan JSON | --plan-file FILE] [--log FILE]
+It prints "ready PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON: number, method,
+path, what was done, status. The plan file is read again when it changes.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+HEAD_LIMIT = 64 * 1024
+BODY_LIMIT = 64 * 1024 * 1024
+CONNECT_TIMEOUT = 10
+ANSWER_TIMEOUT = 900  # a watch may be quiet for as long as its own time-out
+TOKEN = "fault-proxy"  # kubectl asks for a password where there is nothing at all
+HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te", "upgrade", "expect"}
+
+
+def make_certificate(folder):
+    """A self-signed certificate for 127.0.0.1: (certificate, key) as paths."""
+    certificate, key = folder / "proxy.crt", folder / "proxy.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+               "-subj", "/CN=fault-proxy", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost",
+               "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate, key
+
+
+class Upstream:
+    """The server behind, from a kubeconfig: its address and how to authenticate there."""
+
+    def __init__(self, kubeconfig, folder):
+        config = load_kubeconfig(kubeconfig)
+        base = Path(kubeconfig).resolve().parent
+        context = named(config, "contexts", config["current-context"])["context"]
+        cluster = named(config, "clusters", context["cluster"])["cluster"]
+        user = named(config, "users", context["user"])["user"] if context.get("user") else {}
+        self.namespace = context.get("namespace", "default")
+        match = re.fullmatch(r"(https?)://(\[[^\]]+\]|[^/:]+)(?::(\d+))?(/.*)?", cluster["server"].rstrip("/"))
+        if not match:
+            raise ValueError(f"{kubeconfig}: server is not a URL")
+        scheme, host, port, prefix = match.groups()
+        self.host, self.prefix = host.strip("[]"), prefix or ""
+        self.port = int(port or (443 if scheme == "https" else 80))
+        self.authority = host + (f":{port}" if port else "")
+        self.server_name = cluster.get("tls-server-name") or self.host
+        self.authorization = None
+        self.tls = None
+        if scheme == "https":
+            self.tls = self._context(cluster, user, base, folder)
+        token = user.get("token") or (read(base, user["tokenFile"]).strip() if user.get("tokenFile") else None)
+        if token:
+            self.authorization = f"Bearer {token}"
+
+    @staticmethod
+    def _context(cluster, user, base, folder):
+        context = ssl.create_default_context()
+        if cluster.get("certificate-authority-data"):
+            context.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        elif cluster.get("certificate-authority"):
+            context.load_verify_locations(cafile=str(base / cluster["certificate-authority"]))
+        if str(cluster.get("insecure-skip-tls-verify", "")).lower() == "true":
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        pair = []
+        for field in ("client-certificate", "client-key"):
+            if user.get(field + "-data"):
+                path = folder / field
+                path.touch(mode=0o600)
+                path.write_bytes(base64.b64decode(user[field + "-data"]))
+                pair.append(str(path))
+            elif user.get(field):
+                pair.append(str(base / user[field]))
+        if len(pair) == 2:
+            context.load_cert_chain(*pair)
+        return context
+
+    async def connect(self):
+        name = self.server_name if self.tls else None
+        opening = asyncio.open_connection(self.host, self.port, ssl=self.tls, server_hostname=name, limit=BODY_LIMIT)
+        return await asyncio.wait_for(opening, CONNECT_TIMEOUT)
+
+
+def read(base, name):
+    return (base / name).read_text()
+
+
+def named(config, kind, name):
+    for entry in config.get(kind) or []:
+        if entry["name"] == name:
+            return entry
+    raise ValueError(f"no {name} in {kind}")
+
+
+def load_kubeconfig(path):
+    """Kubeconfigs as JSON need nothing; for YAML, PyYAML or kubectl must be there."""
+    text = Path(path).read_text()
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        import yaml
+        return yaml.safe_load(text)
+    except ImportError:
+        return parse_plain_yaml(text)
+
+
+def parse_plain_yaml(text):
+    """The part of YAML in which kubeconfigs are written: block and one-line flow maps and lists, plain and quoted scalars."""
+    lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines()
+             if line.strip() and not line.strip().startswith("#") and line.strip() != "---"]
+
+    def flow(source):
+        position = 0
+
+        def blanks():
+            nonlocal position
+            while position < len(source) and source[position] in " \t":
+                position += 1
+
+        def value(ends):
+            nonlocal position
+            blanks()
+            if position < len(source) and source[position] in "{[":
+                closing = "}" if source[position] == "{" else "]"
+                out = {} if closing == "}" else []
+                position += 1
+                while True:
+                    blanks()
+                    if position >= len(source):
+                        raise ValueError("flow collection over several lines")
+                    if source[position] == closing:
+                        position += 1
+                        return out
+                    if source[position] == ",":
+                        position += 1
+                        continue
+                    if closing == "]":
+                        out.append(value(",]"))
+                    else:
+                        key = value(":")
+                        position += 1
+                        out[key] = value(",}")
+            if position < len(source) and source[position] in "\"'":
+                quote, start = source[position], position + 1
+                position = source.index(quote, start) + 1
+                return source[start:position - 1]
+            start = position
+            while position < len(source) and not (source[position] in ends and
+                                                  (source[position] != ":" or source[position + 1:position + 2] in (" ", ""))):
+                position += 1
+            return source[start:position].strip()
+
+        return value("")
+
+    def block(at, indent):
+        """The collection whose lines stand at `indent`, from line `at`: (value, next line)."""
+        out = None
+        while at < len(lines) and lines[at][0] == indent:
+            line = lines[at][1]
+            if line.startswith("- ") or line == "-":
+                out = [] if out is None else out
+                inner = line[1:].lstrip()
+                if inner and inner[0] not in "{[\"'" and re.match(r"[^\s:]+:(\s|$)", inner):
+                    lines[at] = (indent + len(line) - len(inner), inner)
+                    item, at = block(at, lines[at][0])
+                else:
+                    item, at = flow(inner), at + 1
+                out.append(item)
+                continue
+            out = {} if out is None else out
+            if isinstance(out, list):
+                break
+            key, rest = re.match(r"([^:]+(?::[^\s:]+)*):\s*(.*)", line).groups()
+            at += 1
+            if rest:
+                out[key.strip("\"'")] = flow(rest)
+            elif at < len(lines) and (lines[at][0] > indent or (lines[at][0] == indent and lines[at][1].startswith("-"))):
+                out[key.strip("\"'")], at = block(at, lines[at][0])
+            else:
+                out[key.strip("\"'")] = None
+        return out, at
+
+    return block(0, lines[0][0])[0] if lines else {}
+
+
+class Plan:
+    """Which fault, if any, a request meets. Counts as it goes."""
+
+    def __init__(self, rules):
+        self.rules = [dict(rule, seen=0, used=0) for rule in rules]
+
+    def pick(self, method, path):
+        picked = None
+        for rule in self.rules:
+            if rule.get("method", method) != method or not re.search(rule.get("path", ""), path):
+                continue
+            rule["seen"] += 1
+            times = rule.get("times", 1)
+            fits = rule["seen"] == rule["nth"] if "nth" in rule else times == 0 or rule["used"] < times
+            if picked is None and fits:
+                rule["used"] += 1
+                picked = rule
+        return picked
+
+
+class Cut(Exception):
+    """Close the connection to the client now."""
+
+
+class Message:
+    """The head of a request or an answer."""
+
+    def __init__(self, first_line, headers):
+        self.first_line, self.headers = first_line, headers
+
+    def get(self, name, default=""):
+        return next((value for key, value in self.headers if key.lower() == name), default)
+
+    @classmethod
+    async def read_from(cls, reader):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if len(head) > HEAD_LIMIT:
+            raise Cut()
+        first, *rest = head.decode("latin-1").split("\r\n")[:-2]
+        return cls(first, [tuple(part.strip() for part in line.split(":", 1)) for line in rest if ":" in line])
+
+
+async def read_chunks(reader, message, has_body=True):
+    """The body, in pieces as they come."""
+    if not has_body:
+        return
+    if message.get("transfer-encoding").lower() == "chunked":
+        while True:
+            size = int((await reader.readline()).split(b";")[0] or b"0", 16)
+            if size == 0:
+                await reader.readline()
+                return
+            yield await reader.readexactly(size)
+            await reader.readline()
+    elif message.get("content-length"):
+        left = int(message.get("content-length"))
+        while left > 0:
+            piece = await reader.read(min(left, 65536))
+            if not piece:
+                raise Cut()
+            left -= len(piece)
+            yield piece
+    elif not message.first_line.startswith("HTTP/"):
+        return  # a request without a length has no body
+    else:
+        while piece := await reader.read(65536):
+            yield piece
+
+
+class Server:
+    """The proxy itself, on the event loop that runs it."""
+
+    def __init__(self, upstream, certificate, key, plan, log):
+        self.upstream, self.plan, self.log = upstream, plan, log
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(certificate, key)
+        self.tls.set_alpn_protocols(["http/1.1"])
+        self.requests = []
+        self.tasks = set()
+        self.listener = None
+
+    async def start(self):
+        self.listener = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=self.tls, limit=HEAD_LIMIT)
+        return self.listener.sockets[0].getsockname()[1]
+
+    async def stop(self):
+        self.listener.close()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def serve(self, reader, writer):
+        task = asyncio.current_task()
+        self.tasks.add(task)
+        try:
+            while await self.exchange(reader, writer):
+                pass
+        except (Cut, OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, ValueError,
+                asyncio.CancelledError):
+            pass  # either side left, or was made to
+        finally:
+            self.tasks.discard(task)
+            writer.transport.abort()
+
+    async def exchange(self, reader, writer):
+        request = await Message.read_from(reader)
+        method, path, _ = request.first_line.split(" ", 2)
+        body = b"".join([piece async for piece in read_chunks(reader, request)])
+        rule = self.plan().pick(method, path) or {}
+        fault = rule.get("do", "pass")
+        entry = {"n": len(self.requests) + 1, "method": method, "path": path, "did": fault, "status": None}
+        self.requests.append(entry)
+        try:
+            return await self.carry_out(fault, rule, request, method, path, body, writer, entry)
+        finally:
+            self.log(entry)
+
+    async def carry_out(self, fault, rule, request, method, path, body, writer, entry):
+        if fault == "cut-before":
+            raise Cut()
+        if fault == "half-open":
+            await asyncio.sleep(ANSWER_TIMEOUT)
+            raise Cut()
+        if fault == "delay":
+            await asyncio.sleep(rule.get("seconds", 1))
+        if fault == "status" or (fault == "version" and path.startswith("/version")):
+            await self.answer(fault, rule, writer, entry)
+            return True
+        up_reader, up_writer = await self.upstream.connect()
+        try:
+            await self.forward(request, method, path, body, up_writer)
+            while True:
+                answer = await asyncio.wait_for(Message.read_from(up_reader), ANSWER_TIMEOUT)
+                entry["status"] = int(answer.first_line.split()[1])
+                if entry["status"] >= 200:
+                    break
+            has_body = method != "HEAD" and entry["status"] not in (204, 304)
+            pieces = read_chunks(up_reader, answer, has_body)
+            if fault == "cut-after":
+                async for _ in pieces:
+                    pass
+                raise Cut()
+            await self.pass_on(fault, rule, answer, pieces, has_body, writer)
+            return True
+        finally:
+            up_writer.transport.abort()
+
+    async def forward(self, request, method, path, body, writer):
+        headers = [(name, value) for name, value in request.headers
+                   if name.lower() not in HOP_BY_HOP | {"host", "authorization"}]
+        authorization = self.upstream.authorization
+        if authorization is None and request.get("authorization") != f"Bearer {TOKEN}":
+            authorization = request.get("authorization")
+        if authorization:
+            headers.append(("Authorization", authorization))
+        headers += [("Host", self.upstream.authority), ("Connection", "close"), ("Content-Length", str(len(body)))]
+        head = f"{method} {self.upstream.prefix}{path} HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in headers) + "\r\n"
+        writer.write(head.encode("latin-1") + body)
+        await writer.drain()
+
+    @staticmethod
+    async def answer(fault, rule, writer, entry):
+        status = 200 if fault == "version" else rule.get("status", 429)
+        headers = {} if fault == "version" else rule.get("headers", {"Retry-After": "1"})
+        if fault == "version":
+            version = rule.get("version", "1.30")
+            major, minor = version.split(".")[:2]
+            content = {"major": major, "minor": minor, "gitVersion": f"v{version}.0"}
+        else:
+            content = rule.get("body", {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
+                                        "reason": "TooManyRequests" if status == 429 else "Fault",
+                                        "message": "answered by the fault proxy"})
+        body = json.dumps(content).encode()
+        entry["status"] = status
+        lines = [f"HTTP/1.1 {status} Fault", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
+        await writer.drain()
+
+    async def pass_on(self, fault, rule, answer, pieces, has_body, writer):
+        headers = [(name, value) for name, value in answer.headers if name.lower() not in HOP_BY_HOP]
+        if has_body:
+            headers.append(("Transfer-Encoding", "chunked"))
+        head = answer.first_line + "\r\n" + "".join(f"{n}: {v}\r\n" for n, v in headers) + "\r\n"
+        writer.write(head.encode("latin-1"))
+        await writer.drain()
+        if not has_body:
+            return
+        async for piece in self.shape(fault, rule, pieces):
+            if piece is None:
+                raise Cut()
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    @staticmethod
+    async def shape(fault, rule, pieces):
+        """The body as the client is to see it; None for a cut."""
+        if fault == "gone" and rule.get("lines", 0) == 0:
+            yield GONE_EVENT
+            return
+        left = rule.get("bytes", 20) if fault == "cut-mid" else rule.get("lines", 0 if fault == "gone" else 1)
+        async for piece in pieces:
+            if fault == "cut-mid":
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    yield None
+            elif fault == "drip":
+                for i in range(len(piece)):
+                    yield piece[i:i + 1]
+                    await asyncio.sleep(rule.get("seconds", 0.05))
+            elif fault in ("cut-mid-line", "gone"):
+                for line in piece.splitlines(keepends=True):
+                    if left == 0:  # only for cut-mid-line
+                        yield line[:max(1, len(line) // 2)]
+                        yield None
+                    yield line
+                    left -= line.endswith(b"\n")
+                    if left == 0 and fault == "gone":
+                        yield GONE_EVENT
+                        return
+            else:
+                yield piece
+
+
+GONE_EVENT = json.dumps({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+                                                     "reason": "Expired", "message": "too old resource version"}}).encode() + b"\n"
+
+
+class FaultProxy:
+    """The proxy on a thread of its own, for tests. `kubeconfig` is the one to give to mlk; see the top of the file."""
+
+    def __init__(self, upstream, plan=(), out=None, log=None):
+        self._folder = tempfile.TemporaryDirectory(prefix="mlk-fault-proxy-")
+        self._upstream, self._out, self._log = upstream, out, log
+        self._plan = Plan(plan)
+        self._lock = threading.Lock()
+        self.kubeconfig = None
+        self.port = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        folder = Path(self._folder.name)
+        try:
+            certificate, key = make_certificate(folder)
+            self._server = Server(Upstream(self._upstream, folder), certificate, key, lambda: self._plan, self._write)
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            self._thread.start()
+            self.port = asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(timeout=30)
+            self.kubeconfig = str(self._out or folder / "kubeconfig")
+            self._write_kubeconfig(certificate)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def stop(self):
+        if self.port is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(timeout=30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=30)
+        self._loop.close()
+        self._folder.cleanup()
+        self.port = None
+
+    def set_plan(self, plan):
+        """Replaces the plan; its rules count from here on."""
+        self._plan = Plan(plan)
+
+    @property
+    def requests(self):
+        """All requests so far: dictionaries with n, method, path, did, status."""
+        return list(self._server.requests)
+
+    def count(self, method, path=""):
+        return sum(r["method"] == method and re.search(path, r["path"]) is not None for r in self.requests)
+
+    def _write(self, entry):
+        if self._log:
+            with self._lock, open(self._log, "a") as file:
+                file.write(json.dumps(entry) + "\n")
+
+    def _write_kubeconfig(self, certificate):
+        authority = base64.b64encode(certificate.read_bytes()).decode()
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "fault-proxy",
+            "clusters": [{"name": "fault-proxy", "cluster": {"server": f"https://127.0.0.1:{self.port}",
+                                                             "certificate-authority-data": authority}}],
+            "users": [{"name": "fault-proxy", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "fault-proxy", "context": {"cluster": "fault-proxy", "user": "fault-proxy",
+                                                             "namespace": self._server.upstream.namespace}}]}
+        path = Path(self.kubeconfig)
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(config, indent=1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--upstream", required=True, help="kubeconfig of the server behind")
+    parser.add_argument("--out", required=True, help="where to write the kubeconfig that points at the proxy")
+    parser.add_argument("--plan", default="[]", help="the plan as JSON")
+    parser.add_argument("--plan-file", help="a file with the plan; read again when it changes")
+    parser.add_argument("--log", help="append one line of JSON per request")
+    options = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+
+    def plan_and_stamp():
+        if not options.plan_file:
+            return json.loads(options.plan), None
+        return json.loads(Path(options.plan_file).read_text()), os.stat(options.plan_file).st_mtime_ns
+
+    plan, stamp = plan_and_stamp()
+    with FaultProxy(options.upstream, plan, out=options.out, log=options.log) as proxy:
+        print(f"ready {proxy.port}", flush=True)
+        while not ended.wait(0.2):
+            if not options.plan_file or os.stat(options.plan_file).st_mtime_ns == stamp:
+                continue
+            try:
+                plan, stamp = plan_and_stamp()
+                proxy.set_plan(plan)
+            except ValueError:
+                time.sleep(0.05)  # it is being written
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
