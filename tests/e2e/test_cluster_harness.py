@@ -82,3 +82,88 @@ def test_the_researcher_may_use_the_namespace_and_nothing_else(real):
     for verb, resource, answer in (("create", "jobs", "yes"), ("create", "pods/exec", "yes"), ("list", "nodes", "no"), ("create", "namespaces", "no")):
         assert real.kubectl("auth", "can-i", verb, resource, check=None).stdout.strip() == answer, (verb, resource)
     assert real.kubectl("auth", "can-i", "list", "pods", "-n", "kube-system", check=None).stdout.strip() == "no"
+
+
+PAIR = """
+apiVersion: v1
+kind: Service
+metadata: {name: NAME}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {pair: NAME}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME-worker}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    metadata: {labels: {pair: NAME}}
+    spec:
+      subdomain: NAME
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {pair: NAME}}}
+      containers:
+      - name: main
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+        env:
+        - {name: MLK_RUN, value: NAME}
+        - {name: MLK_ROLE, value: worker}
+        - {name: MLK_RANK, valueFrom: {fieldRef: {fieldPath: "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}}
+        command:
+        - sh
+        - -c
+        - |
+          id -u
+          mlk-runtime --version
+          mkdir /tmp/www && echo "rank $MLK_RANK" >/tmp/www/rank && httpd -p 8080 -h /tmp/www
+          until wget -q -O - http://NAME-worker-$((1 - MLK_RANK)).NAME:8080/rank 2>/dev/null; do sleep 0.2; done
+          sleep 600
+"""
+
+
+@pytest.fixture
+def pair(real, name):
+    """Two pods of the ordinary user, on different nodes, each of which asks the other by its name."""
+    manifest = PAIR.replace("NAME", name).replace("IMAGE", os.environ["MLK_IMAGE"])
+    real.kubectl("apply", "-f", "-", input=manifest)
+    yield name
+    real.kubectl("delete", "-f", "-", "--wait=false", input=manifest)
+
+
+def pods(real, name):
+    return {int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]): pod
+            for pod in real.objects("pods", f"pair={name}") if pod["status"]["phase"] == "Running"}
+
+
+def both_running(real, name):
+    running = pods(real, name)
+    return running if len(running) == 2 else None
+
+
+@pytest.mark.nodes
+def test_pods_on_different_nodes_find_each_other_by_name_and_survive_neither_signals_nor_power_loss(real, pair):
+    running = mlk.wait_until(lambda: both_running(real, pair), "two running pods", 60)
+    assert running[0]["spec"]["nodeName"] != running[1]["spec"]["nodeName"]
+    for rank in (0, 1):
+        pod = running[rank]["metadata"]["name"]
+        said = mlk.wait_until(lambda: (text := real.kubectl("logs", pod).stdout).count("\n") >= 3 and text, f"output of rank {rank}", 60)
+        user, version, other = said.splitlines()
+        assert (user, other) == ("65532", f"rank {1 - rank}") and version.startswith("mlk-runtime ")
+
+    real.signal(pair, "worker", 1, "KILL")
+    died = running[1]["metadata"]["name"]
+    code = "{.status.containerStatuses[0].state.terminated.exitCode}"
+    mlk.wait_until(lambda: real.kubectl("get", "pod", died, "-o", f"jsonpath={code}").stdout == "137", "exit code 137", 30)
+
+    node = running[0]["spec"]["nodeName"].removeprefix("n")
+    ready = '{.status.conditions[?(@.type=="Ready")].status}'
+    real.harness("node-kill", node)
+    mlk.wait_until(lambda: real.kubectl_admin("get", "node", f"n{node}", "-o", f"jsonpath={ready}").stdout == "Unknown", "lost node", 60)
+    real.harness("node-up", node)
+    assert real.kubectl_admin("get", "node", f"n{node}", "-o", f"jsonpath={ready}").stdout == "True"
