@@ -1,0 +1,96 @@
+#include "cli/kube/dropped_fields.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/failure.h"
+#include "cli/kube/objects.h"
+
+using mlk::kube::dropped_fields;
+using nlohmann::json;
+using Paths = std::vector<std::string>;
+
+TEST_CASE("what a server adds or writes in another form is not missing") {
+  const json sent = json::parse(R"({
+    "kind": "Job", "metadata": {"name": "x", "labels": {"mlk.dev/run": "r"}, "creationTimestamp": null},
+    "spec": {"suspend": false, "backoffLimit": 0, "template": {"spec": {
+      "volumes": [], "nodeSelector": {}, "hostname": "",
+      "containers": [{"name": "a", "resources": {"limits": {"cpu": "1000m"}}, "args": ["x", "y"]}],
+      "tolerations": [{"key": "k", "operator": "Exists"}]}}}})");
+  const json answered = json::parse(R"({
+    "kind": "Job", "apiVersion": "batch/v1", "status": {},
+    "metadata": {"name": "x", "uid": "u", "labels": {"mlk.dev/run": "r", "more": "m"}},
+    "spec": {"template": {"spec": {"dnsPolicy": "ClusterFirst",
+      "containers": [{"name": "sidecar"}, {"name": "a", "resources": {"limits": {"cpu": "1"}}, "args": ["x", "y"], "image": "i"}],
+      "tolerations": [{"key": "added"}, {"key": "k", "operator": "Exists"}]}}}})");
+  CHECK(dropped_fields(sent, answered).empty());
+}
+
+TEST_CASE("missing fields are told by their paths") {
+  const json sent = json::parse(R"({"metadata": {"annotations": {"a.b/c": "x"}}, "spec": {
+    "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [{"action": "Ignore"}, {"action": "FailJob", "onExitCodes": {"values": [64]}}]},
+    "template": {"spec": {"containers": [
+      {"name": "main", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "args": ["x", "y"],
+       "volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "subPath": "s"}]}]}}}})");
+  json answered = sent;
+  CHECK(dropped_fields(sent, answered).empty());
+  answered["metadata"].erase("annotations");
+  answered["spec"].erase("podReplacementPolicy");
+  answered["spec"]["podFailurePolicy"]["rules"][1].erase("onExitCodes");
+  json& container = answered["spec"]["template"]["spec"]["containers"][0];
+  container["env"].erase(0);
+  container["args"].erase(1);
+  container["volumeMounts"][1].erase("subPath");
+  CHECK(dropped_fields(sent, answered) ==
+        Paths{"metadata.annotations", "spec.podFailurePolicy.rules[1].onExitCodes", "spec.podReplacementPolicy",
+              "spec.template.spec.containers[main].args[1]", "spec.template.spec.containers[main].env[A]",
+              "spec.template.spec.containers[main].volumeMounts[/b].subPath"});
+  answered = sent;
+  answered["metadata"]["annotations"] = json::object({{"other", "x"}});
+  CHECK(dropped_fields(sent, answered) == Paths{"metadata.annotations[\"a.b/c\"]"});
+  answered = sent;
+  answered["spec"]["podFailurePolicy"] = "flat";
+  CHECK(dropped_fields(sent, answered) == Paths{"spec.podFailurePolicy"});
+}
+
+TEST_CASE("numbers count as set when they are not zero, and false does not") {
+  CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) == Paths{"a", "b"});
+  CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
+}
+
+TEST_CASE("a Secret's text is found in its data") {
+  const json sent = {{"kind", "Secret"}, {"stringData", {{"key", "v"}, {"other", "w"}}}};
+  CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}, {"other", "dw=="}}}}).empty());
+  CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}}}}) == Paths{"stringData.other"});
+}
+
+TEST_CASE("failures of the network are told in words that help") {
+  using mlk::kube::Failure;
+  mlk::kube::Config config;
+  config.server = "https://h:6443";
+  config.source = "/f";
+  config.context = "c";
+  config.user = "u";
+  const auto text = [&](Failure::Kind kind, const std::string& detail = "") {
+    const mlk::kube::ApiError error = mlk::kube::unreachable_error({kind, detail}, config);
+    CHECK(error.status() == 0);
+    CHECK(error.reason() == "Unreachable");
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    return std::string(error.what()) + " | " + error.hint();
+  };
+  CHECK(text(Failure::Kind::resolve) ==
+        "cannot reach https://h:6443: no such host | check your network or VPN, and the server in /f (context c)");
+  CHECK(text(Failure::Kind::proxy, "407").find("proxy does not let us through: 407 | check HTTPS_PROXY") != std::string::npos);
+  config.proxy_url = "http://p";
+  CHECK(text(Failure::Kind::proxy, "407").find("check proxy-url in /f") != std::string::npos);
+}
+
+TEST_CASE("labels and annotations are found by keys with slashes, and missing ones are empty") {
+  const json object = json::parse(R"({"metadata": {"name": "x", "uid": 7, "labels": {"a/b.c": "v", "n": 1}, "annotations": null}})");
+  CHECK(mlk::kube::label_of(object, "a/b.c") == "v");
+  CHECK(mlk::kube::label_of(object, "n").empty());
+  CHECK(mlk::kube::annotation_of(object, "a/b.c").empty());
+  CHECK(mlk::kube::label_of(json::array(), "x").empty());
+  CHECK(mlk::kube::name_of(object) == "x");
+  CHECK(mlk::kube::uid_of(object).empty());
+}
