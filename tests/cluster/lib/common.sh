@@ -69,9 +69,13 @@ inside() {  # inside PID COMMAND...: in the namespaces of that process, with the
 
 # wait_for SECONDS WHAT LOG COMMAND...: until the command succeeds; else says what was waited for and where to read on.
 wait_for() {
-  local seconds=$1 what=$2 file=$3 end=$((SECONDS + $1))
+  local seconds=$1 what=$2 file=$3 end=$((SECONDS + $1)) speak=$((SECONDS + 5))
   shift 3
   until "$@" >/dev/null 2>&1; do
+    if [ $SECONDS -ge $speak ]; then
+      say "waiting for: $what (at most $seconds s)"
+      speak=$end
+    fi
     if [ $SECONDS -ge $end ] || [ -z "$(members)" ]; then
       [ -n "$(members)" ] && say "no $what after $seconds s" || say "no $what: the cluster's processes have ended"
       tail -n 8 "$file" >&2 2>/dev/null || true
