@@ -53,7 +53,7 @@ def _local_cluster(kubectl):
     env = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
     try:
         mlk.run(mlk.MLK, "local", "up", check=0, timeout=60, env=env)
-        kubeconfig = mlk.run(mlk.MLK, "local", "kubeconfig", check=0, env=env).stdout.strip()
+        kubeconfig = mlk.run(mlk.MLK, "local", "status", "-o", "json", check=0, env=env).json()["kubeconfig"]
         yield mlk.Cluster("embedded", kubeconfig, kubeconfig, kubectl, env, "default")
     finally:
         try:
