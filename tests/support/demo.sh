@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export XDG_STATE_HOME=$PWD/build/demo
-build/mlk submit examples/digits-ps.yaml --local --follow
+build/mlk submit examples/digits-ps.yaml --local --follow --again
 build/mlk status digits-ps --local
 cat <<TEXT
 
