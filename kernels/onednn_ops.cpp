@@ -53,8 +53,8 @@ class CpuOps final : public ReferenceOps {
 #if MLK_ONEDNN
 
 // oneDNN takes as many threads as its OpenMP offers, which is all processors, and has no setting of its own.
-// OpenMP's is per calling thread. It is looked up, not linked: which OpenMP it is, is oneDNN's choice, and a oneDNN
-// without any has none to limit.
+// OpenMP's is per calling thread. It is looked up, not linked: which OpenMP it is, is oneDNN's choice, and a
+// oneDNN without any has none to limit.
 void limit_threads(int threads) {
   thread_local int limit = 0;
   if (limit == threads) return;
@@ -63,13 +63,13 @@ void limit_threads(int threads) {
   limit = threads;
 }
 
-void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
-                  const float* b, float beta, float* c) {
+void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                  const float* a, const float* b, float beta, float* c) {
   limit_threads(threads_);
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
   const bool empty = m == 0 || n == 0 || k == 0;  // leading dimensions of 0 are refused
-  if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta, c,
-                          n) != dnnl_success) {
+  if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta,
+                          c, n) != dnnl_success) {
     ReferenceOps::gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
   }
 }

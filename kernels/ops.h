@@ -11,8 +11,8 @@ namespace mlk::kernels {
 
 enum class Transpose { no, yes };
 
-// All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap an
-// input. An object is for one thread at a time; nothing throws.
+// All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
+// an input. An object is for one thread at a time; nothing throws.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -21,8 +21,8 @@ class Ops {
 
   // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With yes, a is stored [k,m], b is stored [n,k].
   // With beta 0, c need not be initialised.
-  virtual void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
-                    const float* b, float beta, float* c) = 0;
+  virtual void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                    const float* a, const float* b, float beta, float* c) = 0;
 
   // x[rows, columns] += bias[columns], row by row.
   virtual void add_bias(int rows, int columns, const float* bias, float* x) = 0;
@@ -33,20 +33,23 @@ class Ops {
   // bias_gradient[columns] = the sum of the rows of delta[rows, columns].
   virtual void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) = 0;
 
-  // Backward of add_bias_relu in one pass: delta becomes 0 where output, its result, is 0; then as bias_backward.
+  // Backward of add_bias_relu in one pass: delta becomes 0 where output, its result, is 0; then as
+  // bias_backward.
   virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                                   float* bias_gradient) = 0;
 
   // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes).
   // A logit that is not a number makes the loss one that is not.
-  virtual float softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) = 0;
+  virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
+                                      const std::int32_t* labels) = 0;
 
   // The same, and delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
   virtual float softmax_cross_entropy_backward(int rows, int classes, const float* logits,
                                                const std::int32_t* labels, float* delta) = 0;
 
   // How many rows have their largest logit (the first of equals) at their label.
-  virtual std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) = 0;
+  virtual std::int64_t count_correct(int rows, int classes, const float* logits,
+                                     const std::int32_t* labels) = 0;
 
   // momentum = mu * momentum + gradients; parameters -= lr * momentum. The spans have one length.
   virtual void sgd_momentum(std::span<float> parameters, std::span<const float> gradients,
@@ -59,9 +62,9 @@ class Ops {
 // Plain loops, written for reading: what the other implementations are held to, and the fall-back.
 std::unique_ptr<Ops> make_reference_ops();
 
-// The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the rest.
-// threads: how many the matrix library may use, at least 1. One is right nearly always: several processes share a
-// machine, and teams of threads that wait for each other by spinning make all of them slow.
+// The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the
+// rest. threads: how many the matrix library may use, at least 1. One is right nearly always: several
+// processes share a machine, and teams of threads that wait for each other by spinning make all of them slow.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1);
 
 }  // namespace mlk::kernels

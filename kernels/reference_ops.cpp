@@ -12,8 +12,8 @@ std::size_t index(int row, int columns, int column) {
   return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
 }
 
-// log(sum(exp(row))), with the largest term taken out so that nothing overflows. A logit that is not a number is
-// not seen by max_element, but by the sum.
+// log(sum(exp(row))), with the largest term taken out so that nothing overflows. A logit that is not a number
+// is not seen by max_element, but by the sum.
 double log_sum_exp(const float* row, int classes) {
   const double largest = *std::max_element(row, row + classes);
   double sum = 0;
@@ -73,7 +73,8 @@ void ReferenceOps::bias_relu_backward(int rows, int columns, const float* output
   bias_backward(rows, columns, delta, bias_gradient);
 }
 
-float ReferenceOps::softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) {
+float ReferenceOps::softmax_cross_entropy(int rows, int classes, const float* logits,
+                                          const std::int32_t* labels) {
   double loss = 0;
   for (int row = 0; row < rows; ++row) {
     const float* x = logits + index(row, classes, 0);
@@ -98,7 +99,8 @@ float ReferenceOps::softmax_cross_entropy_backward(int rows, int classes, const 
   return rows == 0 ? 0 : static_cast<float>(loss / rows);
 }
 
-std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) {
+std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* logits,
+                                         const std::int32_t* labels) {
   std::int64_t correct = 0;
   for (int row = 0; row < rows; ++row) {
     const float* x = logits + index(row, classes, 0);

@@ -1,4 +1,5 @@
-// Ops in plain loops, written for reading: the oracle of the tests, the fall-back, and the base of faster ones.
+// Ops in plain loops, written for reading: the oracle of the tests, the fall-back, and the base of faster
+// ones.
 #pragma once
 
 #include "kernels/ops.h"
@@ -13,8 +14,10 @@ class ReferenceOps : public Ops {
   void add_bias(int rows, int columns, const float* bias, float* x) override;
   void add_bias_relu(int rows, int columns, const float* bias, float* x) override;
   void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override;
-  void bias_relu_backward(int rows, int columns, const float* output, float* delta, float* bias_gradient) override;
-  float softmax_cross_entropy(int rows, int classes, const float* logits, const std::int32_t* labels) override;
+  void bias_relu_backward(int rows, int columns, const float* output, float* delta,
+                          float* bias_gradient) override;
+  float softmax_cross_entropy(int rows, int classes, const float* logits,
+                              const std::int32_t* labels) override;
   float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
                                        float* delta) override;
   std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) override;

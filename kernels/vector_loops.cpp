@@ -1,35 +1,36 @@
-// One body for each loop, inlined into one function for each instruction set. This file is compiled with -O3, which
-// makes the compiler use vectors, and without contraction to fused multiply-add, which only some processors have:
-// the bits of a run must not depend on the machine's age.
+// One body for each loop, inlined into one function for each instruction set. This file is compiled with -O3,
+// which makes the compiler use vectors, and without contraction to fused multiply-add, which only some
+// processors have: the bits of a run must not depend on the machine's age.
 #include "kernels/vector_loops.h"
 
 #include <cstring>
 
 // A loop, once for each instruction set. The bodies are inlined, so each copy is compiled for its own target.
-#define MLK_FOR_TARGET(target)                                                                                     \
-  target void add_bias(int rows, int columns, const float* bias, float* x) {                                       \
-    body::add_bias(rows, columns, bias, x);                                                                        \
-  }                                                                                                                \
-  target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                                  \
-    body::add_bias_relu(rows, columns, bias, x);                                                                   \
-  }                                                                                                                \
-  target void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {                     \
-    body::bias_backward(rows, columns, delta, bias_gradient);                                                      \
-  }                                                                                                                \
-  target void bias_relu_backward(int rows, int columns, const float* output, float* delta, float* bias_gradient) { \
-    body::bias_relu_backward(rows, columns, output, delta, bias_gradient);                                         \
-  }                                                                                                                \
-  target void sgd_momentum(std::size_t size, float* parameters, const float* gradients, float* momentum, float lr, \
-                           float mu) {                                                                             \
-    body::sgd_momentum(size, parameters, gradients, momentum, lr, mu);                                             \
-  }                                                                                                                \
-  target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); }         \
-  target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {                     \
-    body::scale_bytes(size, in, scale, out);                                                                       \
-  }                                                                                                                \
-  constexpr VectorLoops table(const char* name) {                                                                  \
-    return {name,         add_bias,   add_bias_relu, bias_backward, bias_relu_backward,                            \
-            sgd_momentum, accumulate, scale_bytes};                                                                \
+#define MLK_FOR_TARGET(target)                                                                             \
+  target void add_bias(int rows, int columns, const float* bias, float* x) {                               \
+    body::add_bias(rows, columns, bias, x);                                                                \
+  }                                                                                                        \
+  target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                          \
+    body::add_bias_relu(rows, columns, bias, x);                                                           \
+  }                                                                                                        \
+  target void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {             \
+    body::bias_backward(rows, columns, delta, bias_gradient);                                              \
+  }                                                                                                        \
+  target void bias_relu_backward(int rows, int columns, const float* output, float* delta,                 \
+                                 float* bias_gradient) {                                                   \
+    body::bias_relu_backward(rows, columns, output, delta, bias_gradient);                                 \
+  }                                                                                                        \
+  target void sgd_momentum(std::size_t size, float* parameters, const float* gradients, float* momentum,   \
+                           float lr, float mu) {                                                           \
+    body::sgd_momentum(size, parameters, gradients, momentum, lr, mu);                                     \
+  }                                                                                                        \
+  target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); } \
+  target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {             \
+    body::scale_bytes(size, in, scale, out);                                                               \
+  }                                                                                                        \
+  constexpr VectorLoops table(const char* name) {                                                          \
+    return {name,         add_bias,   add_bias_relu, bias_backward, bias_relu_backward,                    \
+            sgd_momentum, accumulate, scale_bytes};                                                        \
   }
 
 namespace mlk::kernels {
@@ -62,8 +63,8 @@ MLK_INLINE void bias_backward(int rows, int columns, const float* __restrict del
   }
 }
 
-MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restrict output, float* __restrict delta,
-                                   float* __restrict bias_gradient) {
+MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restrict output,
+                                   float* __restrict delta, float* __restrict bias_gradient) {
   std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
   for (int row = 0; row < rows; ++row, delta += columns, output += columns) {
     for (int i = 0; i < columns; ++i) {
@@ -74,8 +75,9 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restric
   }
 }
 
-MLK_INLINE void sgd_momentum(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
-                             float* __restrict momentum, float lr, float mu) {
+MLK_INLINE void sgd_momentum(std::size_t size, float* __restrict parameters,
+                             const float* __restrict gradients, float* __restrict momentum, float lr,
+                             float mu) {
   for (std::size_t i = 0; i < size; ++i) {
     const float m = mu * momentum[i] + gradients[i];
     momentum[i] = m;
@@ -108,7 +110,8 @@ MLK_FOR_TARGET([[gnu::target("avx512f,avx512bw,avx512vl,prefer-vector-width=512"
 constexpr VectorLoops tables[] = {avx512::table("avx512"), avx2::table("avx2"), portable::table("portable")};
 
 const VectorLoops* best() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl")) {
     return tables;
   }
   return __builtin_cpu_supports("avx2") ? tables + 1 : tables + 2;

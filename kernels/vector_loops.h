@@ -1,4 +1,5 @@
-// The elementwise loops of a training step, each compiled for several instruction sets and chosen at run time.
+// The elementwise loops of a training step, each compiled for several instruction sets and chosen at run
+// time.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,8 @@
 
 namespace mlk::kernels {
 
-// Pointers to functions and not GCC's target_clones: those are chosen by the loader, before a sanitizer is up, and
-// then crash in it. The results are the same bits for every instruction set.
+// Pointers to functions and not GCC's target_clones: those are chosen by the loader, before a sanitizer is
+// up, and then crash in it. The results are the same bits for every instruction set.
 struct VectorLoops {
   const char* name;  // the instruction set
 

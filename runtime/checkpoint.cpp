@@ -1,19 +1,18 @@
-// Saving: write into a folder .tmp-*, sync, write the manifest, sync, rename, sync the parent. Loading: the newest
-// folder whose manifest, sizes and checksums hold.
+// Saving: write into a folder .tmp-*, sync, write the manifest, sync, rename, sync the parent. Loading: the
+// newest folder whose manifest, sizes and checksums hold.
 #include "runtime/checkpoint.h"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -78,7 +77,7 @@ void remove_quietly(const fs::path& path) {
 
 // Checkpoints in the folder, the newest first. A folder that is not there yet has none.
 std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path& folder,
-                                                                  std::error_code& error) {
+                                                                 std::error_code& error) {
   std::vector<std::pair<std::uint64_t, fs::path>> found;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -169,7 +168,8 @@ TrainingState load(const fs::path& folder, std::span<const TensorInfo> tensors) 
   const std::size_t floats = float_count(tensors), data_bytes = floats * sizeof(float);
   const std::string file = read_file(folder / state_file, 2 * data_bytes + max_manifest);
   if (entry.at("name") != state_file || entry.at("bytes") != file.size()) {
-    throw std::runtime_error("state.safetensors has " + std::to_string(file.size()) + " bytes, not those of the manifest");
+    throw std::runtime_error("state.safetensors has " + std::to_string(file.size()) +
+                             " bytes, not those of the manifest");
   }
   if (entry.at("crc32c") != crc32c(file.data(), file.size())) {
     throw std::runtime_error("state.safetensors does not match its checksum");
@@ -187,7 +187,8 @@ TrainingState load(const fs::path& folder, std::span<const TensorInfo> tensors) 
   TrainingState state{manifest.at("step").get<std::uint64_t>(), manifest.at("position").get<std::uint64_t>(),
                       std::vector<float>(floats), std::vector<float>(floats)};
   std::memcpy(state.parameters.data(), file.data() + parsed.data_begin, data_bytes);
-  if (with_momentum) std::memcpy(state.momentum.data(), file.data() + parsed.data_begin + data_bytes, data_bytes);
+  if (with_momentum)
+    std::memcpy(state.momentum.data(), file.data() + parsed.data_begin + data_bytes, data_bytes);
   return state;
 }
 
@@ -208,8 +209,8 @@ bool CheckpointStore::save(const TrainingState& state, std::span<const TensorInf
     write_state(temporary, state, tensors);
     sync_folder(temporary);
     const fs::path target = checkpoint_path(folder_, state.step);
-    // Training that went back to an older checkpoint comes by the same steps again. A folder cannot be renamed over
-    // one that is not empty; the older checkpoint is there while this one is away.
+    // Training that went back to an older checkpoint comes by the same steps again. A folder cannot be
+    // renamed over one that is not empty; the older checkpoint is there while this one is away.
     if (fs::exists(target)) fs::remove_all(target);
     fs::rename(temporary, target);
     sync_folder(folder_);
@@ -222,8 +223,8 @@ bool CheckpointStore::save(const TrainingState& state, std::span<const TensorInf
   return true;
 }
 
-// Only checkpoints up to the one just saved count and go: what is beyond it was passed over as unusable when this
-// training started, and must not push out those that are good.
+// Only checkpoints up to the one just saved count and go: what is beyond it was passed over as unusable when
+// this training started, and must not push out those that are good.
 void CheckpointStore::prune(std::uint64_t saved_step) const {
   int kept = 0;
   std::error_code error;  // what cannot be listed cannot be removed: the next save tries again

@@ -20,15 +20,17 @@ struct TrainingState {
   std::vector<float> momentum;  // as long as parameters, or empty: zeros
 };
 
-// A folder of checkpoints of one run: step-<number>/{state.safetensors, manifest.json}. The manifest is written
-// last, with sizes and checksums, and the folder appears by one rename, so a process may die at any point of save().
+// A folder of checkpoints of one run: step-<number>/{state.safetensors, manifest.json}. The manifest is
+// written last, with sizes and checksums, and the folder appears by one rename, so a process may die at any
+// point of save().
 class CheckpointStore {
  public:
-  // keep: how many of the newest stay, at least 1. The folder is made by the first save. `log` must outlive this.
+  // keep: how many of the newest stay, at least 1. The folder is made by the first save. `log` must outlive
+  // this.
   CheckpointStore(std::string folder, int keep, const Log& log);
 
-  // Commits a checkpoint and removes old ones. What goes wrong on disk (full, read-only, gone) is a line in the
-  // log and `false`: training goes on without.
+  // Commits a checkpoint and removes old ones. What goes wrong on disk (full, read-only, gone) is a line in
+  // the log and `false`: training goes on without.
   bool save(const TrainingState& state, std::span<const TensorInfo> tensors);
 
   // The newest checkpoint that verifies and fits the tensors; what is passed over is named in the log.

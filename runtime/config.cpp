@@ -22,7 +22,8 @@ using nlohmann::json;
 class Object {
  public:
   Object(const json& value, std::string path) : value_(value), path_(std::move(path)) {
-    if (!value.is_object()) fail("configuration: " + (path_.empty() ? "" : path_ + ": ") + "must be an object");
+    if (!value.is_object())
+      fail("configuration: " + (path_.empty() ? "" : path_ + ": ") + "must be an object");
   }
 
   const json& at(const std::string& key) {
@@ -39,7 +40,8 @@ class Object {
   }
 
   int small_integer(const std::string& key, int least, int most) {
-    return static_cast<int>(integer(key, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)));
+    return static_cast<int>(
+        integer(key, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)));
   }
 
   double number(const std::string& key) {
@@ -70,7 +72,8 @@ class Object {
   static std::uint64_t integer(const json& value, const std::string& name, std::uint64_t least,
                                std::uint64_t most) {
     // Numbers that are negative are signed in this library, others unsigned.
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least || value.get<std::uint64_t>() > most) {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
+        value.get<std::uint64_t>() > most) {
       fail("configuration: " + name + " must be a whole number from " + std::to_string(least) + " to " +
            std::to_string(most));
     }
@@ -98,7 +101,8 @@ ModelConfig read_model(Object object) {
   object.demand("type", "mlp");
   ModelConfig model;
   const json& hidden = object.at("hidden");
-  if (!hidden.is_array() || hidden.size() > 100) fail("configuration: model.hidden must be a list of at most 100");
+  if (!hidden.is_array() || hidden.size() > 100)
+    fail("configuration: model.hidden must be a list of at most 100");
   for (const json& width : hidden) {
     model.hidden.push_back(static_cast<int>(Object::integer(width, "model.hidden", 1, 65536)));
   }
@@ -125,7 +129,8 @@ OptimizerConfig read_optimizer(Object object) {
 Consistency read_consistency(const json& value) {
   if (value == "sync") return {true, {}};
   if (value == "async") return {false, {}};
-  if (!value.is_object()) fail("configuration: consistency must be \"sync\", \"async\" or {\"staleness\": N}");
+  if (!value.is_object())
+    fail("configuration: consistency must be \"sync\", \"async\" or {\"staleness\": N}");
   Object object(value, "consistency");
   const int staleness = object.small_integer("staleness", 0, most_int);
   object.finish();

@@ -24,8 +24,8 @@ struct OptimizerConfig {
   float momentum = 0;
 };
 
-// How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be `staleness`
-// steps ahead of the slowest; without a value there is no bound.
+// How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be
+// `staleness` steps ahead of the slowest; without a value there is no bound.
 struct Consistency {
   bool sync = true;
   std::optional<int> staleness;

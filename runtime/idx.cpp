@@ -1,14 +1,14 @@
-// Reads IDX files (big-endian: 0, 0, type, dimensions, sizes, data), plain or gzipped, and trusts nothing in them.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// Reads IDX files (big-endian: 0, 0, type, dimensions, sizes, data), plain or gzipped, and trusts nothing in
+// them.
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <memory>
 #include <numeric>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #if MLK_ZLIB
 #include <zlib.h>
@@ -37,7 +37,8 @@ class Source {
 
 class PlainSource : public Source {
  public:
-  explicit PlainSource(std::string path) : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit PlainSource(std::string path)
+      : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) fail(path_, std::strerror(errno));
   }
   ~PlainSource() override { close(fd_); }
@@ -92,7 +93,7 @@ class GzipSource : public Source {
 #endif
 
 bool exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return stat(path.c_str(), &info) == 0;
 }
 
@@ -100,8 +101,9 @@ bool exists(const std::string& path) {
 std::unique_ptr<Source> open_source(std::string& path) {
   const bool gzip = !exists(path) && exists(path + ".gz");
   if (gzip) path += ".gz";
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) fail(path, std::string(std::strerror(errno)) + ", nor is there a .gz of it");
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0)
+    fail(path, std::string(std::strerror(errno)) + ", nor is there a .gz of it");
   if (!S_ISREG(info.st_mode)) fail(path, "not a regular file");
   if (!gzip) return std::make_unique<PlainSource>(path);
 #if MLK_ZLIB
@@ -126,7 +128,8 @@ std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std
     data.resize(before + want);
     const std::size_t got = source.read(data.data() + before, want);
     if (got < want) {
-      fail(path, "truncated: " + std::to_string(before + got) + " of " + std::to_string(size) + " bytes of data");
+      fail(path,
+           "truncated: " + std::to_string(before + got) + " of " + std::to_string(size) + " bytes of data");
     }
   }
   std::uint8_t extra = 0;
@@ -178,7 +181,8 @@ Pair read_pair(const std::string& folder, const std::string& name) {
 
 DataSplit load_idx(const std::string& folder) {
   Pair train = read_pair(folder, "train"), held_out = read_pair(folder, "t10k");
-  if (!std::equal(train.images.sizes.begin() + 1, train.images.sizes.end(), held_out.images.sizes.begin() + 1)) {
+  if (!std::equal(train.images.sizes.begin() + 1, train.images.sizes.end(),
+                  held_out.images.sizes.begin() + 1)) {
     fail(held_out.images.path, "its images have another size than those of " + train.images.path);
   }
   const std::uint64_t inputs = std::uint64_t{train.images.sizes[1]} * train.images.sizes[2];
@@ -187,7 +191,8 @@ DataSplit load_idx(const std::string& folder) {
   if (largest == 0) fail(train.images.path, "all pixels are 0");
   const int classes = *std::max_element(train.labels.data.begin(), train.labels.data.end()) + 1;
   if (*std::max_element(held_out.labels.data.begin(), held_out.labels.data.end()) >= classes) {
-    fail(held_out.labels.path, "has a label above " + std::to_string(classes - 1) + ", the largest in training");
+    fail(held_out.labels.path,
+         "has a label above " + std::to_string(classes - 1) + ", the largest in training");
   }
   const float scale = 1.0f / static_cast<float>(largest);
   const int width = static_cast<int>(inputs);

@@ -9,8 +9,9 @@
 
 namespace mlk::rt {
 
-// All owned by main, and alive as long as the mode runs. main calls reporter.finish() with the message of a Failure;
-// a mode calls it itself for what it returns: finish(true, "") with ExitCode::trained, else with a reason.
+// All owned by main, and alive as long as the mode runs. main calls reporter.finish() with the message of a
+// Failure; a mode calls it itself for what it returns: finish(true, "") with ExitCode::trained, else with a
+// reason.
 struct Job {
   const LaunchEnv& env;
   const Config& config;

@@ -59,9 +59,11 @@ LaunchEnv read_launch_env() {
   LaunchEnv env;
   env.run = required("MLK_RUN");
   env.role = required("MLK_ROLE");
-  if (env.role != "worker" && env.role != "server") fail("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
+  if (env.role != "worker" && env.role != "server")
+    fail("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
   const std::string rank = required("MLK_RANK");
-  if (!parse_number(rank, 0, 999'999, env.rank)) fail("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
+  if (!parse_number(rank, 0, 999'999, env.rank))
+    fail("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
   env.address = value_of("MLK_ADDRESS");
   if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
   env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");

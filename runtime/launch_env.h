@@ -16,12 +16,12 @@ struct LaunchEnv {
   int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
 };
 
-// Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers, MLK_DATA.
-// Throws Failure{bad_configuration} that names the variable.
+// Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers,
+// MLK_DATA. Throws Failure{bad_configuration} that names the variable.
 LaunchEnv read_launch_env();
 
-// Demands what only modes with peers need: MLK_ADDRESS, both seed lists as far as `with_servers` says, MLK_SECRET
-// and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
+// Demands what only modes with peers need: MLK_ADDRESS, both seed lists as far as `with_servers` says,
+// MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
 void require_peers(const LaunchEnv& env, bool with_servers);
 
 // MLK_RESULT alone: where a message goes when read_launch_env itself fails. Empty if unset.

@@ -1,15 +1,12 @@
 // mlk-runtime: reads where it stands, runs its part of the run, and turns the outcome into an exit code.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <fcntl.h>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 #include "runtime/config.h"
 #include "runtime/exit_code.h"
@@ -20,7 +17,8 @@
 #include "runtime/single.h"
 #include "runtime/stop_signal.h"
 
-#if __has_include("runtime/ps_server.h") && __has_include("runtime/ps_worker.h") && __has_include("runtime/allreduce.h")
+#if __has_include("runtime/ps_server.h") && __has_include("runtime/ps_worker.h") && \
+                                                          __has_include("runtime/allreduce.h")
 #define MLK_DISTRIBUTED 1
 #include "runtime/allreduce.h"
 #include "runtime/ps_server.h"
@@ -33,14 +31,17 @@ namespace {
 constexpr const char* help =
     "usage: mlk-runtime [--help | --version]\n"
     "\n"
-    "One process of a training run. It is started by mlk, in a pod or locally, and takes everything from the\n"
-    "environment (MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG, MLK_DATA, ...): runtime/CONTRACT.md describes these\n"
+    "One process of a training run. It is started by mlk, in a pod or locally, and takes everything from "
+    "the\n"
+    "environment (MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG, MLK_DATA, ...): runtime/CONTRACT.md describes "
+    "these\n"
     "variables, the configuration, the metrics lines on stdout, the result file and the exit codes.\n";
 
 ExitCode run_mode(Job& job) {
   const bool server = job.env.role == "server";
   if (server && job.config.mode != Mode::ps) {
-    throw Failure(ExitCode::bad_configuration, "environment: MLK_ROLE is server, but only mode ps has servers");
+    throw Failure(ExitCode::bad_configuration,
+                  "environment: MLK_ROLE is server, but only mode ps has servers");
   }
   if (job.config.mode == Mode::single) return run_single(job);
   require_peers(job.env, job.config.mode == Mode::ps);
@@ -90,8 +91,8 @@ ExitCode run() {
   });
 }
 
-// Whoever starts a process may leave out a standard stream. The next file to be opened would take its place, and
-// metrics lines would end up in a checkpoint.
+// Whoever starts a process may leave out a standard stream. The next file to be opened would take its place,
+// and metrics lines would end up in a checkpoint.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {

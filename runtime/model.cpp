@@ -1,4 +1,5 @@
-// The multi-layer perceptron. Weights are [outputs, inputs], as PyTorch has them, so checkpoints can be exchanged.
+// The multi-layer perceptron. Weights are [outputs, inputs], as PyTorch has them, so checkpoints can be
+// exchanged.
 #include "runtime/model.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace mlk::rt {
 
 using kernels::Transpose;
 
-Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed, kernels::Ops& ops) : ops_(ops) {
+Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed, kernels::Ops& ops)
+    : ops_(ops) {
   std::vector<int> widths = config.hidden;
   widths.push_back(classes);
   std::size_t offset = 0;
@@ -36,8 +38,8 @@ Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed,
   initialise(seed);
 }
 
-// He: variance 2 / inputs, which keeps the scale of activations through rectifiers. Uniform, because that takes
-// only operations that are exact everywhere; biases start at 0.
+// He: variance 2 / inputs, which keeps the scale of activations through rectifiers. Uniform, because that
+// takes only operations that are exact everywhere; biases start at 0.
 void Mlp::initialise(std::uint64_t seed) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
@@ -77,8 +79,8 @@ float Mlp::loss_and_gradients(const Batch& batch) {
     if (deltas_[i].size() < activations_[i].size()) deltas_[i].resize(activations_[i].size());
   }
   const std::size_t last = layers_.size() - 1;
-  const float loss = ops_.softmax_cross_entropy_backward(rows, layers_[last].outputs, activations_[last].data(),
-                                                         batch.labels.data(), deltas_[last].data());
+  const float loss = ops_.softmax_cross_entropy_backward(
+      rows, layers_[last].outputs, activations_[last].data(), batch.labels.data(), deltas_[last].data());
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     float* delta = deltas_[i].data();
@@ -111,7 +113,8 @@ Evaluation Mlp::evaluate(const Dataset& data) {
     forward(batch);
     const int rows = static_cast<int>(batch.size), classes = layers_.back().outputs;
     const float* logits = activations_.back().data();
-    sum.loss += static_cast<double>(ops_.softmax_cross_entropy(rows, classes, logits, batch.labels.data())) * rows;
+    sum.loss +=
+        static_cast<double>(ops_.softmax_cross_entropy(rows, classes, logits, batch.labels.data())) * rows;
     sum.accuracy += static_cast<double>(ops_.count_correct(rows, classes, logits, batch.labels.data()));
   }
   const auto size = static_cast<double>(data.size());

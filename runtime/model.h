@@ -27,8 +27,8 @@ struct Evaluation {
   double accuracy = 0;  // share of the samples whose largest logit is their label
 };
 
-// Multi-layer perceptron: linear layers with rectifiers between them, softmax cross entropy at the end. Not for
-// two threads at once. The same seed gives the same bits of initial parameters on every machine.
+// Multi-layer perceptron: linear layers with rectifiers between them, softmax cross entropy at the end. Not
+// for two threads at once. The same seed gives the same bits of initial parameters on every machine.
 class Mlp {
  public:
   // `ops` must outlive the model.
@@ -58,7 +58,8 @@ class Mlp {
   std::vector<Layer> layers_;
   std::vector<TensorInfo> tensors_;
   std::vector<float> parameters_, gradients_;
-  std::vector<std::vector<float>> activations_, deltas_;  // per layer: its output, and the loss's gradient by it
+  std::vector<std::vector<float>> activations_,
+      deltas_;  // per layer: its output, and the loss's gradient by it
 };
 
 }  // namespace mlk::rt

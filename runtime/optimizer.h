@@ -11,8 +11,8 @@ namespace mlk::rt {
 class SgdMomentum {
  public:
   explicit SgdMomentum(kernels::Ops& ops) : ops_(ops) {}
-  void apply(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum, float lr,
-             float mu) const {
+  void apply(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
+             float lr, float mu) const {
     ops_.sgd_momentum(parameters, gradients, momentum, lr, mu);
   }
 

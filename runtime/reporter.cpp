@@ -1,13 +1,13 @@
-// Metrics lines and the result file. Numbers have four digits: more is noise, and the result has 3 KiB for a curve.
+// Metrics lines and the result file. Numbers have four digits: more is noise, and the result has 3 KiB for a
+// curve.
 #include "runtime/reporter.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -96,7 +96,8 @@ void Reporter::evaluation(double accuracy) {
 
 void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss) {
   const double now = clock_(), elapsed = now - reported_at_;
-  if (elapsed > 0 && position > position_) samples_per_s_ = static_cast<double>(position - position_) / elapsed;
+  if (elapsed > 0 && position > position_)
+    samples_per_s_ = static_cast<double>(position - position_) / elapsed;
   reported_at_ = now;
   position_ = position;
   reported_ = true;
@@ -105,7 +106,8 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   loss_ = loss;
   curve_.add(step, loss);
 
-  std::string line = "mlk step=" + std::to_string(step) + " epoch=" + std::to_string(epoch) + " loss=" + number(loss);
+  std::string line =
+      "mlk step=" + std::to_string(step) + " epoch=" + std::to_string(epoch) + " loss=" + number(loss);
   if (accuracy_is_new_) line += " accuracy=" + number(*accuracy_);
   accuracy_is_new_ = false;
   line += " samples_per_s=" + number(samples_per_s_, "%.0f") + "\n";
@@ -142,8 +144,8 @@ std::string Reporter::result_text() const {
 void Reporter::write_result() {
   if (result_path_.empty()) return;
   std::string text = result_text();
-  // Padded to what was there, so that one write replaces it all: a process killed between two system calls would
-  // leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
+  // Padded to what was there, so that one write replaces it all: a process killed between two system calls
+  // would leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
   const bool first = longest_ == 0;
   longest_ = std::max(longest_, text.size());
   text.resize(longest_, ' ');

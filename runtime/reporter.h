@@ -45,8 +45,8 @@ class Reporter {
   // Accuracy on the held-out set; goes out with the next report().
   void evaluation(double accuracy);
 
-  // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since the
-  // last report.
+  // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since
+  // the last report.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
   // The last words: done only when the run is trained; message: why the process ends otherwise.
@@ -68,9 +68,9 @@ class Reporter {
   bool done_ = false;
   std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0;
   double loss_ = 0, samples_per_s_ = 0;
-  std::optional<double> accuracy_;      // the newest, stays in the result
-  bool accuracy_is_new_ = false;        // not yet printed
-  std::uint64_t position_ = 0;          // at the last report
+  std::optional<double> accuracy_;  // the newest, stays in the result
+  bool accuracy_is_new_ = false;    // not yet printed
+  std::uint64_t position_ = 0;      // at the last report
   double reported_at_ = 0;
   Curve curve_;
   std::string message_;

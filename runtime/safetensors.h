@@ -1,4 +1,5 @@
-// The safetensors format: u64 length of the header, header in JSON, then the tensors' bytes, all little-endian.
+// The safetensors format: u64 length of the header, header in JSON, then the tensors' bytes, all
+// little-endian.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,8 @@ struct SafeTensorsFile {
   std::size_t data_begin = 0;  // in the file
 };
 
-// Reads the header of a whole file. Every tensor is float32, fills its shape, and the tensors fill the file without
-// holes or overlap. Throws std::runtime_error that says what does not hold.
+// Reads the header of a whole file. Every tensor is float32, fills its shape, and the tensors fill the file
+// without holes or overlap. Throws std::runtime_error that says what does not hold.
 SafeTensorsFile parse_safetensors(std::string_view file);
 
 }  // namespace mlk::rt

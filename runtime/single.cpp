@@ -128,7 +128,8 @@ ExitCode SingleTrainer::run() {
   }
   // A restart after the last step has trained nothing, but its result must say how good the model is.
   if (!reported) report(model_.evaluate(data_.train).loss);
-  if (!save()) throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  if (!save())
+    throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
   job_.reporter.finish(true, "");
   return ExitCode::trained;
 }

@@ -1,14 +1,13 @@
-// A signalfd that is polled and never read, so that it stays readable from the first signal on. A blocked signal is
-// also seen by the first process of a container, which the kernel otherwise shields from SIGTERM.
+// A signalfd that is polled and never read, so that it stays readable from the first signal on. A blocked
+// signal is also seen by the first process of a container, which the kernel otherwise shields from SIGTERM.
 #include "runtime/stop_signal.h"
 
+#include <csignal>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <system_error>
+#include <unistd.h>
 
 namespace mlk::rt {
 namespace {

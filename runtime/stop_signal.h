@@ -5,7 +5,8 @@
 
 namespace mlk::rt {
 
-// Make it in main before any thread starts: it blocks both signals, and threads inherit that. One per process.
+// Make it in main before any thread starts: it blocks both signals, and threads inherit that. One per
+// process.
 class StopSignal {
  public:
   StopSignal();

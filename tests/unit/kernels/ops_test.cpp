@@ -1,4 +1,5 @@
-// Every implementation of Ops against the reference, on sizes that fit no vector; the reference against definitions.
+// Every implementation of Ops against the reference, on sizes that fit no vector; the reference against
+// definitions.
 #include "kernels/ops.h"
 
 #include <cmath>
@@ -47,14 +48,16 @@ void check_close(const std::vector<float>& a, const std::vector<float>& b, doubl
   CHECK(worst <= tolerance);
 }
 
-std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
+std::size_t area(int rows, int columns) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+}
 
 }  // namespace
 
 TEST_CASE("the reference multiplies matrices, transposed or not") {
   auto ops = make_reference_ops();
-  const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2,3], or [3,2] transposed: 1 3 5 / 2 4 6
-  const std::vector<float> b = {1, 0, 2, 1, 0, 1};           // [3,2], or [2,3] transposed: 1 2 0 / 0 1 1
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};  // [2,3], or [3,2] transposed: 1 3 5 / 2 4 6
+  const std::vector<float> b = {1, 0, 2, 1, 0, 1};  // [3,2], or [2,3] transposed: 1 2 0 / 0 1 1
   std::vector<float> c = {100, 100, 100, 100};
   ops->gemm(Transpose::no, Transpose::no, 2, 2, 3, 1, a.data(), b.data(), 0, c.data());
   CHECK(c == std::vector<float>{5, 5, 14, 11});
@@ -70,7 +73,8 @@ TEST_CASE("the reference multiplies matrices, transposed or not") {
 TEST_CASE("the processor's gemm agrees with the reference on every transposition and odd size") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
-  const int sizes[][3] = {{1, 1, 1}, {1, 7, 3}, {3, 1, 17}, {5, 9, 1}, {13, 31, 29}, {64, 10, 128}, {33, 65, 127}};
+  const int sizes[][3] = {{1, 1, 1},    {1, 7, 3},     {3, 1, 17},   {5, 9, 1},
+                          {13, 31, 29}, {64, 10, 128}, {33, 65, 127}};
   for (const auto& [m, n, k] : sizes) {
     for (Transpose ta : {Transpose::no, Transpose::yes}) {
       for (Transpose tb : {Transpose::no, Transpose::yes}) {
@@ -116,7 +120,8 @@ TEST_CASE("gemm over nothing gives zeros, or scales what was there") {
 TEST_CASE("elementwise operations give the same bits on the processor as in the reference") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
-  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{1, 1}, {3, 5}, {7, 16}, {2, 33}, {64, 129}}) {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int, int>>{{1, 1}, {3, 5}, {7, 16}, {2, 33}, {64, 129}}) {
     CAPTURE(rows);
     CAPTURE(columns);
     const std::size_t size = area(rows, columns);
@@ -146,7 +151,8 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
     CHECK(got == expected);
 
     // Sums over rows: the reference keeps them in double.
-    std::vector<float> expected_sum(static_cast<std::size_t>(columns)), sum(expected_sum.size(), not_a_number);
+    std::vector<float> expected_sum(static_cast<std::size_t>(columns)),
+        sum(expected_sum.size(), not_a_number);
     expected = got = y;
     reference->bias_relu_backward(rows, columns, output.data(), expected.data(), expected_sum.data());
     ops->bias_relu_backward(rows, columns, output.data(), got.data(), sum.data());

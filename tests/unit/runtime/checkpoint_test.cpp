@@ -1,18 +1,16 @@
 #include "runtime/checkpoint.h"
 
+#include <csignal>
+#include <cstring>
 #include <sched.h>
+#include <set>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstring>
-#include <set>
-
-#include <nlohmann/json.hpp>
-
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/crc32c.h"
 #include "runtime/exit_code.h"
@@ -49,7 +47,8 @@ struct Bench {
   }
   std::set<std::string> names() const {
     std::set<std::string> found;
-    for (const auto& entry : fs::directory_iterator(checkpoints)) found.insert(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(checkpoints))
+      found.insert(entry.path().filename().string());
     return found;
   }
   void save(std::uint64_t step, int keep = 3) const { REQUIRE(store(keep).save(state_at(step), tensors)); }
@@ -166,7 +165,8 @@ TEST_CASE("a torn or damaged checkpoint is passed over for the one before") {
   damage("another byte in the data", [](const fs::path& path) { flip(path / "state.safetensors", 400); });
   damage("another byte in the header", [](const fs::path& path) { flip(path / "state.safetensors", 12); });
   damage("a short manifest", [](const fs::path& path) { fs::resize_file(path / "manifest.json", 20); });
-  damage("a manifest that is no object", [](const fs::path& path) { write_file(path / "manifest.json", "[]"); });
+  damage("a manifest that is no object",
+         [](const fs::path& path) { write_file(path / "manifest.json", "[]"); });
   damage("a manifest without files", [](const fs::path& path) {
     write_file(path / "manifest.json", R"({"schema":1,"step":2,"position":2,"files":[]})");
   });
@@ -175,8 +175,10 @@ TEST_CASE("a torn or damaged checkpoint is passed over for the one before") {
     manifest["schema"] = 2;
     write_file(path / "manifest.json", manifest.dump());
   });
-  damage("a huge manifest", [](const fs::path& path) { fs::resize_file(path / "manifest.json", 1ull << 40); });
-  damage("a huge state", [](const fs::path& path) { fs::resize_file(path / "state.safetensors", 1ull << 40); });
+  damage("a huge manifest",
+         [](const fs::path& path) { fs::resize_file(path / "manifest.json", 1ull << 40); });
+  damage("a huge state",
+         [](const fs::path& path) { fs::resize_file(path / "state.safetensors", 1ull << 40); });
   damage("a folder in place of the state", [](const fs::path& path) {
     fs::remove(path / "state.safetensors");
     fs::create_directory(path / "state.safetensors");
@@ -270,7 +272,8 @@ TEST_CASE("a disk that is really full is a warning" * doctest::skip(geteuid() !=
   Bench bench;
   fs::create_directories(bench.checkpoints);
   CHECK(in_child([&] {
-          if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 1;
+          if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+            return 1;
           const std::string path = bench.checkpoints.string();
           if (mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) return 2;
           const std::vector<TensorInfo> large = {{"w", {5000}, 0, 5000}};

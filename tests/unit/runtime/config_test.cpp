@@ -1,8 +1,7 @@
 #include "runtime/config.h"
 
-#include <nlohmann/json.hpp>
-
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/exit_code.h"
 #include "tests/unit/runtime/temporary_folder.h"
@@ -73,7 +72,8 @@ TEST_CASE("every key must be there") {
     json changed = contract_example;
     changed.erase(key);
     CAPTURE(key);
-    CHECK_THROWS_WITH_AS(parse_config(changed.dump()), ("configuration: " + key + " is missing").c_str(), Failure);
+    CHECK_THROWS_WITH_AS(parse_config(changed.dump()), ("configuration: " + key + " is missing").c_str(),
+                         Failure);
     if (!value.is_object()) continue;
     for (const auto& [inner, unused] : value.items()) {
       changed = contract_example;
@@ -87,7 +87,8 @@ TEST_CASE("every key must be there") {
 TEST_CASE("an unknown key is refused by its name, at every level") {
   CHECK(message_for("/stepz", 1) == "configuration: unknown key stepz");
   for (const auto& [key, value] : contract_example.items()) {
-    if (value.is_object()) CHECK(message_for("/" + key + "/x", 1) == "configuration: unknown key " + key + ".x");
+    if (value.is_object())
+      CHECK(message_for("/" + key + "/x", 1) == "configuration: unknown key " + key + ".x");
   }
 }
 
@@ -98,22 +99,31 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
   CHECK(message_for("/model", 1) == "configuration: model: must be an object");
   CHECK(message_for("/model/type", "cnn") == "configuration: model.type must be \"mlp\"");
   CHECK(message_for("/model/hidden", 5) == "configuration: model.hidden must be a list of at most 100");
-  CHECK(message_for("/model/hidden", {0}) == "configuration: model.hidden must be a whole number from 1 to 65536");
+  CHECK(message_for("/model/hidden", {0}) ==
+        "configuration: model.hidden must be a whole number from 1 to 65536");
   CHECK(message_for("/model/hidden", json::array()) == "accepted");
-  CHECK(message_for("/data/batch", 0) == "configuration: data.batch must be a whole number from 1 to 1000000");
-  CHECK(message_for("/data/batch", 1.5) == "configuration: data.batch must be a whole number from 1 to 1000000");
-  CHECK(message_for("/data/batch", "64") == "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", 0) ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", 1.5) ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", "64") ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
   CHECK(message_for("/optimizer/lr", 0) == "configuration: optimizer.lr must be above 0 and at most 1e6");
   CHECK(message_for("/optimizer/lr", "fast") == "configuration: optimizer.lr must be a number");
-  CHECK(message_for("/optimizer/momentum", 1) == "configuration: optimizer.momentum must be from 0 to below 1");
+  CHECK(message_for("/optimizer/momentum", 1) ==
+        "configuration: optimizer.momentum must be from 0 to below 1");
   CHECK(message_for("/steps", -5) == "configuration: steps must be a whole number from 1 to 1000000000000");
   CHECK(message_for("/seed", UINT64_MAX) == "accepted");
-  CHECK(message_for("/report_every", 0) == "configuration: report_every must be a whole number from 1 to 1000000000000");
+  CHECK(message_for("/report_every", 0) ==
+        "configuration: report_every must be a whole number from 1 to 1000000000000");
   CHECK(message_for("/evaluate_every", 0) == "accepted");
   CHECK(message_for("/workers/min", 6) == "configuration: workers.min must be a whole number from 1 to 5");
-  CHECK(message_for("/servers/count", 0) == "configuration: servers.count must be a whole number from 1 to 1000000");
-  CHECK(message_for("/checkpoint/keep", 0) == "configuration: checkpoint.keep must be a whole number from 1 to 1000000");
-  CHECK(message_for("/patience_seconds", 0) == "configuration: patience_seconds must be a whole number from 1 to 1000000");
+  CHECK(message_for("/servers/count", 0) ==
+        "configuration: servers.count must be a whole number from 1 to 1000000");
+  CHECK(message_for("/checkpoint/keep", 0) ==
+        "configuration: checkpoint.keep must be a whole number from 1 to 1000000");
+  CHECK(message_for("/patience_seconds", 0) ==
+        "configuration: patience_seconds must be a whole number from 1 to 1000000");
 }
 
 TEST_CASE("only ps demands servers") {

@@ -52,7 +52,8 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(batch.size == 3);
   CHECK(std::vector<float>(batch.inputs.begin(), batch.inputs.end()) ==
         std::vector<float>{0.5f, 0, 0.0625f, 1, 0.5f, 0});
-  CHECK(std::vector<std::int32_t>(batch.labels.begin(), batch.labels.end()) == std::vector<std::int32_t>{9, 4, 9});
+  CHECK(std::vector<std::int32_t>(batch.labels.begin(), batch.labels.end()) ==
+        std::vector<std::int32_t>{9, 4, 9});
   batch = data.held_out.gather(std::vector<std::uint64_t>{0}, buffer);
   CHECK(batch.inputs.size() == 2);
   CHECK(batch.inputs[0] == 2);
@@ -60,7 +61,8 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
 
 TEST_CASE("a file that is missing, or not a file, is named") {
   TemporaryFolder folder;
-  CHECK(message_for(folder) == "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
+  CHECK(message_for(folder) ==
+        "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
   write_tiny(folder.path());
   std::filesystem::remove(folder.path() / held_out_labels);
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it");
@@ -119,7 +121,8 @@ TEST_CASE("files that do not belong together are refused") {
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: has a label above 9, the largest in training");
   write_tiny(folder.path());
   write_file(folder.path() / held_out_images, idx_header({1, 2, 1}) + std::string{1, 2});
-  CHECK(message_for(folder).starts_with("t10k-images-idx3-ubyte: its images have another size than those of "));
+  CHECK(
+      message_for(folder).starts_with("t10k-images-idx3-ubyte: its images have another size than those of "));
   write_tiny(folder.path());
   write_file(folder.path() / train_images, idx_header({2, 1, 2}) + std::string(4, '\0'));
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
@@ -149,7 +152,8 @@ void compress(const std::filesystem::path& path, Change change) {
 TEST_CASE("gzipped files are read where there is no plain one") {
   TemporaryFolder folder;
   write_tiny(folder.path());
-  for (const char* name : {train_images, held_out_labels}) compress(folder.path() / name, [](auto x) { return x; });
+  for (const char* name : {train_images, held_out_labels})
+    compress(folder.path() / name, [](auto x) { return x; });
   CHECK(load_idx(folder.path().string()).train.inputs() == 2);
   write_file(folder.path() / train_images, "nonsense");
   CHECK(message_for(folder) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");

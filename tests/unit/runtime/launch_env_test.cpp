@@ -22,9 +22,9 @@ class Environment {
 
  private:
   static void clear() {
-    for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER",
-                             "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT", "MLK_SECRET",
-                             "MLK_INCARNATION", "OMP_NUM_THREADS"}) {
+    for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER",
+                             "MLK_SEEDS_SERVER", "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT",
+                             "MLK_SECRET", "MLK_INCARNATION", "OMP_NUM_THREADS"}) {
       unsetenv(name);
     }
   }
@@ -94,14 +94,18 @@ TEST_CASE("a variable that is missing is named") {
 TEST_CASE("a variable that is malformed is named with its value") {
   CHECK(message_for("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
   for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "99999999999"}) {
-    CHECK(message_for("MLK_RANK", rank) == std::string("environment: MLK_RANK must be a rank from 0, not '") + rank + "'");
+    CHECK(message_for("MLK_RANK", rank) ==
+          std::string("environment: MLK_RANK must be a rank from 0, not '") + rank + "'");
   }
-  for (const char* address : {"host", "host:", ":7000", "host:0", "host:65536", "host:7x", "::1:7000", "a b:7000"}) {
+  for (const char* address :
+       {"host", "host:", ":7000", "host:0", "host:65536", "host:7x", "::1:7000", "a b:7000"}) {
     const std::string rest = std::string(" must hold host:port, but has '") + address + "'";
     CHECK(message_for("MLK_ADDRESS", address) == "environment: MLK_ADDRESS" + rest);
-    CHECK(message_for("MLK_SEEDS_WORKER", std::string("a:1,") + address) == "environment: MLK_SEEDS_WORKER" + rest);
+    CHECK(message_for("MLK_SEEDS_WORKER", std::string("a:1,") + address) ==
+          "environment: MLK_SEEDS_WORKER" + rest);
   }
-  CHECK(message_for("MLK_SEEDS_SERVER", "a:1,") == "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
+  CHECK(message_for("MLK_SEEDS_SERVER", "a:1,") ==
+        "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 
 TEST_CASE("a server needs no data, and a mode alone needs no peers") {

@@ -19,7 +19,8 @@ namespace {
 
 struct RandomBatch {
   RandomBatch(std::size_t size, int width, int classes) {
-    for (std::size_t i = 0; i < size * static_cast<std::size_t>(width); ++i) inputs.push_back(uniform(5, 0, i));
+    for (std::size_t i = 0; i < size * static_cast<std::size_t>(width); ++i)
+      inputs.push_back(uniform(5, 0, i));
     for (std::size_t i = 0; i < size; ++i) {
       labels.push_back(static_cast<int>(uniform(5, 1, i) * static_cast<float>(classes)));
     }
@@ -53,7 +54,8 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss"
       const RandomBatch data(13, 7, 5);
       Mlp model({hidden}, 7, 5, 3, *ops);
       // Biases away from 0, where a rectifier would hide an error in their gradient.
-      for (std::size_t i = 0; i < model.parameters().size(); ++i) model.parameters()[i] += 0.1f * uniform(4, 0, i);
+      for (std::size_t i = 0; i < model.parameters().size(); ++i)
+        model.parameters()[i] += 0.1f * uniform(4, 0, i);
       model.loss_and_gradients(data.batch);
       const std::vector<float> gradients(model.gradients().begin(), model.gradients().end());
       double worst = 0, largest = 0;
@@ -101,7 +103,8 @@ TEST_CASE("the mean of the gradients of equal parts is the gradient of the whole
   const std::vector<float> whole(model.gradients().begin(), model.gradients().end());
   std::vector<float> sum(whole.size());
   for (std::size_t part = 0; part < 3; ++part) {
-    model.loss_and_gradients({data.batch.inputs.subspan(part * 8 * 7, 8 * 7), data.batch.labels.subspan(part * 8, 8), 8});
+    model.loss_and_gradients(
+        {data.batch.inputs.subspan(part * 8 * 7, 8 * 7), data.batch.labels.subspan(part * 8, 8), 8});
     ops->accumulate(model.gradients(), sum);
   }
   for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE(std::abs(sum[i] / 3 - whole[i]) < 1e-6f);
@@ -134,7 +137,8 @@ TEST_CASE("initial weights have the variance of He") {
 
 TEST_CASE("evaluation counts over all samples, also over more than it takes at once") {
   auto ops = kernels::make_cpu_ops();
-  // 600 samples of one pixel; without hidden layers and with these weights class 1 wins where the pixel is bright.
+  // 600 samples of one pixel; without hidden layers and with these weights class 1 wins where the pixel is
+  // bright.
   std::vector<std::uint8_t> pixels(600), labels(600);
   for (std::size_t i = 0; i < 600; ++i) {
     pixels[i] = i % 2 == 0 ? 255 : 0;
@@ -148,7 +152,8 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
   const Evaluation evaluation = model.evaluate(data);
   CHECK(evaluation.accuracy == doctest::Approx(0.9));
   // Margins are +-2 throughout.
-  CHECK(evaluation.loss == doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
+  CHECK(evaluation.loss ==
+        doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }
 
 TEST_CASE("stochastic gradient descent learns what can be learnt, on either implementation") {

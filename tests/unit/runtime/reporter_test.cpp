@@ -3,9 +3,8 @@
 #include <limits>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/runtime/temporary_folder.h"
 
@@ -73,9 +72,10 @@ TEST_CASE("a rank that never reported says only who it is and why it ends") {
 
 TEST_CASE("the result stays within 3 KiB, whatever the message and however long the run") {
   Bench bench;
-  for (std::uint64_t step = 1; step <= 5000; ++step) bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
-  const std::vector<std::string> messages = {std::string(100'000, 'x'), std::string(9000, '\x01'), std::string(9000, '\xff'),
-                                             std::string(3000, '"'), [] {
+  for (std::uint64_t step = 1; step <= 5000; ++step)
+    bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
+  const std::vector<std::string> messages = {std::string(100'000, 'x'), std::string(9000, '\x01'),
+                                             std::string(9000, '\xff'), std::string(3000, '"'), [] {
                                                std::string text;
                                                for (int i = 0; i < 2000; ++i) text += "ä";
                                                return text;

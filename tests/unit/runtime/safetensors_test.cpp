@@ -55,7 +55,8 @@ TEST_CASE("what was written is read back") {
 }
 
 TEST_CASE("malformed files are refused") {
-  const auto tensor = [](const std::string& shape, const std::string& offsets, const std::string& type = "F32") {
+  const auto tensor = [](const std::string& shape, const std::string& offsets,
+                         const std::string& type = "F32") {
     return R"({"t":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
   };
   CHECK(message_for("") == "safetensors: no header");
@@ -70,7 +71,8 @@ TEST_CASE("malformed files are refused") {
   CHECK(message_for(file_of(tensor("[2]", "[8,0]"), 8)) == "safetensors: t lies outside of the file");
   CHECK(message_for(file_of(tensor("[3]", "[0,8]"), 8)) == "safetensors: t does not fill its shape");
   CHECK(message_for(file_of(tensor("[-2]", "[0,8]"), 8)) == "safetensors: t has a negative size");
-  CHECK(message_for(file_of(tensor("[4611686018427387904,4,4]", "[0,8]"), 8)) == "safetensors: t is too large");
+  CHECK(message_for(file_of(tensor("[4611686018427387904,4,4]", "[0,8]"), 8)) ==
+        "safetensors: t is too large");
   CHECK(message_for(file_of(tensor("[1]", "[4,8]"), 8)) == "safetensors: t leaves a hole or overlaps");
   CHECK(message_for(file_of(tensor("[1]", "[0,4]"), 8)) == "safetensors: bytes after the last tensor");
   CHECK(message_for(file_of(tensor("[1]", "[0]"), 4)) == "safetensors: t has no data_offsets");

@@ -1,16 +1,14 @@
 #include "runtime/single.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <functional>
 #include <sstream>
-
-#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint.h"
 #include "tests/unit/runtime/idx_files.h"

@@ -1,10 +1,9 @@
 #include "runtime/stop_signal.h"
 
+#include <csignal>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <csignal>
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,11 @@
 // A folder of the test's own, gone with the test also when it fails, and files in it.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <stdlib.h>
 #include <string>
 
 namespace mlk::test {
