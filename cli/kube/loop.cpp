@@ -13,6 +13,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int most_attempts = 10;
 constexpr seconds longest_wait{30};
 
+// A hundred streams fit on a connection of HTTP/2; libcurl would open one for each further transfer of a burst.
+constexpr long connections_http2 = 16;
+constexpr long connections_http1 = 512;
+
 std::string seconds_text(milliseconds time) {
   const std::string text = std::to_string(time.count() / 1000);
   return time.count() % 1000 == 0 ? text + " s" : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
@@ -30,6 +34,8 @@ Loop::Loop(const Config& config) : config_(config), token_(config.token, config.
   multi_ = curl_multi_init();
   if (multi_ == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
   curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
+  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
+  peer_.speaks_http1 = !config_.server.starts_with("https:");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -82,6 +88,7 @@ void Loop::run() {
       const std::lock_guard lock(mutex_);
       if (stopping_) break;
     }
+    if (few_connections_ && peer_.speaks_http1) widen();
     take_orders();
     const SteadyTime now = Clock::now();
     start_due(now);
@@ -105,6 +112,17 @@ void Loop::run() {
   }
 }
 
+// The server knows only HTTP/1. What waits for a connection would not notice that there may be more now.
+void Loop::widen() {
+  few_connections_ = false;
+  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
+  for (const auto& transfer : running_) {
+    if (transfer->under_way) continue;
+    curl_multi_remove_handle(multi_, transfer->easy);
+    curl_multi_add_handle(multi_, transfer->easy);
+  }
+}
+
 // New transfers, and such as nobody wants any more.
 void Loop::take_orders() {
   std::vector<std::shared_ptr<Transfer>> added, dropped;
@@ -121,7 +139,7 @@ void Loop::take_orders() {
 }
 
 void Loop::begin(std::shared_ptr<Transfer> transfer) {
-  transfer->prepare(config_, token_.current(Clock::now()), verdict_);
+  transfer->prepare(config_, token_.current(Clock::now()), peer_);
   curl_multi_add_handle(multi_, transfer->easy);
   running_.push_back(std::move(transfer));
 }
@@ -161,8 +179,8 @@ void Loop::collect() {
 }
 
 void Loop::end(Transfer* ended, CURLcode code) {
-  const Failure failure = ended->failure_of(code, verdict_);
-  if (code == CURLE_PEER_FAILED_VERIFICATION) verdict_ = TlsVerdict();
+  const Failure failure = ended->failure_of(code);
+  if (code == CURLE_PEER_FAILED_VERIFICATION) peer_ = Peer();
   const std::shared_ptr<Transfer> transfer = detach(ended);
   if (transfer == nullptr || try_again(transfer, failure, Clock::now())) return;
   transfer->finish(failure);

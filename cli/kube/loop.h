@@ -34,6 +34,7 @@ class Loop {
   void take_orders();
   void begin(std::shared_ptr<Transfer> transfer);
   void start_due(SteadyTime now);
+  void widen();
   void expire(SteadyTime now);
   void collect();
   void end(Transfer* transfer, CURLcode code);
@@ -45,7 +46,8 @@ class Loop {
   CURLM* multi_;
   // Of the loop's thread.
   Token token_;
-  TlsVerdict verdict_;
+  Peer peer_;
+  bool few_connections_ = true;
   std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt
   // Shared.
   std::mutex mutex_;

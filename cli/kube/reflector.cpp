@@ -206,7 +206,7 @@ WatchEnd Reflector::State::watch() {
   Request request = list_request(resource, name_space, options, true);
   request.query.emplace_back("resourceVersion", version);
   request.query.emplace_back("timeoutSeconds", std::to_string(backoff.watch_seconds()));
-  request.timeout = times.answer;
+  request.timeout = times.head;
   {
     const std::lock_guard lock(mutex);
     inbox = Inbox();

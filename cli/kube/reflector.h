@@ -18,7 +18,8 @@ struct ReflectorTimes {
   std::chrono::milliseconds first_wait{800}, longest_wait{30'000};  // after a failure; doubled, and up to twice that
   std::chrono::milliseconds calm{120'000};                          // without failure: the wait starts over
   std::chrono::milliseconds silence{180'000};  // a watch without even a bookmark is taken for dead and opened anew
-  std::chrono::milliseconds answer{30'000};    // for each request's answer, or its head
+  std::chrono::milliseconds answer{30'000};    // for the whole of a page of a list
+  std::chrono::milliseconds head{10'000};      // for the beginning of a watch
 };
 
 class Reflector {

@@ -67,20 +67,20 @@ int on_socket(void*, curl_socket_t socket, curlsocktype) {
 int on_verify(X509_STORE_CTX* store, void* argument) {
   const int good = X509_verify_cert(store);
   if (good == 1) return good;
-  auto& verdict = *static_cast<TlsVerdict*>(argument);
-  verdict.error = X509_STORE_CTX_get_error(store);
-  verdict.text = X509_verify_cert_error_string(verdict.error);
-  verdict.issuer.clear();
+  auto& peer = *static_cast<Peer*>(argument);
+  peer.certificate_error = X509_STORE_CTX_get_error(store);
+  peer.certificate_text = X509_verify_cert_error_string(peer.certificate_error);
+  peer.issuer.clear();
   if (X509* certificate = X509_STORE_CTX_get_current_cert(store)) {
     char name[256] = {};
     X509_NAME_oneline(X509_get_issuer_name(certificate), name, sizeof name - 1);
-    verdict.issuer = printable(name);
+    peer.issuer = printable(name);
   }
   return good;
 }
 
-CURLcode on_ssl_context(CURL*, void* context, void* verdict) {
-  SSL_CTX_set_cert_verify_callback(static_cast<SSL_CTX*>(context), on_verify, verdict);
+CURLcode on_ssl_context(CURL*, void* context, void* peer) {
+  SSL_CTX_set_cert_verify_callback(static_cast<SSL_CTX*>(context), on_verify, peer);
   return CURLE_OK;
 }
 
@@ -120,8 +120,10 @@ void Transfer::release() {
   headers_ = connect_to_ = nullptr;
 }
 
-void Transfer::prepare(const Config& config, const std::string& current_token, TlsVerdict& verdict) {
+void Transfer::prepare(const Config& config, const std::string& current_token, Peer& peer) {
   release();
+  peer_ = &peer;
+  under_way = false;
   response = Response();
   retry_after.reset();
   partial_.clear();
@@ -142,7 +144,7 @@ void Transfer::prepare(const Config& config, const std::string& current_token, T
   set_url(config);
   set_headers(config);
   set_network(config);
-  set_tls(config, verdict);
+  set_tls(config);
   set_body();
 }
 
@@ -186,8 +188,11 @@ void Transfer::set_headers(const Config& config) {
   if (config.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy, CURLOPT_HEADERDATA, this);
+  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
   set(easy, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   set(easy, CURLOPT_WRITEDATA, this);
+  set(easy, CURLOPT_PREREQFUNCTION, &Transfer::on_start);
+  set(easy, CURLOPT_PREREQDATA, this);
 }
 
 void Transfer::set_network(const Config& config) {
@@ -209,14 +214,14 @@ void Transfer::set_network(const Config& config) {
   }
 }
 
-void Transfer::set_tls(const Config& config, TlsVerdict& verdict) {
+void Transfer::set_tls(const Config& config) {
   set(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   if (config.insecure) {
     set(easy, CURLOPT_SSL_VERIFYPEER, 0L);
     set(easy, CURLOPT_SSL_VERIFYHOST, 0L);
   } else {
     set(easy, CURLOPT_SSL_CTX_FUNCTION, &on_ssl_context);
-    set(easy, CURLOPT_SSL_CTX_DATA, &verdict);
+    set(easy, CURLOPT_SSL_CTX_DATA, peer_);
   }
   if (!config.ca_pem.empty()) {
     curl_blob authority = blob_of(config.ca_pem);
@@ -246,6 +251,11 @@ void Transfer::set_body() {
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
+int Transfer::on_start(void* self, char*, char*, int, int) {
+  static_cast<Transfer*>(self)->under_way = true;
+  return CURL_PREREQFUNC_OK;
+}
+
 std::size_t Transfer::on_read(char* buffer, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
   const std::size_t part = std::min(size * count, transfer.request.body.size() - transfer.sent_);
@@ -264,6 +274,7 @@ void Transfer::take_header(std::string_view header) {
   if (header.starts_with("HTTP/")) {  // also of 1xx answers, and of a proxy's: the last one counts
     response.warnings.clear();
     retry_after.reset();
+    peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
   if (header.empty()) {
@@ -341,7 +352,7 @@ bool Transfer::deliver(std::string_view text) {
   return !cancelled;
 }
 
-Failure Transfer::failure_of(CURLcode code, const TlsVerdict& verdict) const {
+Failure Transfer::failure_of(CURLcode code) const {
   using Kind = Failure::Kind;
   const auto text = [&] {
     std::string detail = printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
@@ -363,10 +374,10 @@ Failure Transfer::failure_of(CURLcode code, const TlsVerdict& verdict) const {
       return {Kind::no_route, number == 0 ? text() : lower(std::strerror(static_cast<int>(number)))};
     case CURLE_OPERATION_TIMEDOUT: return {Kind::timed_out, "no connection within 10 s"};
     case CURLE_PEER_FAILED_VERIFICATION:
-      if (verdict.error == X509_V_ERR_CERT_HAS_EXPIRED || verdict.error == X509_V_ERR_CERT_NOT_YET_VALID) {
-        return {Kind::expired, verdict.text};
+      if (peer_->certificate_error == X509_V_ERR_CERT_HAS_EXPIRED || peer_->certificate_error == X509_V_ERR_CERT_NOT_YET_VALID) {
+        return {Kind::expired, peer_->certificate_text};
       }
-      if (verdict.error != X509_V_OK) return {Kind::untrusted, verdict.text + ", issuer " + verdict.issuer};
+      if (peer_->certificate_error != X509_V_OK) return {Kind::untrusted, peer_->certificate_text + ", issuer " + peer_->issuer};
       return {Kind::host_name, text()};
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE: return {Kind::client_certificate, text()};

@@ -20,11 +20,12 @@ namespace mlk::kube {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// What the certificate check of the newest refused server found; kept by the loop, filled in by OpenSSL's callback.
-struct TlsVerdict {
-  long error = 0;       // X509_V_ERR_...
-  std::string text;     // of OpenSSL
-  std::string issuer;   // of the certificate that it stopped at
+// What transfers find out about the server, for the loop that keeps it.
+struct Peer {
+  long certificate_error = 0;     // X509_V_ERR_..., of the newest certificate that was refused
+  std::string certificate_text;   // the same in OpenSSL's words
+  std::string issuer;             // of the certificate where the check stopped
+  bool speaks_http1 = false;      // it has answered by HTTP/1: a connection carries one transfer at a time
 };
 
 struct Transfer {
@@ -46,10 +47,10 @@ struct Transfer {
   bool is_stream() const { return static_cast<bool>(line); }
 
   // Makes a new handle: at the start, and for every further attempt.
-  void prepare(const Config& config, const std::string& token, TlsVerdict& verdict);
+  void prepare(const Config& config, const std::string& token, Peer& peer);
   void release();
   // After the end: what went wrong, if anything did.
-  Failure failure_of(CURLcode code, const TlsVerdict& verdict) const;
+  Failure failure_of(CURLcode code) const;
   // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good order.
   void finish(const Failure& failure);
 
@@ -59,10 +60,12 @@ struct Transfer {
   std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
   std::string token;                   // sent with this attempt
   int attempts = 0;
+  bool under_way = false;              // it has a connection
   bool renewed_token = false;
   SteadyTime due{};                    // when to try again
 
  private:
+  static int on_start(void* self, char*, char*, int, int);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_read(char* buffer, std::size_t size, std::size_t count, void* self);
@@ -72,10 +75,11 @@ struct Transfer {
   bool deliver(std::string_view text);
   void set_url(const Config& config);
   void set_headers(const Config& config);
-  void set_tls(const Config& config, TlsVerdict& verdict);
+  void set_tls(const Config& config);
   void set_network(const Config& config);
   void set_body();
 
+  Peer* peer_ = nullptr;
   curl_slist* headers_ = nullptr;
   curl_slist* connect_to_ = nullptr;
   std::string partial_;    // of a line whose end has not come
