@@ -14,7 +14,9 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t longest_excerpt = 100;
-constexpr std::size_t most_problems = 20;  // beyond these the first ones explain the rest
+constexpr std::size_t longest_shown = 4096;  // nobody wrote a longer line by hand
+constexpr std::size_t most_problems = 20;    // beyond these the first ones explain the rest
+constexpr std::size_t most_kept = 1000;      // a hostile file could have a million
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -72,7 +74,7 @@ bool is_utf8(std::string_view text) {
 // The line and a caret below the column; of a long line the part around it.
 std::string excerpt(const Place& place) {
   std::string_view line = line_of(*place.source, place.line);
-  if (trim(line).empty() || !is_utf8(line) || may_hold_secret(line)) return "";
+  if (trim(line).empty() || line.size() > longest_shown || !is_utf8(line) || may_hold_secret(line)) return "";
   std::size_t column = std::min(place.column, line.size());
   if (line.size() > longest_excerpt) {
     std::size_t first = column > longest_excerpt / 2 ? column - longest_excerpt / 2 : 0;
@@ -90,6 +92,7 @@ std::string excerpt(const Place& place) {
 }  // namespace
 
 void Problems::add(const Place& place, std::string what) {
+  if (found_.size() >= most_kept) return;
   const auto same = [&](const Problem& other) {
     return other.place.source == place.source && other.place.line == place.line &&
            other.place.column == place.column && other.what == what;

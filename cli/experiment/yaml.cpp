@@ -238,9 +238,16 @@ void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::E
     }
     ++line;
   }
-  problems.add({source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
-                static_cast<std::size_t>(std::max(error.mark.column, 0))},
-               explain(error));
+  Place place{source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
+              static_cast<std::size_t>(std::max(error.mark.column, 0))};
+  // Beyond the text (in the mark of the end that parse_yaml adds): the end of its last line.
+  const std::string_view text = trim(source->text);
+  const auto last_line = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  if (place.line > last_line) {
+    place.line = last_line;
+    place.column = text.size() - std::min(text.size(), text.rfind('\n') + 1);
+  }
+  problems.add(place, explain(error));
 }
 
 }  // namespace

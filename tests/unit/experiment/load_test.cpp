@@ -1,0 +1,208 @@
+// What a valid experiment file means: defaults, short forms, overrides, identity of the effective experiment.
+#include <doctest/doctest.h>
+
+#include "cli/experiment/load.h"
+#include "cli/util/error.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+constexpr char smallest[] = "name: x\nmode: single\ntrain: {data: {path: /data}, steps: 10}\n";
+
+Experiment load(const std::string& text, const Overrides& overrides = {}) {
+  return load_experiment(text, "x.yaml", overrides, {"allreduce", "mine", "ps", "single"});
+}
+
+std::string refusal(const std::string& text, const Overrides& overrides = {}) {
+  try {
+    load(text, overrides);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("the smallest experiment gets every default") {
+  const Experiment x = load(smallest);
+  CHECK(x.name == "x");
+  CHECK(x.mode == "single");
+  CHECK(x.has_train);
+  CHECK(x.command.empty());
+  CHECK(needs_image(x));
+  REQUIRE(x.roles.size() == 1);
+  const Role& worker = x.roles.at("worker");
+  CHECK(worker.count == 1);
+  CHECK(worker.min == 1);
+  CHECK(worker.cpu == "1");
+  CHECK(worker.memory == "1Gi");
+  CHECK(worker.gpu == 0);
+  CHECK(x.start_timeout == std::chrono::minutes(15));
+  CHECK_FALSE(x.time_limit.has_value());
+  CHECK(x.effective["train"]["optimizer"] == json{{"type", "sgd"}, {"lr", 0.01}, {"momentum", 0.9}});
+  CHECK(x.effective["train"]["model"]["hidden"] == json{128});
+  CHECK(x.effective["train"]["data"]["batch"] == 32);
+  CHECK_FALSE(x.effective["checkpoint"].contains("volume"));
+}
+
+TEST_CASE("workers and servers are short for roles") {
+  const std::string train = "train: {data: {path: /data}, steps: 10}\n";
+  const Experiment shorter = load("name: x\nmode: ps\n" + train + "workers: {count: 4, min: 2}\nservers: {count: 2}\n");
+  const Experiment longer =
+      load("name: x\nmode: ps\n" + train + "roles: {worker: {count: 4, min: 2}, server: {count: 2}}\n");
+  CHECK(shorter.effective == longer.effective);
+  CHECK(shorter.roles.at("worker").min == 2);
+  CHECK(shorter.roles.at("server").count == 2);
+  CHECK(shorter.roles.at("server").min == 2);
+}
+
+TEST_CASE("mode ps has one server unless it says more") {
+  const Experiment x = load("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n");
+  CHECK(x.roles.at("server").count == 1);
+  CHECK(x.roles.at("worker").count == 1);
+}
+
+TEST_CASE("min is count unless it says less") {
+  CHECK(load("name: x\nmode: allreduce\nrun: a\nworkers: {count: 3}\n").roles.at("worker").min == 3);
+}
+
+TEST_CASE("the effective experiment loads to itself") {
+  const char* const texts[] = {
+      smallest,
+      "name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10, consistency: {staleness: 3}}\n"
+      "workers: {count: 2, gpu: 1, patch: {pod: {spec: {hostNetwork: true}}}}\n"
+      "data: [{name: a, mount: /d, files: f}, {name: b, mount: /b, nfs: {server: s, path: /p}, read_only: false}]\n"
+      "env: {A: 1, B: true, C: {secret: s/k}, D: \"\", E: \"a\\\\b \\\"c\\\" é\\n\"}\n"
+      "checkpoint: {every: 5, volume: {pvc: c}}\nrestart: {on: [preemption, 3, \"128-255\"]}\n"
+      "time_limit: 1h30m\ntags: [a, 1]\nnote: \"yes\"\n",
+      "name: x\nmode: mine\nrun: [python, train.py, \"1\"]\nworkdir: /src\nframework: none\nparameters: {depth: [1, {a: 2}]}\n"};
+  for (const char* text : texts) {
+    const json first = load(text).effective;
+    CHECK(load(first.dump()).effective == first);
+  }
+}
+
+TEST_CASE("a command is run by a shell, a list of words is not") {
+  CHECK(load("name: x\nmode: single\nrun: python train.py | tee log\n").command ==
+        std::vector<std::string>{"sh", "-c", "python train.py | tee log"});
+  CHECK(load("name: x\nmode: single\nrun: [python, train.py, 3]\n").command ==
+        std::vector<std::string>{"python", "train.py", "3"});
+}
+
+TEST_CASE("numbers and booleans in env become the text that was written") {
+  const json env = load(std::string(smallest) + "env: {A: 012, B: 1.50, C: true, D: yes, E: \"\"}\n").effective["env"];
+  CHECK(env == json{{"A", "012"}, {"B", "1.50"}, {"C", "true"}, {"D", "yes"}, {"E", ""}});
+}
+
+TEST_CASE("numbers are as in JSON, and a little more") {
+  for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
+    CHECK(load(std::string(smallest) + "", {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
+              .effective["train"]["optimizer"]["lr"] == 0.001);
+  }
+}
+
+TEST_CASE("names of variables that only sound like secrets are accepted") {
+  CHECK_NOTHROW(load(std::string(smallest) + "env: {TOKENIZERS_PARALLELISM: \"false\", MAX_TOKENS: 5, TOKEN_LIMIT: 5, "
+                                             "SSL_KEY_FILE: /k, API_KEY_PATH: /k, PASSWORD: \"\", KEYS: a}\n"));
+}
+
+TEST_CASE("a secret never reaches the message") {
+  for (const char* line : {"env: {HF_TOKEN: s3cr3t}", "env: {A: b, PASSWORD: s3cr3t, 9: x}", "env:\n  X: https://u:s3cr3t@h/\n",
+                           "image: [ghp_0123456789abcdefs3cr3t]", "env: {DB_PASSWORD: s3cr3t"}) {
+    const std::string message = refusal(std::string(smallest) + line + "\n");
+    CHECK(message != "accepted");
+    CHECK_FALSE(contains(message, "s3cr3t"));
+  }
+  const std::string flag = refusal(smallest, {.set = {}, .env = {"API_KEY=s3cr3t"}, .image = ""});
+  CHECK(contains(flag, "-e:1:1: API_KEY looks like a secret"));
+  CHECK(contains(flag, "API_KEY: {secret: name/key}"));
+  CHECK_FALSE(contains(flag, "s3cr3t"));
+  const std::string set = refusal(smallest, {.set = {"env.API_KEY=s3cr3t"}, .env = {}, .image = ""});
+  CHECK(contains(set, "--set:1:5: API_KEY looks like a secret"));
+  CHECK_FALSE(contains(set, "s3cr3t"));
+}
+
+TEST_CASE("flags come before the environment, and that before the file") {
+  const std::string text = std::string(smallest) + "image: file\nenv: {A: file, B: file}\n";
+  CHECK(load(text).image == "file");
+  CHECK(load(text, {.set = {}, .env = {}, .image = "environment"}).image == "environment");
+  CHECK(load(text, {.set = {"image=flag"}, .env = {}, .image = "environment"}).image == "flag");
+  const json env = load(text, {.set = {"env.B=set"}, .env = {"A=e=e", "B=e", "C=0x1F"}, .image = ""}).effective["env"];
+  CHECK(env == json{{"A", "e=e"}, {"B", "set"}, {"C", "0x1F"}});
+}
+
+TEST_CASE("--set reaches every place and takes YAML") {
+  const std::string text = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
+                           "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
+  const Experiment x = load(text, {.set = {"train.steps=500", "train.model.hidden=[64, 32]", "roles.worker.count=3",
+                                           "workers.min=2", "data.1.mount=/c", "train.consistency={staleness: 2}",
+                                           "note=\"a: b\"", "checkpoint.volume.pvc=c"},
+                                   .env = {},
+                                   .image = ""});
+  CHECK(x.effective["train"]["steps"] == 500);
+  CHECK(x.effective["train"]["model"]["hidden"] == json{64, 32});
+  CHECK(x.roles.at("worker").count == 3);
+  CHECK(x.roles.at("worker").min == 2);
+  CHECK(x.data[1].mount == "/c");
+  CHECK(x.effective["train"]["consistency"] == json{{"staleness", 2}});
+  CHECK(x.effective["note"] == "a: b");
+  CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
+}
+
+TEST_CASE("mistakes in --set are told at their place in it") {
+  const auto set = [](const std::string& argument) {
+    return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});
+  };
+  CHECK(set("train.steps=many") ==
+        "--set:1:13: train.steps must be a whole number, not 'many'\n  train.steps=many\n              ^");
+  CHECK(set("train.stepz=5") ==
+        "--set:1:7: unknown key 'stepz' in train; did you mean 'steps'?\n  train.stepz=5\n        ^");
+  CHECK(contains(set("train.steps.x=5"), "--set:1:13: there is no 'x' below train.steps, which is no map"));
+  CHECK(contains(set("train.steps="), "train.steps has no value"));
+  CHECK(contains(set("steps"), "--set needs KEY=VALUE"));
+  CHECK(contains(set("=5"), "--set needs KEY=VALUE"));
+  CHECK(contains(set("a..b=5"), "--set needs KEY=VALUE"));
+  CHECK(contains(set("train.model.hidden=[1"), "--set:1:"));
+  CHECK(contains(set("data.0.mount=/x"), "data must be a list"));
+  CHECK(contains(refusal(smallest, {.set = {}, .env = {"A"}, .image = ""}), "-e needs NAME=VALUE"));
+}
+
+TEST_CASE("mistakes of the file come before those of flags, in the order of the text") {
+  const std::string message = refusal("name: x\nmode: singel\ntrain: {data: {path: d}, steps: 1}\n",
+                                      {.set = {"workers.cpu=no"}, .env = {}, .image = ""});
+  const std::size_t mode = message.find("x.yaml:2:1"), path = message.find("x.yaml:3:"), flag = message.find("--set:1:13");
+  CHECK(mode < path);
+  CHECK(path < flag);
+  CHECK(flag < message.size());
+}
+
+TEST_CASE("hostile sizes are refused: many brackets, many lines, more than the limit") {
+  constexpr std::size_t large = 1 << 20;
+  for (const std::string& piece : {std::string("["), std::string("{"), std::string("- "), std::string("? "), std::string("a: b\n"),
+                                   std::string("&a "), std::string("\""), std::string("- &a [*a]\n"), std::string("!")}) {
+    std::string text;
+    while (text.size() < large - piece.size()) text += piece;
+    CHECK(refusal(text) != "accepted");
+  }
+  CHECK(contains(refusal(std::string(large + 1, ' ')), "x.yaml: larger than 1024 KiB"));
+}
+
+TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refused") {
+  const std::string text = std::string(smallest) + "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"
+                           "roles: {worker: &w {count: 1}}\npatch: {pod: *w}\nrestart: {on: [\"1-2\"]}\n";
+  CHECK(refusal(text) == "accepted");
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    refusal(text.substr(0, i));
+    for (const char damage : {'\0', '{', '[', ':', '\n', '*', '&', '"', '-', '\xff', '\t', '~'}) {
+      std::string damaged = text;
+      damaged[i] = damage;
+      refusal(damaged);  // another exception than Error would end the test
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mlk
