@@ -1,0 +1,312 @@
+// The loop of a rank: assemble, get the state if it is behind, then step after step until a member is lost.
+#include "runtime/allreduce.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "runtime/assembly.h"
+#include "runtime/checkpoint.h"
+#include "runtime/peers.h"
+#include "runtime/ring.h"
+#include "runtime/trainer.h"
+
+namespace mlk::rt {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds feed_patience{60}, linger{3};
+constexpr std::size_t feed_floats = 1 << 20, most_early_feeds = 256;
+
+class AllReduce {
+ public:
+  AllReduce(Job& job, Peers& peers);
+  ExitCode run();
+
+ private:
+  void make_state();
+  std::optional<TrainingState> newest_checkpoint() const;
+  bool catch_up(const Beginning& beginning);
+  void feed(std::uint32_t rank);
+  void eat(const Event& event);
+  bool step();
+  bool reduce(double loss, std::uint64_t samples);
+  void update();
+  void after_step();
+  ExitCode end();
+  ExitCode end_elsewhere();
+  ExitCode terminate();
+  bool save();
+  bool pump(std::optional<Event>& event, Milliseconds time = Milliseconds(100));
+  bool look_around();
+  bool reports() const { return assembly_.is_lowest_live(); }
+  std::uint64_t step_samples() const {
+    return static_cast<std::uint64_t>(job_.config.data.batch) * static_cast<std::uint64_t>(job_.config.workers.count);
+  }
+
+  Job& job_;
+  Peers& peers_;
+  Trainer trainer_;
+  RunReports reports_;
+  CheckpointStore store_;
+  Ring ring_;
+  bool has_state_ = false;
+  TrainingState state_;        // the parameters live in the model
+  std::vector<float> summed_;  // gradients, then the loss and the samples
+  std::uint64_t saved_step_ = 0, restored_step_ = 0;
+  std::uint64_t hunger_ = 0;   // floats of a state that are still to come
+  std::vector<Event> early_feed_;  // of a generation whose beginning has not come yet
+  bool pumping_ = false;
+  std::optional<Event> frame_;  // of a sum, handed over by the assembly
+  Assembly assembly_;
+};
+
+AllReduce::AllReduce(Job& job, Peers& peers)
+    : job_(job),
+      peers_(peers),
+      trainer_(job),
+      reports_(job, trainer_),
+      store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
+      ring_(peers.transport()),
+      assembly_(job, peers,
+                {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; }, [this] { make_state(); },
+                 [this] {
+                   const auto saved = newest_checkpoint();
+                   return saved && saved->step >= job_.config.steps;
+                 },
+                 [this](Event&& event) {
+                   if (event.header.type == MessageType::feed) return eat(event);
+                   if (event.header.type != MessageType::reduce) return;
+                   if (pumping_) {
+                     frame_ = std::move(event);
+                   } else {
+                     ring_.keep(std::move(event));
+                   }
+                 }}) {
+  state_.momentum.assign(trainer_.model().parameters().size(), 0);
+  summed_.resize(trainer_.model().parameters().size() + 2);
+}
+
+ExitCode AllReduce::run() {
+  while (true) {
+    const auto beginning = assembly_.assemble();
+    if (assembly_.trained()) return end_elsewhere();
+    if (job_.stop.requested()) return terminate();
+    if (!beginning || !catch_up(*beginning)) continue;
+    while (true) {
+      if (job_.stop.requested()) return terminate();
+      if (state_.step >= job_.config.steps) {
+        if (reports()) return end();
+        std::optional<Event> event;
+        if (!pump(event)) break;
+        continue;
+      }
+      if (!look_around() || !step()) break;
+      after_step();
+    }
+    if (assembly_.trained()) return end_elsewhere();
+  }
+}
+
+// Takes in events for the ring or between steps. False: the generation is over.
+bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
+  event = peers_.next(time);
+  if (!event) return true;
+  pumping_ = true;
+  const bool go_on = assembly_.handle(std::move(*event));
+  pumping_ = false;
+  event = std::exchange(frame_, {});
+  return go_on;
+}
+
+// What has come meanwhile, without waiting. False: the generation is over, or should be, since others want to join.
+bool AllReduce::look_around() {
+  while (true) {
+    std::optional<Event> event;
+    const bool go_on = pump(event, Milliseconds(0));
+    const bool nothing = !event;
+    if (event) ring_.keep(std::move(*event));
+    if (!go_on) return false;
+    if (nothing) return !assembly_.wants_newcomers();
+  }
+}
+
+std::optional<TrainingState> AllReduce::newest_checkpoint() const {
+  if (job_.env.checkpoints.empty()) return {};
+  return store_.load_newest(trainer_.tensors());
+}
+
+// Nobody has a state: the newest checkpoint, or the start.
+void AllReduce::make_state() {
+  if (auto saved = newest_checkpoint()) {
+    std::ranges::copy(saved->parameters, trainer_.model().parameters().begin());
+    state_ = std::move(*saved);
+    state_.momentum.resize(trainer_.model().parameters().size());
+    saved_step_ = restored_step_ = state_.step;
+    job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
+  }
+  has_state_ = true;
+}
+
+// Gives the state to those who are behind, or waits for it. False: the generation is over before that.
+bool AllReduce::catch_up(const Beginning& beginning) {
+  const std::uint32_t self = peers_.self().rank;
+  if (beginning.feeder == self) {
+    for (const std::uint32_t rank : beginning.hungry) feed(rank);
+  }
+  if (!beginning.hungry.contains(self)) return true;
+  has_state_ = false;
+  hunger_ = 2 * trainer_.model().parameters().size();
+  for (const Event& event : std::exchange(early_feed_, {})) eat(event);
+  const auto deadline = steady_clock::now() + feed_patience;
+  while (!has_state_) {
+    std::optional<Event> event;
+    const bool go_on = pump(event);
+    if (event) ring_.keep(std::move(*event));
+    if ((!go_on && !has_state_) || steady_clock::now() > deadline || job_.stop.requested()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// feed: header.clock: the step, header.offset: of these floats in parameters, then momentum; the payload begins with
+// the position.
+void AllReduce::feed(std::uint32_t rank) {
+  const std::size_t size = trainer_.model().parameters().size();
+  const auto send_all = [&](std::span<const float> values, std::size_t base) {
+    for (std::size_t at = 0; at < values.size(); at += feed_floats) {
+      const auto part = values.subspan(at, std::min(feed_floats, values.size() - at));
+      Header header;
+      header.type = MessageType::feed;
+      header.generation = assembly_.generation().number;
+      header.clock = state_.step;
+      header.offset = base + at;
+      const Bytes payload = PayloadWriter().put(state_.position).raw(std::as_bytes(part)).bytes();
+      if (!peers_.transport().send({Role::worker, rank}, header, payload)) return;
+    }
+  };
+  send_all(trainer_.model().parameters(), 0);
+  send_all(state_.momentum, size);
+}
+
+void AllReduce::eat(const Event& event) {
+  if (event.header.generation > assembly_.generation().number) {
+    std::erase_if(early_feed_, [&](const Event& e) { return e.header.generation < event.header.generation; });
+    if (early_feed_.size() < most_early_feeds) early_feed_.push_back(event);
+    return;
+  }
+  const std::size_t size = trainer_.model().parameters().size();
+  PayloadReader reader(event.payload);
+  const auto position = reader.get<std::uint64_t>();
+  const std::size_t count = (event.payload.size() - std::min<std::size_t>(8, event.payload.size())) / sizeof(float);
+  const auto values = reader.raw(count * sizeof(float));
+  const std::uint64_t offset = event.header.offset;
+  if (!reader.complete() || event.header.generation != assembly_.generation().number || has_state_) return;
+  if (offset > 2 * size || offset + count > 2 * size || (offset < size && offset + count > size)) return;
+  float* into = offset < size ? trainer_.model().parameters().data() + offset : state_.momentum.data() + (offset - size);
+  std::memcpy(into, values.data(), values.size());
+  hunger_ -= std::min<std::uint64_t>(hunger_, count);
+  if (hunger_ > 0) return;
+  state_.step = event.header.clock;
+  state_.position = position;
+  has_state_ = true;
+}
+
+// One step of the run: false if it has to be done again, in another generation.
+bool AllReduce::step() {
+  const Generation& generation = assembly_.generation();
+  const std::uint64_t members = generation.members.size();
+  const std::uint64_t index = *generation.index_of(peers_.self().rank);
+  const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
+  const double loss = begin < end ? trainer_.compute(state_.position + begin, end - begin) : 0;
+  if (!reduce(loss, end - begin)) {
+    // Someone may still wait in this sum: the lowest rank is to call everyone together.
+    Header header;
+    header.type = MessageType::trouble;
+    header.generation = generation.number;
+    for (const Member& member : generation.members) {
+      if (member.rank != peers_.self().rank) peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
+    }
+    return false;
+  }
+  update();
+  return true;
+}
+
+bool AllReduce::reduce(double loss, std::uint64_t samples) {
+  const auto gradients = trainer_.model().gradients();
+  const auto weight = static_cast<float>(samples);
+  for (std::size_t i = 0; i < gradients.size(); ++i) summed_[i] = samples == 0 ? 0 : weight * gradients[i];
+  summed_[gradients.size()] = static_cast<float>(loss) * weight;
+  summed_[gradients.size() + 1] = weight;
+  const Generation& generation = assembly_.generation();
+  Ring::Place place{generation.number, state_.step, {}, *generation.index_of(peers_.self().rank)};
+  for (const Member& member : generation.members) place.ranks.push_back(member.rank);
+  return ring_.sum(summed_, place, [this](std::optional<Event>& event) { return pump(event); });
+}
+
+void AllReduce::update() {
+  const auto gradients = trainer_.model().gradients();
+  const float samples = summed_[gradients.size() + 1];
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[i] / samples;
+  trainer_.apply(state_.momentum);
+  ++state_.step;
+  state_.position += step_samples();
+  if (reports()) reports_.add_loss(static_cast<double>(summed_[gradients.size()] / samples), 1);
+}
+
+void AllReduce::after_step() {
+  if (!reports()) return;
+  reports_.at_step(state_.step, state_.position, restored_step_, false);
+  const std::uint64_t every = job_.config.checkpoint.every;
+  if (every != 0 && state_.step % every == 0) save();
+}
+
+bool AllReduce::save() {
+  if (job_.env.checkpoints.empty() || saved_step_ == state_.step) return true;
+  state_.parameters.assign(trainer_.model().parameters().begin(), trainer_.model().parameters().end());
+  if (!store_.save(state_, trainer_.tensors())) return false;
+  saved_step_ = state_.step;
+  return true;
+}
+
+// The lowest rank ends the run for all.
+ExitCode AllReduce::end() {
+  if (!save()) throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  reports_.at_step(state_.step, state_.position, restored_step_, true);
+  job_.reporter.finish(true, "");
+  const std::size_t told = assembly_.tell_trained();
+  if (told + 1 < static_cast<std::size_t>(job_.config.workers.count)) {
+    // A rank that is missing may be on its way: it learns here that there is nothing left to do.
+    const auto deadline = steady_clock::now() + linger;
+    while (steady_clock::now() < deadline && !job_.stop.requested()) {
+      if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
+    }
+  }
+  return ExitCode::trained;
+}
+
+ExitCode AllReduce::end_elsewhere() {
+  job_.reporter.finish(true, "");
+  return ExitCode::trained;
+}
+
+ExitCode AllReduce::terminate() {
+  if (has_state_ && reports()) save();
+  job_.reporter.finish(false, "terminated after step " + std::to_string(state_.step));
+  return ExitCode::terminated;
+}
+
+}  // namespace
+
+ExitCode run_allreduce(Job& job) {
+  return run_among_peers(job, [&job](Peers& peers) {
+    // One of two ranks dials the other: the higher one.
+    for (std::uint32_t rank = 0; rank < peers.self().rank; ++rank) peers.dial(Role::worker, rank);
+    return AllReduce(job, peers).run();
+  });
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,108 @@
+// How the ranks of an allreduce run agree on generations.
+//
+// Everyone is connected with everyone and tells them its status. Whoever is the lowest live member of the last
+// generation (before the first: the lowest rank present) proposes the next when members were lost or others want to
+// join; it begins when all of its members have accepted. Those who are behind are then fed by one who is not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/membership.h"
+#include "runtime/peers.h"
+
+namespace mlk::rt {
+
+// What a generation starts with.
+struct Beginning {
+  std::uint64_t step = 0;
+  std::uint32_t feeder = 0;
+  std::set<std::uint32_t> hungry;  // ranks that the feeder has to send the state to
+};
+
+class Assembly {
+ public:
+  // own_step: the step of the own state, or nothing without a state. start_alone: one rank may start without others.
+  struct Callbacks {
+    std::function<std::optional<std::uint64_t>()> own_step;
+    // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.
+    std::function<void()> make_state;
+    std::function<bool()> start_alone;
+    std::function<void(Event&&)> other;  // events that do not concern the membership
+  };
+  Assembly(Job& job, Peers& peers, Callbacks callbacks);
+
+  // Waits until a generation with this process has begun. Nothing: the run is trained, or it is time to stop.
+  // Throws Failure{peers_lost} beyond the patience.
+  std::optional<Beginning> assemble();
+
+  // Takes the event in. False: the generation is over, assemble() again. Events of others go to callbacks.other.
+  bool handle(Event&& event);
+  // At a boundary between steps: true if somebody waits to be let in and this rank is to propose.
+  bool wants_newcomers() const;
+
+  const Generation& generation() const { return generation_; }
+  bool is_lowest_live() const;
+  bool trained() const { return trained_; }   // a peer said so
+  // Tells all peers, and later those who come, that the run is trained. The number of those told.
+  std::size_t tell_trained();
+
+ private:
+  struct View {
+    std::uint64_t incarnation = 0;
+    Standing standing = Standing::silent;
+    bool known = false;  // its status has come
+    std::uint64_t generation = 0, lineage = 0, step = 0;
+  };
+  struct Proposal {
+    std::uint64_t number = 0, lineage = 0;
+    std::vector<Member> members;
+  };
+
+  bool is_member(std::uint32_t rank) const;
+  bool newcomer(std::uint32_t rank, const View& view) const;
+  std::map<std::uint32_t, Standing> standings() const;
+  std::optional<Proposal> may_propose();
+  void propose(const Proposal& proposal);
+  void on_status(const Event& event);
+  void on_propose(const Event& event);
+  void on_accept(const Event& event);
+  void on_refuse(const Event& event);
+  void on_begin(const Event& event);
+  void begin_own();
+  void answer_proposal();
+  std::vector<std::string> missing() const;
+  void send_status(std::uint32_t rank);
+  void send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
+            std::uint32_t key = 0, std::span<const std::byte> payload = {});
+
+  Job& job_;
+  Peers& peers_;
+  Callbacks callbacks_;
+  const Member self_;
+  Patience patience_;
+  std::map<std::uint32_t, View> views_;
+  Generation generation_;
+  std::uint64_t lineage_ = 0;
+  std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
+  bool current_ = false;        // generation_ has begun and nothing has happened to it
+  bool trained_ = false;
+
+  std::optional<Proposal> own_;                              // under way, made here
+  std::map<std::uint32_t, std::optional<std::uint64_t>> accepted_;  // its answers: the steps
+  SteadyTime own_since_, not_before_;
+  std::optional<Proposal> theirs_;  // to be answered, or answered and not begun
+  std::uint32_t proposer_ = 0;
+  bool answered_ = false;
+  SteadyTime theirs_since_;
+  std::map<std::uint32_t, SteadyTime> unreachable_until_;  // newcomers that a member could not reach
+  std::optional<SteadyTime> enough_since_;
+  std::optional<Beginning> beginning_;
+};
+
+}  // namespace mlk::rt

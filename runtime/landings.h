@@ -1,0 +1,76 @@
+// Buffers into which frames are received straight from the socket, where the consumer knows what will come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "runtime/wire.h"
+
+namespace mlk::rt {
+
+// A frame lands when all five agree and its length is the length of the buffer. Else it gets memory of its own.
+struct LandingKey {
+  PeerId from;
+  MessageType type = MessageType::heartbeat;
+  std::uint64_t generation = 0, clock = 0;
+  std::uint32_t key = 0;
+
+  auto operator<=>(const LandingKey&) const = default;
+};
+
+// Safe for one consumer and one network thread. A buffer belongs to the network thread from expect() until the
+// event of its frame, or until cancel_all() returns.
+class Landings {
+ public:
+  void expect(const LandingKey& key, std::span<std::byte> buffer) {
+    const std::lock_guard lock(mutex_);
+    waiting_[key] = buffer;
+  }
+
+  // Takes all buffers back. A frame that was half received is dropped, and must be asked for again.
+  void cancel_all() {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    ++epoch_;
+  }
+
+  // Counts the calls of cancel_all(): what landed before the last one is void.
+  std::uint64_t epoch() const {
+    const std::lock_guard lock(mutex_);
+    return epoch_;
+  }
+
+  // For the network thread: the right to fill a buffer until cancel_all().
+  struct Ticket {
+    std::span<std::byte> buffer;
+    std::uint64_t epoch = 0;
+  };
+  std::optional<Ticket> claim(const LandingKey& key, std::size_t length) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end() || found->second.size() != length) return {};
+    const Ticket ticket{found->second, epoch_};
+    waiting_.erase(found);
+    return ticket;
+  }
+
+  // Runs fill(buffer) and returns true, unless the ticket was cancelled.
+  template <typename Fill>
+  bool use(const Ticket& ticket, Fill fill) {
+    const std::lock_guard lock(mutex_);
+    if (ticket.epoch != epoch_) return false;
+    fill(ticket.buffer);
+    return true;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t epoch_ = 0;
+  std::map<LandingKey, std::span<std::byte>> waiting_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,46 @@
+// Numbered generations of the members of a run, and who may form the next one. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlk::rt {
+
+struct Member {
+  std::uint32_t rank = 0;
+  std::uint64_t incarnation = 0;
+
+  auto operator<=>(const Member&) const = default;
+};
+
+// Members in the order of their ranks. Number 0 is the time before the first generation.
+struct Generation {
+  std::uint64_t number = 0;
+  std::vector<Member> members;
+
+  bool contains(Member member) const;
+  std::optional<std::size_t> index_of(std::uint32_t rank) const;
+  bool operator==(const Generation&) const = default;
+};
+
+// What one member knows of another. dead: its end is proven (end of stream, reset, refusal, a newer incarnation).
+// silent: not heard of, which proves nothing: the way to it may be cut, and it may go on with others.
+enum class Standing { live, silent, dead };
+
+// Whether those who are live may go on without the rest of `last`: they are more than half of the members that are
+// not proven dead, or half of them and the lowest of those ranks is on their side. So of two sides that cannot hear
+// each other at most one goes on. Members without an entry are silent.
+bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
+
+// When a run starts: `present` of `count` processes are there, at least `minimum` of them for `waited` seconds.
+// With everyone there at once, else after a grace, so that a rank that is a little later is not left out.
+inline constexpr double start_grace_seconds = 3;
+bool may_start(int present, int count, int minimum, double waited_seconds);
+
+// "waiting for worker 1, server 0 (2 s)"
+std::string waiting_line(const std::vector<std::string>& missing, double seconds);
+
+}  // namespace mlk::rt

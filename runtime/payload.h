@@ -1,0 +1,81 @@
+// Reading and writing the small payloads of control messages: little endian, bounds checked.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlk::rt {
+
+static_assert(std::endian::native == std::endian::little, "floats and integers go over the wire as they lie in memory");
+
+using Bytes = std::vector<std::byte>;
+
+class PayloadWriter {
+ public:
+  template <typename T>
+    requires std::is_arithmetic_v<T>
+  PayloadWriter& put(T value) {
+    return raw(std::as_bytes(std::span(&value, 1)));
+  }
+  PayloadWriter& raw(std::span<const std::byte> data) {
+    bytes_.insert(bytes_.end(), data.begin(), data.end());
+    return *this;
+  }
+  // At most 64 KiB; longer text is cut.
+  PayloadWriter& text(std::string_view value) {
+    value = value.substr(0, 0xffff);
+    put(static_cast<std::uint16_t>(value.size()));
+    return raw(std::as_bytes(std::span(value.data(), value.size())));
+  }
+  const Bytes& bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+// After the first read beyond the end everything reads as zero, and ok() is false: check it once, at the end.
+class PayloadReader {
+ public:
+  explicit PayloadReader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  template <typename T>
+    requires std::is_arithmetic_v<T>
+  T get() {
+    T value{};
+    if (take(sizeof(T))) std::memcpy(&value, taken_.data(), sizeof(T));
+    return value;
+  }
+  std::string text() {
+    const auto size = get<std::uint16_t>();
+    if (!take(size)) return {};
+    return {reinterpret_cast<const char*>(taken_.data()), taken_.size()};
+  }
+  std::span<const std::byte> raw(std::size_t size) {
+    return take(size) ? taken_ : std::span<const std::byte>();
+  }
+  bool ok() const { return ok_; }
+  // ok(), and nothing is left over.
+  bool complete() const { return ok_ && rest_.empty(); }
+
+ private:
+  bool take(std::size_t size) {
+    if (!ok_ || size > rest_.size()) {
+      ok_ = false;
+      return false;
+    }
+    taken_ = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return true;
+  }
+
+  std::span<const std::byte> rest_, taken_;
+  bool ok_ = true;
+};
+
+}  // namespace mlk::rt

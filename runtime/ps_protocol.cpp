@@ -1,0 +1,112 @@
+// Encoding of the messages of parameter servers, and the placement of chunks.
+#include "runtime/ps_protocol.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::size_t most_tensors = 4096, most_dimensions = 8;
+
+}  // namespace
+
+std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t servers) {
+  std::vector<Chunk> chunks;
+  std::vector<std::size_t> load(servers, 0);
+  for (const TensorInfo& tensor : tensors) {
+    for (std::size_t at = 0; at < tensor.size; at += chunk_floats) {
+      const auto server = static_cast<std::uint32_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      const std::size_t size = std::min(chunk_floats, tensor.size - at);
+      chunks.push_back({static_cast<std::uint32_t>(chunks.size()), server, tensor.offset + at, size});
+      load[server] += size;
+    }
+  }
+  return chunks;
+}
+
+Bytes encode(const JoinMessage& join) {
+  PayloadWriter writer;
+  writer.put(join.position).put(static_cast<std::uint32_t>(join.tensors.size()));
+  for (const TensorInfo& tensor : join.tensors) {
+    writer.text(tensor.name).put(static_cast<std::uint8_t>(tensor.shape.size()));
+    for (const std::int64_t extent : tensor.shape) writer.put(extent);
+  }
+  return writer.bytes();
+}
+
+std::optional<JoinMessage> decode_join(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  JoinMessage join;
+  join.clock = header.clock;
+  join.position = reader.get<std::uint64_t>();
+  const auto count = reader.get<std::uint32_t>();
+  if (count > most_tensors) return {};
+  std::size_t offset = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TensorInfo tensor;
+    tensor.name = reader.text();
+    const auto dimensions = reader.get<std::uint8_t>();
+    if (dimensions > most_dimensions) return {};
+    tensor.size = 1;
+    for (int d = 0; d < dimensions; ++d) {
+      const auto extent = reader.get<std::int64_t>();
+      if (extent < 0 || extent > (std::int64_t{1} << 32)) return {};
+      tensor.shape.push_back(extent);
+      tensor.size *= static_cast<std::size_t>(extent);
+      if (tensor.size > (std::size_t{1} << 36)) return {};
+    }
+    tensor.offset = offset;
+    offset += tensor.size;
+    join.tensors.push_back(std::move(tensor));
+  }
+  if (!reader.complete()) return {};
+  return join;
+}
+
+Bytes encode(const ReadyMessage& ready) {
+  return PayloadWriter()
+      .put(static_cast<std::uint8_t>(ready.done))
+      .put(ready.clock)
+      .put(ready.slice)
+      .put(ready.loss)
+      .bytes();
+}
+
+std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  ReadyMessage ready;
+  ready.done = reader.get<std::uint8_t>() != 0;
+  ready.clock = reader.get<std::uint64_t>();
+  ready.slice = reader.get<std::uint32_t>();
+  ready.loss = reader.get<double>();
+  if (!reader.complete()) return {};
+  return ready;
+}
+
+Bytes encode(const WorkMessage& work) {
+  return PayloadWriter()
+      .put(work.position)
+      .put(work.samples)
+      .put(work.run_position)
+      .put(work.restored_step)
+      .put(static_cast<std::uint8_t>(work.reports))
+      .put(work.loss_sum)
+      .put(work.loss_count)
+      .bytes();
+}
+
+std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  WorkMessage work;
+  work.position = reader.get<std::uint64_t>();
+  work.samples = reader.get<std::uint32_t>();
+  work.run_position = reader.get<std::uint64_t>();
+  work.restored_step = reader.get<std::uint64_t>();
+  work.reports = reader.get<std::uint8_t>() != 0;
+  work.loss_sum = reader.get<double>();
+  work.loss_count = reader.get<std::uint64_t>();
+  if (!reader.complete()) return {};
+  return work;
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,72 @@
+// What workers and servers say to each other. Server 0 coordinates.
+//
+// A worker that is connected with all servers sends join to each, and ready to server 0, which answers with work (a
+// slice of a step), wait, trained or finish. The worker pushes its gradients in chunks to the servers that hold them:
+//   sync   answer: accepted. When a chunk has all slices of its clock, the server sends its new weights to all workers.
+//   async  answer: the new weights at once.
+// When all chunks are answered, ready says that the slice is done and asks for the next.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/model.h"
+#include "runtime/payload.h"
+#include "runtime/wire.h"
+
+namespace mlk::rt {
+
+// A range of one tensor, the unit of pushes. Offset and size count floats in the arena.
+struct Chunk {
+  std::uint32_t id = 0, server = 0;
+  std::size_t offset = 0, size = 0;
+};
+
+// 256 KiB of floats: large enough for the wire, small enough for the cache of the server.
+inline constexpr std::size_t chunk_floats = 64 * 1024;
+
+// All chunks of the model in the order of their ids, each placed at the server with the least bytes so far. The same
+// at every process.
+std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t servers);
+
+// join: who the worker is, and from where it could seed a server that lost everything.
+struct JoinMessage {
+  std::uint64_t clock = 0;     // header.clock: the step that its parameters are at; 0: as initialised
+  std::uint64_t position = 0;  // samples taken by the run at that step
+  std::vector<TensorInfo> tensors;
+};
+Bytes encode(const JoinMessage& join);
+std::optional<JoinMessage> decode_join(const Header& header, std::span<const std::byte> payload);
+
+// ready: asks for work, and says what came of the last.
+struct ReadyMessage {
+  bool done = false;  // the slice below was pushed whole
+  std::uint64_t clock = 0;
+  std::uint32_t slice = 0;
+  double loss = 0;  // mean over the slice
+};
+Bytes encode(const ReadyMessage& ready);
+std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload);
+
+// work. header.generation: of the membership; header.clock: updates done; header.key: the slice.
+struct WorkMessage {
+  std::uint64_t position = 0;  // of the slice's first sample
+  std::uint32_t samples = 0;
+  std::uint64_t run_position = 0;  // samples taken by the whole run
+  std::uint64_t restored_step = 0;
+  bool reports = false;  // the receiver is the lowest live rank
+  double loss_sum = 0;   // over slices done since the reporting rank was last told
+  std::uint64_t loss_count = 0;
+};
+Bytes encode(const WorkMessage& work);
+std::optional<WorkMessage> decode_work(std::span<const std::byte> payload);
+
+inline constexpr std::uint8_t flag_momentum = 1;  // of seed and state: the momentum follows the weights
+inline constexpr std::uint8_t flag_running = 1;   // of wait: the run goes on, there is just nothing to do
+inline constexpr std::uint8_t flag_rejoin = 2;    // of wait: send join again
+inline constexpr std::uint8_t flag_empty = 1;     // of join between servers: the sender has no weights
+inline constexpr std::uint8_t flag_stale = 1;     // of accepted: the server is behind, join again
+
+}  // namespace mlk::rt

@@ -1,0 +1,304 @@
+// The loop of a parameter server: messages in, answers out, one at a time.
+#include "runtime/ps_server.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "kernels/ops.h"
+#include "runtime/parameter_server.h"
+#include "runtime/peers.h"
+#include "runtime/ps_coordinator.h"
+#include "runtime/ps_protocol.h"
+
+namespace mlk::rt {
+namespace {
+
+using std::chrono::steady_clock;
+
+// After the end a server stays this long, so that a worker that comes late learns that the run is trained.
+constexpr std::chrono::seconds linger{3};
+constexpr PeerId first_server{Role::server, 0};
+
+std::span<const float> floats(const Bytes& payload) {
+  return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
+}
+
+class PsServer {
+ public:
+  PsServer(Job& job, Peers& peers) : job_(job), peers_(peers), ops_(kernels::make_cpu_ops(job.env.threads)) {
+    if (peers.self().rank == 0) coordinator_ = std::make_unique<Coordinator>(job, peers, model_);
+  }
+
+  ExitCode run();
+
+ private:
+  void handle(const Event& event);
+  void handle_message(const Event& event);
+  void on_join(const Event& event);
+  void on_seed(const Event& event);
+  void on_push(const Event& event);
+  void on_pull(const Event& event);
+  void on_fetch(const Event& event);
+  void send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
+                    std::span<const float> weights);
+  void introduce();
+  void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0, std::uint8_t flags = 0);
+  std::optional<ExitCode> over();
+
+  Job& job_;
+  Peers& peers_;
+  std::unique_ptr<kernels::Ops> ops_;
+  ServedModel model_;
+  std::unique_ptr<Coordinator> coordinator_;        // server 0 only
+  std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
+  std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
+  SteadyTime heard_ = steady_clock::now();
+  std::optional<SteadyTime> finished_, stopped_;
+};
+
+ExitCode PsServer::run() {
+  if (!coordinator_) peers_.dial(Role::server, 0);
+  while (true) {
+    if (const auto event = peers_.next(Milliseconds(100))) {
+      handle(*event);
+      // Time passes also under load.
+      while (const auto more = peers_.next(Milliseconds(0))) {
+        handle(*more);
+        if (!linked_.empty()) heard_ = steady_clock::now();
+        if (coordinator_ && (coordinator_->finished() || coordinator_->terminated())) break;
+      }
+    }
+    if (coordinator_) coordinator_->tick();
+    if (const auto code = over()) return *code;
+  }
+}
+
+// Whether and how this server ends now.
+std::optional<ExitCode> PsServer::over() {
+  const auto now = steady_clock::now();
+  if (!linked_.empty()) heard_ = now;
+  if (coordinator_ && coordinator_->finished() && !finished_) finished_ = now;
+  if (finished_) {
+    const bool everyone = coordinator_ && coordinator_->all_told() && linked_.empty();
+    if (!everyone && now - *finished_ < linger) return {};
+    job_.reporter.finish(true, "");
+    return ExitCode::trained;
+  }
+  if (job_.stop.requested()) {
+    if (!stopped_) stopped_ = now;
+    if (coordinator_) coordinator_->stop();
+    // The others stay until server 0 has fetched what it saves.
+    const bool saved = coordinator_ ? coordinator_->terminated() : now - *stopped_ > std::chrono::seconds(5);
+    if (saved) {
+      job_.reporter.finish(false, "terminated");
+      return ExitCode::terminated;
+    }
+  }
+  if (now - heard_ > std::chrono::seconds(job_.config.patience_seconds)) {
+    job_.log.line("no worker was heard of for " + std::to_string(job_.config.patience_seconds) + " s");
+    job_.reporter.finish(false, "no worker was heard of");
+    return ExitCode::trained;
+  }
+  return {};
+}
+
+void PsServer::handle(const Event& event) {
+  const PeerId peer = event.peer;
+  switch (event.kind) {
+    case Event::Kind::up:
+      if (peer.role == Role::worker) {
+        linked_[peer.rank] = event.incarnation;
+        if (coordinator_) coordinator_->worker_up(peer);
+      } else {
+        introduce();
+      }
+      break;
+    case Event::Kind::down:
+    case Event::Kind::silent:
+      // A silent worker's share goes to others; what it still sends later counts at most once.
+      if (peer.role == Role::worker) {
+        if (event.kind == Event::Kind::down) {
+          const auto linked = linked_.find(peer.rank);
+          if (linked == linked_.end() || linked->second != event.incarnation) break;
+          linked_.erase(linked);
+        }
+        workers_.erase(peer.rank);
+      }
+      if (coordinator_ && (peer.role == Role::worker || event.kind == Event::Kind::down)) coordinator_->peer_down(peer);
+      if (!coordinator_ && peer == first_server && event.kind == Event::Kind::down && stopped_) {
+        stopped_ = SteadyTime();  // it has saved: nothing keeps us
+      }
+      break;
+    case Event::Kind::message: handle_message(event); break;
+    default: break;
+  }
+}
+
+void PsServer::handle_message(const Event& event) {
+  const Header& header = event.header;
+  const bool from_worker = event.peer.role == Role::worker;
+  if (from_worker && header.generation != 0) workers_[event.peer.rank] = header.generation;
+  switch (header.type) {
+    case MessageType::join: on_join(event); break;
+    case MessageType::seed: on_seed(event); break;
+    case MessageType::push: on_push(event); break;
+    case MessageType::pull: on_pull(event); break;
+    case MessageType::fetch: on_fetch(event); break;
+    case MessageType::finish:
+      if (!from_worker) finished_ = steady_clock::now();
+      break;
+    case MessageType::seeded:
+      if (coordinator_ && !from_worker) coordinator_->server_seeded(event.peer.rank);
+      break;
+    case MessageType::ready:
+      if (const auto ready = decode_ready(event.payload); ready && coordinator_) {
+        coordinator_->worker_ready(event.peer, *ready);
+      }
+      break;
+    case MessageType::state:
+      if (coordinator_) coordinator_->state_arrived(header, floats(event.payload));
+      break;
+    case MessageType::reported:
+      if (coordinator_) coordinator_->worker_reported(event.peer);
+      break;
+    default: break;
+  }
+}
+
+void PsServer::send(PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key, std::uint8_t flags) {
+  Header header;
+  header.type = type;
+  header.clock = clock;
+  header.key = key;
+  header.flags = flags;
+  peers_.transport().send(to, header, {}, WhenFull::refuse);
+}
+
+// Another server tells server 0 whether it has weights, as soon as it knows the model and could take some.
+void PsServer::introduce() {
+  if (coordinator_ || !model_.shard) return;
+  send(first_server, MessageType::join, 0, 0, model_.shard->complete() ? 0 : flag_empty);
+}
+
+void PsServer::on_join(const Event& event) {
+  if (event.peer.role == Role::server) {
+    if (coordinator_) coordinator_->server_joined(event.peer.rank, (event.header.flags & flag_empty) != 0);
+    return;
+  }
+  const auto join = decode_join(event.header, event.payload);
+  if (!join || join->tensors.empty()) return;
+  if (!model_.shard) {
+    model_.tensors = join->tensors;
+    model_.chunks = cut_chunks(model_.tensors, static_cast<std::uint32_t>(job_.config.servers.count));
+    model_.shard = std::make_unique<ParameterShard>(model_.chunks, peers_.self().rank, job_.config.optimizer,
+                                                    static_cast<std::uint32_t>(job_.config.workers.count), *ops_);
+    introduce();
+  } else if (model_.tensors != join->tensors) {
+    throw Failure(ExitCode::bad_configuration, to_string(event.peer) + " has another model than the others");
+  }
+  workers_[event.peer.rank] = event.header.generation;
+  if (coordinator_) coordinator_->worker_joined(event.peer, event.incarnation, *join);
+}
+
+void PsServer::on_seed(const Event& event) {
+  const Header& header = event.header;
+  if (!model_.shard) return;  // nobody asked for it: server 0 waits for our join
+  if (header.offset == 0) model_.shard->forget();
+  const auto values = floats(event.payload);
+  const bool with_momentum = (header.flags & flag_momentum) != 0;
+  const std::size_t size = with_momentum ? values.size() / 2 : values.size();
+  const bool was_complete = model_.shard->complete();
+  if (!model_.shard->seed(header.key, header.clock, values.first(size), values.subspan(size))) {
+    job_.log.line(to_string(event.peer) + " sent weights that do not fit");
+    return;
+  }
+  if (was_complete || !model_.shard->complete()) return;
+  if (coordinator_) {
+    coordinator_->server_seeded(0);
+  } else {
+    send(first_server, MessageType::seeded, header.clock);
+  }
+}
+
+// header.key: chunk; header.clock: sync: the step, async: the worker's own count; header.offset: sync: slice << 32 |
+// samples, async: the version of the chunk that the gradient was taken at.
+void PsServer::on_push(const Event& event) {
+  const Header& header = event.header;
+  if (!model_.shard || event.peer.role != Role::worker) return;
+  const auto gradient = floats(event.payload);
+  if (!job_.config.consistency.sync) {
+    const auto outcome = model_.shard->push_update(
+        header.key, {event.peer.rank, event.incarnation, header.clock}, header.offset, gradient);
+    const auto view = model_.shard->view(header.key);
+    if (outcome == ParameterShard::Outcome::unknown || !view) {
+      send(event.peer, MessageType::accepted, header.clock, header.key, flag_stale);
+      return;
+    }
+    send_weights(event.peer, header.key, header.clock, view->clock, view->weights);
+    return;
+  }
+  const auto slice = static_cast<std::uint32_t>(header.offset >> 32);
+  const auto samples = static_cast<std::uint32_t>(header.offset);
+  const auto outcome = model_.shard->push_slice(header.key, header.clock, slice, gradient, samples);
+  const bool taken = outcome == ParameterShard::Outcome::accepted || outcome == ParameterShard::Outcome::advanced;
+  if (outcome == ParameterShard::Outcome::advanced) {
+    const auto view = model_.shard->view(header.key);
+    for (const auto& [worker, generation] : workers_) {
+      send_weights({Role::worker, worker}, header.key, view->clock, view->clock, view->weights);
+    }
+  }
+  send(event.peer, MessageType::accepted, header.clock, header.key, taken ? 0 : flag_stale);
+}
+
+void PsServer::on_pull(const Event& event) {
+  const Header& header = event.header;
+  if (!model_.shard) return;
+  const auto view = model_.shard->view(header.key);
+  if (!view) return;
+  if (!job_.config.consistency.sync) {
+    send_weights(event.peer, header.key, header.clock, view->clock, view->weights);
+  } else if (const auto weights = model_.shard->weights_at(header.key, header.clock)) {
+    send_weights(event.peer, header.key, header.clock, header.clock, *weights);
+  }
+}
+
+void PsServer::send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
+                            std::span<const float> weights) {
+  Header header;
+  header.type = MessageType::weights;
+  header.data_type = DataType::float32;
+  header.key = chunk;
+  header.clock = tag;
+  header.offset = version;
+  header.generation = workers_[worker.rank];
+  peers_.transport().send(worker, header, std::as_bytes(weights), WhenFull::refuse);
+}
+
+void PsServer::on_fetch(const Event& event) {
+  if (!model_.shard || event.peer != first_server) return;
+  for (const Chunk& chunk : model_.chunks) {
+    const auto view = model_.shard->view(chunk.id);
+    if (!view) continue;
+    Header header;
+    header.type = MessageType::state;
+    header.data_type = DataType::float32;
+    header.flags = flag_momentum;
+    header.key = chunk.id;
+    header.clock = view->clock;
+    const auto weights = job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, event.header.clock) : std::nullopt;
+    const Bytes payload = PayloadWriter()
+                              .raw(std::as_bytes(weights.value_or(view->weights)))
+                              .raw(std::as_bytes(view->momentum))
+                              .bytes();
+    peers_.transport().send(event.peer, header, payload, WhenFull::refuse);
+  }
+}
+
+}  // namespace
+
+ExitCode run_ps_server(Job& job) {
+  return run_among_peers(job, [&job](Peers& peers) { return PsServer(job, peers).run(); });
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,13 @@
+// A parameter server: holds its shard of the model; server 0 also coordinates.
+#pragma once
+
+#include "runtime/exit_code.h"
+#include "runtime/job.h"
+
+namespace mlk::rt {
+
+// Serves until the run is trained, or no worker was heard of for patience_seconds: trained. After a SIGTERM
+// terminated, with a checkpoint written by server 0. Throws Failure for the rest.
+ExitCode run_ps_server(Job& job);
+
+}  // namespace mlk::rt

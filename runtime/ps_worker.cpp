@@ -1,0 +1,375 @@
+// The loop of a worker: join, ask for work, compute, push, and from the start again whenever a server was lost.
+#include "runtime/ps_worker.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "runtime/peers.h"
+#include "runtime/ps_protocol.h"
+#include "runtime/trainer.h"
+
+namespace mlk::rt {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::uint64_t no_version = ~std::uint64_t{0};  // asked for, not here yet
+
+class PsWorker {
+ public:
+  PsWorker(Job& job, Peers& peers);
+  ExitCode run();
+
+ private:
+  struct Work {
+    WorkMessage message;
+    std::uint64_t clock = 0;
+    std::uint32_t slice = 0;
+  };
+  enum class Turn { go_on, rejoin, over };
+
+  bool all_servers_up() const;
+  void join();
+  void take_leave();
+  Turn take_turn();
+  Turn work_on(const Work& work);
+  Turn train_end();
+  template <typename Done>
+  bool pump(Done done);  // false: a server was lost, or the run is over, or it is time to stop
+  void handle(const Event& event);
+  void handle_message(const Event& event);
+  void on_weights(const Event& event);
+  void seed(std::uint32_t server);
+  void pull(std::uint64_t clock, bool all);
+  bool receive_weights(std::uint64_t clock);
+  bool has_next(std::uint64_t clock) const;
+  void push(const Work& work);
+  void expect(MessageType type, std::uint64_t clock, std::span<float> into);
+  void send(std::uint32_t server, Header header, std::span<const std::byte> payload = {});
+
+  Job& job_;
+  Peers& peers_;
+  Trainer trainer_;
+  RunReports reports_;
+  Patience patience_;
+  const bool sync_;
+  const std::uint32_t servers_;
+  std::vector<Chunk> chunks_;
+
+  std::set<std::uint32_t> up_;
+  bool broken_ = false;      // a server was lost or went back since the last join
+  bool finished_ = false;    // the run is trained, and its checkpoint is committed
+  bool must_pull_ = true;    // nothing was received since the last join
+  std::uint64_t generation_ = 0;
+  std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
+  std::uint64_t pushes_ = 0;                // async: own count
+  std::optional<Work> work_;
+  std::optional<Header> trained_;
+  Bytes trained_payload_;
+  ReadyMessage ready_;
+  std::set<std::uint32_t> unanswered_;      // chunks of the push under way
+  std::vector<float> next_;                 // sync: weights of the clock to come
+  std::vector<std::uint64_t> version_;      // per chunk: async: of the parameters; sync: of next_
+};
+
+PsWorker::PsWorker(Job& job, Peers& peers)
+    : job_(job),
+      peers_(peers),
+      trainer_(job),
+      reports_(job, trainer_),
+      patience_(job),
+      sync_(job.config.consistency.sync),
+      servers_(static_cast<std::uint32_t>(job.config.servers.count)) {
+  chunks_ = cut_chunks(trainer_.model().tensors(), servers_);
+  version_.assign(chunks_.size(), 0);
+  next_.assign(trainer_.model().parameters().begin(), trainer_.model().parameters().end());
+}
+
+ExitCode PsWorker::run() {
+  while (true) {
+    broken_ = false;
+    while (!all_servers_up() && !finished_) {
+      std::vector<std::string> missing;
+      for (std::uint32_t rank = 0; rank < servers_; ++rank) {
+        if (!up_.contains(rank)) missing.push_back("server " + std::to_string(rank));
+      }
+      patience_.missing(missing);
+      if (const auto event = peers_.next(Milliseconds(100))) handle(*event);
+      if (job_.stop.requested()) break;
+    }
+    broken_ = false;
+    if (!job_.stop.requested() && !finished_) join();
+    Turn turn = Turn::go_on;
+    while (turn == Turn::go_on && !job_.stop.requested() && !finished_) turn = take_turn();
+    if (finished_) {
+      job_.reporter.finish(true, "");
+      return ExitCode::trained;
+    }
+    if (job_.stop.requested()) {
+      if (ready_.done) take_leave();
+      job_.reporter.finish(false, "terminated");
+      return ExitCode::terminated;
+    }
+  }
+}
+
+bool PsWorker::all_servers_up() const { return up_.size() == servers_; }
+
+void PsWorker::send(std::uint32_t server, Header header, std::span<const std::byte> payload) {
+  header.generation = generation_;
+  peers_.transport().send({Role::server, server}, header, payload);
+}
+
+void PsWorker::join() {
+  peers_.transport().landings().cancel_all();
+  if (sync_ && version_.front() != no_version && version_.front() > clock_ && has_next(version_.front())) {
+    // A whole step further than the model: worth more to a server that lost its weights.
+    const std::uint64_t step_samples = static_cast<std::uint64_t>(job_.config.data.batch) *
+                                       static_cast<std::uint64_t>(job_.config.workers.count);
+    std::ranges::copy(next_, trainer_.model().parameters().begin());
+    position_ += (version_.front() - clock_) * step_samples;
+    clock_ = version_.front();
+  }
+  work_.reset();
+  trained_.reset();
+  unanswered_.clear();
+  must_pull_ = true;
+  ready_ = ReadyMessage();
+  Header header;
+  header.type = MessageType::join;
+  header.clock = clock_;
+  const Bytes payload = encode(JoinMessage{clock_, position_, trainer_.model().tensors()});
+  for (std::uint32_t server = 0; server < servers_; ++server) send(server, header, payload);
+}
+
+// The last slice was pushed whole, and counts.
+void PsWorker::take_leave() {
+  Header header;
+  header.type = MessageType::ready;
+  send(0, header, encode(ready_));
+}
+
+template <typename Done>
+bool PsWorker::pump(Done done) {
+  while (!done()) {
+    if (broken_ || finished_) return false;
+    if (const auto event = peers_.next(Milliseconds(100))) {
+      handle(*event);
+    } else if (job_.stop.requested()) {
+      return false;
+    } else if (patience_.seconds() > 10) {
+      patience_.missing({"the servers' answer"});
+    }
+  }
+  return !broken_;
+}
+
+PsWorker::Turn PsWorker::take_turn() {
+  Header header;
+  header.type = MessageType::ready;
+  send(0, header, encode(ready_));
+  ready_ = ReadyMessage();
+  if (!pump([this] { return work_ || trained_; })) return finished_ ? Turn::over : Turn::rejoin;
+  patience_.satisfied();
+  if (trained_) return train_end();
+  const Work work = *work_;
+  work_.reset();
+  return work_on(work);
+}
+
+PsWorker::Turn PsWorker::work_on(const Work& work) {
+  if (must_pull_ || (sync_ && clock_ != work.clock)) {
+    if (!receive_weights(work.clock)) return Turn::rejoin;
+  }
+  clock_ = work.clock;
+  position_ = work.message.run_position;
+  if (work.message.reports) {
+    reports_.add_loss(work.message.loss_sum, work.message.loss_count);
+    reports_.at_step(clock_, position_, work.message.restored_step, false);
+  }
+  const double loss = trainer_.compute(work.message.position, work.message.samples);
+  push(work);
+  if (!pump([this] { return unanswered_.empty(); })) return Turn::rejoin;
+  ready_ = {true, work.clock, work.slice, loss};
+  return Turn::go_on;
+}
+
+void PsWorker::push(const Work& work) {
+  if (!sync_) ++pushes_;
+  const std::uint64_t tag = sync_ ? work.clock : pushes_;
+  if (sync_) {
+    expect(MessageType::weights, work.clock + 1, next_);
+  } else {
+    expect(MessageType::weights, tag, trainer_.model().parameters());
+  }
+  for (const Chunk& chunk : chunks_) unanswered_.insert(chunk.id);
+  const auto gradients = trainer_.model().gradients();
+  for (const Chunk& chunk : chunks_) {
+    Header header;
+    header.type = MessageType::push;
+    header.data_type = DataType::float32;
+    header.key = chunk.id;
+    header.clock = tag;
+    header.offset = sync_ ? std::uint64_t{work.slice} << 32 | work.message.samples : version_[chunk.id];
+    send(chunk.server, header, std::as_bytes(gradients.subspan(chunk.offset, chunk.size)));
+  }
+}
+
+bool PsWorker::has_next(std::uint64_t clock) const {
+  return std::all_of(version_.begin(), version_.end(), [clock](std::uint64_t v) { return v == clock; });
+}
+
+// Brings the model to the weights of the clock (sync), or the newest (async). False as pump().
+bool PsWorker::receive_weights(std::uint64_t clock) {
+  if (!sync_) {
+    must_pull_ = false;
+    pull(++pushes_, true);
+    return pump([this] { return unanswered_.empty(); });
+  }
+  // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step further,
+  // because a worker died between its pushes; and what does not come.
+  const auto ahead = [clock](std::uint64_t v) { return v != no_version && v > clock; };
+  const bool regress = std::any_of(version_.begin(), version_.end(), ahead);
+  if (must_pull_ || regress) pull(clock, must_pull_);
+  while (!has_next(clock)) {
+    const auto until = steady_clock::now() + std::chrono::milliseconds(500);
+    if (!pump([&] { return has_next(clock) || steady_clock::now() >= until; })) return false;
+    if (!has_next(clock)) pull(clock, false);
+  }
+  must_pull_ = regress;
+  peers_.transport().landings().cancel_all();
+  std::ranges::copy(next_, trainer_.model().parameters().begin());
+  return true;
+}
+
+// Asks for the weights of a clock, of all chunks or of those that are not at it.
+void PsWorker::pull(std::uint64_t clock, bool all) {
+  expect(MessageType::weights, clock, sync_ ? std::span<float>(next_) : trainer_.model().parameters());
+  for (const Chunk& chunk : chunks_) {
+    if (!all && version_[chunk.id] == clock) continue;
+    if (sync_) version_[chunk.id] = no_version;
+    if (!sync_) unanswered_.insert(chunk.id);
+    Header header;
+    header.type = MessageType::pull;
+    header.key = chunk.id;
+    header.clock = clock;
+    send(chunk.server, header);
+  }
+}
+
+void PsWorker::expect(MessageType type, std::uint64_t clock, std::span<float> into) {
+  for (const Chunk& chunk : chunks_) {
+    peers_.transport().landings().expect({{Role::server, chunk.server}, type, generation_, clock, chunk.id},
+                                         std::as_writable_bytes(into.subspan(chunk.offset, chunk.size)));
+  }
+}
+
+// The run is trained: the lowest live rank evaluates the final weights and reports.
+PsWorker::Turn PsWorker::train_end() {
+  const std::uint64_t step = trained_->clock;
+  PayloadReader reader(trained_payload_);
+  const auto position = reader.get<std::uint64_t>();
+  const auto loss_sum = reader.get<double>();
+  reports_.add_loss(loss_sum, reader.get<std::uint64_t>());
+  trained_.reset();
+  must_pull_ = true;
+  if (!receive_weights(step)) return finished_ ? Turn::over : Turn::rejoin;
+  clock_ = step;
+  position_ = position;
+  reports_.at_step(step, position, step, true);
+  Header header;
+  header.type = MessageType::reported;
+  send(0, header);
+  if (!pump([this] { return trained_.has_value(); })) return finished_ ? Turn::over : Turn::rejoin;
+  return Turn::go_on;
+}
+
+// Gives a server that lost its weights what this worker has of them.
+void PsWorker::seed(std::uint32_t server) {
+  std::uint64_t ordinal = 0;
+  const auto parameters = trainer_.model().parameters();
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.server != server) continue;
+    Header header;
+    header.type = MessageType::seed;
+    header.data_type = DataType::float32;
+    header.key = chunk.id;
+    header.clock = clock_;
+    header.offset = ordinal++;
+    send(server, header, std::as_bytes(parameters.subspan(chunk.offset, chunk.size)));
+  }
+}
+
+void PsWorker::handle(const Event& event) {
+  if (event.peer.role != Role::server) return;
+  switch (event.kind) {
+    case Event::Kind::up: up_.insert(event.peer.rank); break;
+    case Event::Kind::down:
+      if (up_.erase(event.peer.rank) > 0 && !finished_) {
+        broken_ = true;
+        job_.log.line(to_string(event.peer) + " is lost, trying again");
+      }
+      break;
+    case Event::Kind::message: handle_message(event); break;
+    default: break;
+  }
+}
+
+void PsWorker::handle_message(const Event& event) {
+  const Header& header = event.header;
+  switch (header.type) {
+    case MessageType::work:
+      if (const auto work = decode_work(event.payload)) {
+        generation_ = header.generation;
+        work_ = Work{*work, header.clock, header.key};
+      }
+      break;
+    case MessageType::wait:
+      if (header.flags & flag_running) patience_.satisfied();
+      if (header.flags & flag_rejoin) broken_ = true;
+      break;
+    case MessageType::trained:
+      trained_ = header;
+      trained_payload_ = event.payload;
+      break;
+    case MessageType::finish: finished_ = true; break;
+    case MessageType::seed_wanted: seed(header.key); break;
+    case MessageType::accepted:
+      if (header.flags & flag_stale) {
+        broken_ = true;
+      } else {
+        unanswered_.erase(header.key);
+      }
+      break;
+    case MessageType::weights: on_weights(event); break;
+    default: break;
+  }
+}
+
+void PsWorker::on_weights(const Event& event) {
+  const Header& header = event.header;
+  if (header.key >= chunks_.size()) return;
+  const Chunk& chunk = chunks_[header.key];
+  if (!event.landed && event.payload.size() != chunk.size * sizeof(float)) return;
+  if (!sync_ && header.clock != pushes_) return;  // an answer to something given up
+  const std::span<float> target = sync_ ? std::span<float>(next_) : trainer_.model().parameters();
+  if (!event.landed) {
+    std::memcpy(target.data() + chunk.offset, event.payload.data(), event.payload.size());
+  }
+  version_[chunk.id] = header.offset;
+  if (!sync_) unanswered_.erase(chunk.id);
+}
+
+}  // namespace
+
+ExitCode run_ps_worker(Job& job) {
+  return run_among_peers(job, [&job](Peers& peers) {
+    for (int rank = 0; rank < job.config.servers.count; ++rank) peers.dial(Role::server, static_cast<std::uint32_t>(rank));
+    return PsWorker(job, peers).run();
+  });
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,60 @@
+// The sum of a vector over the members of a generation: around a ring, or directly between two.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "runtime/transport.h"
+
+namespace mlk::rt {
+
+// Every member ends with the same bits: each element is added up by one member, or by all in the order of the ranks.
+// Frames carry generation and step, so what is left of an earlier attempt never gets into a sum.
+class Ring {
+ public:
+  explicit Ring(Transport& transport) : transport_(transport) {}
+
+  struct Place {
+    std::uint64_t generation = 0, step = 0;
+    std::vector<std::uint32_t> ranks;  // of all members, ascending
+    std::size_t index = 0;             // own, in ranks
+  };
+  // Gets the next event, handles whatever is not a frame of a sum; nothing on a time-out. False: give the sum up.
+  using Pump = std::function<bool(std::optional<Event>& event)>;
+
+  // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it any more.
+  bool sum(std::span<float> data, const Place& place, const Pump& pump);
+
+  // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
+  void keep(Event&& event);
+
+ private:
+  struct Piece {
+    std::size_t offset = 0, size = 0;
+  };
+  static constexpr std::size_t piece_floats = 64 * 1024;
+  static constexpr std::size_t direct_floats = 8 * 1024;  // up to here latency counts, not bytes
+
+  bool sum_directly(std::span<float> data, const Place& place, const Pump& pump);
+  bool sum_around(std::span<float> data, const Place& place, const Pump& pump);
+  bool send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values);
+  void expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into);
+  // The next frame of this sum, landed in what was expected or copied there. False: give up.
+  struct Arrival {
+    std::uint32_t from = 0, key = 0;
+  };
+  bool next(const Place& place, const Pump& pump, Arrival& arrival);
+
+  using FrameKey = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
+
+  Transport& transport_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::span<float>> expected_;  // (from, key)
+  std::map<FrameKey, Bytes> early_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,66 @@
+// Batches, losses and reports of a worker.
+#include "runtime/trainer.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "runtime/exit_code.h"
+#include "runtime/sampler.h"
+
+namespace mlk::rt {
+
+Trainer::Trainer(const Job& job)
+    : job_(job),
+      ops_(kernels::make_cpu_ops(job.env.threads)),
+      data_(load_idx(job.env.data)),
+      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_) {}
+
+double Trainer::compute(std::uint64_t position, std::uint64_t samples) {
+  if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
+  ids_.clear();
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    ids_.push_back(sample_at(job_.config.seed, position + i, data_.train.size()));
+  }
+  const double loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_));
+  if (!std::isfinite(loss)) {
+    throw Failure(ExitCode::diverged, "diverged: the loss is not a number; a smaller optimizer.lr may help");
+  }
+  return loss;
+}
+
+void RunReports::add_loss(double sum, std::uint64_t count) {
+  loss_sum_ += sum;
+  loss_count_ += count;
+}
+
+void RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last) {
+  if (!started_) {
+    started_ = true;
+    job_.reporter.started(restored_step, position);
+    reported_ = evaluated_ = step;
+  }
+  const auto passed = [step](std::uint64_t every, std::uint64_t before) {
+    return every != 0 && step / every > before / every;
+  };
+  const bool report = passed(job_.config.report_every, reported_) || (last && (!any_ || reported_ != step));
+  const bool evaluate =
+      passed(job_.config.evaluate_every, evaluated_) || (last && (!any_ || evaluated_ != step));
+  if (!report && !evaluate) return;
+  if (evaluate) {
+    const Evaluation evaluation = trainer_.model().evaluate(trainer_.data().held_out);
+    if (!std::isfinite(evaluation.loss)) {
+      throw Failure(ExitCode::diverged, "diverged: the loss on the held-out set is not a number");
+    }
+    job_.reporter.evaluation(evaluation.accuracy);
+    evaluated_ = step;
+    if (!any_ && loss_count_ == 0) last_loss_ = evaluation.loss;  // nothing was trained here
+  }
+  if (loss_count_ > 0) last_loss_ = loss_sum_ / static_cast<double>(loss_count_);
+  loss_sum_ = 0;
+  loss_count_ = 0;
+  job_.reporter.report(step, trainer_.epoch_at(position), position, last_loss_);
+  reported_ = step;
+  any_ = true;
+}
+
+}  // namespace mlk::rt

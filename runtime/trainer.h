@@ -1,0 +1,64 @@
+// What a worker of a distributed run computes with: model, data, batches at positions of the run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "runtime/dataset.h"
+#include "runtime/job.h"
+#include "runtime/model.h"
+
+namespace mlk::rt {
+
+class Trainer {
+ public:
+  // Loads the data and initialises the model. Throws Failure.
+  explicit Trainer(const Job& job);
+
+  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their mean
+  // gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
+  double compute(std::uint64_t position, std::uint64_t samples);
+
+  // One update of the model with model().gradients(). momentum is as long as the parameters.
+  void apply(std::span<float> momentum) {
+    ops_->sgd_momentum(model_.parameters(), model_.gradients(), momentum, job_.config.optimizer.lr,
+                       job_.config.optimizer.momentum);
+  }
+
+  Mlp& model() { return model_; }
+  const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }
+  const DataSplit& data() const { return data_; }
+  std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
+
+ private:
+  const Job& job_;
+  std::unique_ptr<kernels::Ops> ops_;
+  DataSplit data_;
+  Mlp model_;
+  BatchBuffer buffer_;
+  std::vector<std::uint64_t> ids_;
+};
+
+// Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a multiple
+// of report_every was passed.
+class RunReports {
+ public:
+  RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
+
+  void add_loss(double sum, std::uint64_t count);
+  // The model is at `step`. Prints, and evaluates, what is due; at the end (`last`) both are.
+  void at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
+
+ private:
+  Job& job_;
+  Trainer& trainer_;
+  bool started_ = false, any_ = false;
+  std::uint64_t reported_ = 0, evaluated_ = 0;
+  double loss_sum_ = 0, last_loss_ = 0;
+  std::uint64_t loss_count_ = 0;
+};
+
+}  // namespace mlk::rt

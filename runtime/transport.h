@@ -1,0 +1,105 @@
+// Messages between the processes of a run, over TCP, by one network thread with epoll.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/handshake.h"
+#include "runtime/landings.h"
+#include "runtime/link.h"
+#include "runtime/payload.h"
+#include "runtime/wire.h"
+
+namespace mlk::rt {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using Milliseconds = std::chrono::milliseconds;
+
+// What happens to the connection with a peer, in order.
+struct Event {
+  enum class Kind {
+    up,       // the peer has proved itself; incarnation and address are set
+    down,     // the connection is gone; `proven`: the incarnation is dead, or is known to be soon
+    silent,   // nothing heard for a while, dead or not; the connection stays
+    audible,  // heard again
+    message,
+    goodbye,   // the peer ends with the exit code header.clock; down follows
+    replaced,  // a peer knows a newer incarnation of this process: it must end
+  };
+  Kind kind = Kind::message;
+  PeerId peer;
+  std::uint64_t incarnation = 0;
+  std::string address;
+  bool proven = false;
+  Header header;
+  Bytes payload;        // empty if it landed
+  bool landed = false;  // in the buffer given to expect()
+};
+
+struct TransportOptions {
+  Milliseconds heartbeat{500};
+  Milliseconds suspect_after{5000};
+  Milliseconds handshake_timeout{5000};
+  Milliseconds retry_min{50}, retry_max{1000};
+  Milliseconds bind_patience{10000};  // for an address that an earlier incarnation still holds
+  std::size_t max_strangers = 64;     // connections that have proved nothing yet; the oldest goes first
+  std::uint32_t max_payload = 64u << 20;
+  std::size_t max_queued = std::size_t{64} << 20;       // bytes waiting for one peer
+  std::size_t max_undelivered = std::size_t{64} << 20;  // bytes from one peer waiting for receive()
+};
+
+struct Identity {
+  std::string run;
+  PeerId id;
+  std::uint64_t incarnation = 0;
+  std::string address;  // host:port: where others dial us, and where we listen (a name: on all interfaces)
+};
+
+// A connection exists with each peer that was dialled or that dialled us, at most one per peer. Of two incarnations
+// of a peer the one met later wins; the other is told so and never let in again.
+// Threads: one consumer calls receive() and the landings; send() and address() are for any thread. `log` is called
+// from the network thread.
+class Transport {
+ public:
+  using LogLine = std::function<void(std::string_view)>;
+
+  // Listens from here on. Throws Failure if the address cannot be bound.
+  Transport(Identity self, const Key& key, TransportOptions options, LogLine log);
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  // Own host:port, with the port that was really bound.
+  const std::string& address() const;
+  const Identity& self() const;
+
+  // Keeps trying to be connected to the peer, at all addresses that its name has at that time.
+  void dial(PeerId peer, const std::string& host_port);
+  void stop_dialling(PeerId peer);
+
+  // Sends in order; fills in the sender, length and checksum. False: not connected, or with WhenFull::refuse the
+  // queue is full, on which the connection is given up, since a gap would be worse.
+  bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
+            WhenFull when_full = WhenFull::wait);
+
+  // The next event; nothing at the deadline. A deadline in the past only looks.
+  std::optional<Event> receive(SteadyTime deadline);
+
+  // Buffers for frames that are to be received in place.
+  Landings& landings();
+
+  // Tells all peers how this process ends and closes. Bounded: a second at most. No send after it.
+  void say_goodbye(int exit_code);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mlk::rt

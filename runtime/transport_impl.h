@@ -1,0 +1,131 @@
+// The inside of the transport: what the network thread holds, and what it shares.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/address.h"
+#include "runtime/dialer.h"
+#include "runtime/transport.h"
+
+namespace mlk::rt {
+
+// At most `burst` lines in `window`; what was left out is counted in the next line that goes through.
+class RateLimit {
+ public:
+  RateLimit(int burst, Milliseconds window) : burst_(burst), window_(window) {}
+  // The number of lines left out since the last one, or nothing if this one is to be left out, too.
+  std::optional<int> admit(SteadyTime now);
+
+ private:
+  int burst_;
+  Milliseconds window_;
+  SteadyTime start_{};
+  int used_ = 0, left_out_ = 0;
+};
+
+class Transport::Impl {
+ public:
+  Impl(Identity self, const Key& key, TransportOptions options, LogLine log);
+  ~Impl();
+
+  void dial(PeerId peer, const std::string& host_port);
+  void stop_dialling(PeerId peer);
+  bool send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full);
+  std::optional<Event> receive(SteadyTime deadline);
+  void say_goodbye(int exit_code);
+
+  Identity self_;
+  Landings landings_;
+
+ private:
+  enum class Stage { connecting, await_challenge, await_hello, await_proof, established };
+  struct Connection {
+    std::shared_ptr<Link> link;
+    Stage stage = Stage::await_hello;
+    bool dialled = false;
+    PeerId peer;  // dialled: who it should be; else who it says it is
+    Introduction ours, theirs;
+    SteadyTime opened, last_heard, last_sent;
+    bool silent = false;
+    // Set when it is to be closed after the current event.
+    bool doomed = false;
+    bool refused = false;   // the attempt met nobody
+    bool proven = true;     // the end proves that the incarnation is gone
+  };
+
+  struct Item {
+    Event event;
+    std::shared_ptr<Link> link;
+    std::size_t size = 0;
+    std::uint64_t landed_epoch = 0;
+  };
+
+  // Network thread.
+  void run();
+  void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
+  void tick(SteadyTime now);
+  void accept_all(SteadyTime now);
+  void drop_oldest_stranger(SteadyTime now);
+  void start_round(PeerId peer, const std::vector<SocketAddress>& addresses, SteadyTime now);
+  void start_rounds(SteadyTime now);
+  void open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now);
+  void finish_connect(Connection& connection);
+  bool on_frame(Connection& connection, Link::Frame&& frame);
+  bool on_handshake(Connection& connection, const Link::Frame& frame);
+  bool promote(Connection& connection);
+  void retire(Connection& older, bool other_incarnation);
+  void tell(Connection& connection, MessageType type, std::span<const std::byte> payload, std::uint64_t clock = 0,
+            std::uint8_t flags = 0);
+  bool deliver(Connection& connection, Link::Frame&& frame);
+  void remove(std::uint64_t id, SteadyTime now);
+  void refuse(Connection& connection, std::string_view why);
+  Connection* established(PeerId peer);
+  void push(Event event);
+  void push(Item item);
+  void wake() const;
+  void run_commands();
+  void post(std::function<void()> command);
+
+  const Key key_;
+  const TransportOptions options_;
+  const LogLine log_;
+  int epoll_ = -1, listen_ = -1, wake_ = -1;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+
+  // Network thread only.
+  std::map<std::uint64_t, Connection> connections_;
+  std::uint64_t next_id_ = 16;
+  Dialer dialer_;
+  Resolver resolver_;
+  std::map<std::uint64_t, PeerId> look_ups_;
+  std::uint64_t next_look_up_ = 1;
+  std::map<PeerId, std::uint64_t> last_incarnation_;
+  std::set<PeerId> unproven_;  // lost, but perhaps alive
+  std::map<PeerId, std::set<std::uint64_t>> fenced_;
+  RateLimit complaints_{5, Milliseconds(10000)};
+  bool closing_ = false, accepting_ = true;
+  SteadyTime last_tick_;
+
+  // Shared.
+  std::mutex mutex_;
+  std::map<PeerId, std::shared_ptr<Link>> active_;
+  std::vector<std::function<void()>> commands_;
+  std::condition_variable all_closed_;
+  bool closed_ = false;
+
+  std::mutex inbox_mutex_;
+  std::condition_variable inbox_changed_;
+  std::deque<Item> inbox_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,98 @@
+// The frame of the runtime's protocol: a fixed header of 64 bytes, little endian, then `length` bytes of payload.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mlk::rt {
+
+inline constexpr std::size_t header_size = 64;
+inline constexpr std::uint8_t wire_version = 1;
+
+enum class Role : std::uint8_t { worker = 1, server = 2 };
+
+// Who a process is within its run. Stays the same over restarts; the incarnation tells those apart.
+struct PeerId {
+  Role role = Role::worker;
+  std::uint32_t rank = 0;  // below 2^24
+
+  auto operator<=>(const PeerId&) const = default;
+};
+
+// "worker/3"
+std::string to_string(PeerId id);
+
+enum class MessageType : std::uint8_t {
+  // Between transports.
+  hello = 1,
+  challenge,
+  proof,
+  heartbeat,
+  goodbye,  // clock: the exit code
+  // Parameter servers: ps_protocol.h says what they carry.
+  join = 16,
+  seed_wanted,
+  seed,
+  seeded,
+  ready,
+  work,
+  wait,
+  push,
+  accepted,
+  pull,
+  weights,
+  trained,
+  reported,
+  finish,
+  fetch,
+  state,
+  // Allreduce.
+  status = 64,
+  propose,
+  accept,
+  refuse,
+  begin,
+  feed,
+  reduce,
+  trouble,
+  done,
+};
+bool is_known(MessageType type);
+
+enum class DataType : std::uint8_t { bytes = 0, float32 = 1 };
+
+struct Header {
+  MessageType type = MessageType::heartbeat;
+  std::uint8_t flags = 0;
+  DataType data_type = DataType::bytes;
+  PeerId sender;
+  std::uint32_t key = 0;          // tensor chunk, slice or phase
+  std::uint64_t generation = 0;   // of the membership
+  std::uint64_t incarnation = 0;  // of the sender: hash_incarnation(MLK_INCARNATION)
+  std::uint64_t clock = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;        // bytes of payload
+  std::uint32_t sequence = 0;      // counts the frames of a connection
+  std::uint32_t payload_crc = 0;   // crc32c
+
+  bool operator==(const Header&) const = default;
+};
+
+enum class WireFault { none, magic, version, checksum, type, role, length };
+std::string_view describe(WireFault fault);
+
+// The header as bytes, with its own crc32c at the end.
+std::array<std::byte, header_size> encode(const Header& header);
+
+// Nothing in the bytes is trusted: checks all fields, and the length against length_limit. `header` is set only
+// when the answer is WireFault::none.
+WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t length_limit, Header& header);
+
+// 64 bits of SHA-256, never 0.
+std::uint64_t hash_incarnation(std::string_view incarnation);
+
+}  // namespace mlk::rt
