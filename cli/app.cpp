@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/command_tree.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/util/error.h"
@@ -34,7 +35,7 @@ std::string unknown_command(const CLI::App& root, const std::vector<std::string>
       if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value
       continue;
     }
-    return root.get_subcommand_no_throw(word) == nullptr ? word : "";
+    return find_command(root, word) == nullptr ? word : "";
   }
   return "";
 }
@@ -47,9 +48,7 @@ void print_error(Session& session, const std::string& what, const std::string& h
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
+  for (const CLI::App* command : visible_commands(app)) names.push_back(command->get_name());
   return names;
 }
 
@@ -76,6 +75,7 @@ int report_usage(const CLI::App& root, const std::vector<std::string>& arguments
              std::islower(static_cast<unsigned char>(what[1])) != 0) {
     what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
   }
+  if (command == &root && arguments.empty()) hint = "list the commands with: mlk --help";
   if (what.ends_with('.')) what.pop_back();
   print_error(session, what, hint);
   return static_cast<int>(ExitCode::usage);
@@ -90,6 +90,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
   root->get_formatter()->column_width(34);
   root->set_help_flag("-h,--help", "Print this help");
+  root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);
   add_submit(*root, session);
   add_render(*root, session);
@@ -125,7 +126,8 @@ int run(const std::vector<std::string>& arguments, Session& session) {
     print_error(session, printable(error.what()), printable(error.hint()));
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    print_error(session, std::string("internal error: ") + error.what(), "");
+    print_error(session, std::string("internal error: ") + error.what(),
+                "this is a mistake in mlk " + session.version + "; please report it with the command");
     return static_cast<int>(ExitCode::failure);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/command_tree.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/completion_scripts.h"
 #include "cli/commands/session.h"
@@ -72,7 +73,7 @@ std::vector<std::string> candidates(const CLI::App& root, const std::vector<std:
       const CLI::Option* option = option_of(*command, root, word);
       if (option != nullptr && option->get_items_expected_max() > 0) value_of = option;
       if (word == "--local") session.global.local = true;
-    } else if (const CLI::App* next = command->get_subcommand_no_throw(word); next != nullptr) {
+    } else if (const CLI::App* next = find_command(*command, word); next != nullptr) {
       command = next;
     }
   }
@@ -92,9 +93,7 @@ std::vector<std::string> candidates(const CLI::App& root, const std::vector<std:
   }
   if (last.starts_with("-")) return option_names(*command, root);
   std::vector<std::string> names;
-  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
-    if (!sub->get_group().empty()) names.push_back(sub->get_name());
-  }
+  for (const CLI::App* sub : visible_commands(*command)) names.push_back(sub->get_name());
   if (!names.empty()) return names;
   for (const CLI::Option* positional : command->get_options()) {
     if (!positional->get_positional()) continue;

@@ -22,23 +22,23 @@ struct Need {
 
 std::vector<Need> needs() {
   using namespace kube::resources;
-  return {{"submit", {{"create", config_maps}, {"create", secrets}, {"create", services}, {"create", jobs}}},
-          {"ls, status, wait", {{"list", config_maps}, {"list", jobs}, {"list", pods}, {"watch", jobs}, {"watch", pods}}},
-          {"logs", {{"get", kube::Resource{"", "v1", "pods/log", "Pod"}}}},
-          {"stop, resume", {{"patch", config_maps}, {"patch", jobs}}},
-          {"delete", {{"delete", config_maps}}},
-          {"reasons from events", {{"list", events}}}};
+  return {{"submit", {{"create", config_maps, ""}, {"create", secrets, ""}, {"create", services, ""}, {"create", jobs, ""}, {"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}}},
+          {"ls, status, wait", {{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}, {"watch", jobs, ""}, {"watch", pods, ""}}},
+          {"logs", {{"list", pods, ""}, {"get", pods, "log"}}},
+          {"stop, resume", {{"patch", config_maps, ""}, {"patch", jobs, ""}}},
+          {"delete", {{"delete", config_maps, ""}}},
+          {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 
 void context(const ContextOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const kube::Config& config = client->config();
-  const std::string server_version = kube::server_version(*client);
-  const std::string user = kube::who_am_i(*client);
+  const std::string server_version = kube::server_version(*client).text;
+  const std::string user = kube::whoami(*client).name;
   std::vector<kube::AccessQuestion> questions;
   const std::vector<Need> all = needs();
   for (const Need& need : all) questions.insert(questions.end(), need.questions.begin(), need.questions.end());
-  const std::vector<bool> answers = kube::may(*client, config.name_space, questions);
+  const std::vector<bool> answers = kube::may_all(*client, config.name_space, questions);
 
   nlohmann::json allowed = nlohmann::json::object();
   std::size_t at = 0;
@@ -61,7 +61,7 @@ void context(const ContextOptions& options, Session& session) {
               << "context    " << (config.context.empty() ? "-" : config.context) << '\n'
               << "from       " << config.source << '\n';
   for (const Need& need : all) {
-    session.out << (need.purpose == all.front().purpose ? "you may    " : "           ") << need.purpose << ": "
+    session.out << (need.purpose == all.front().purpose ? "allowed    " : "           ") << need.purpose << ": "
                 << (allowed[need.purpose] ? "yes" : "no") << '\n';
   }
 }

@@ -68,9 +68,11 @@ std::size_t objects_left(kube::Client& client, const std::string& run) {
 
 void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::time_point deadline, Session& session) {
   while (const std::size_t left = objects_left(client, run)) {
-    session.check_interrupted();
+    if (session.interrupted != 0) {
+      throw Error(ExitCode::interrupted, "interrupted; " + run + " is being deleted all the same");
+    }
     if (steady_clock::now() > deadline) {
-      throw Error(ExitCode::timed_out, std::to_string(left) + " objects of " + run + " are still being deleted",
+      throw Error(ExitCode::timed_out, run + " is still being deleted: " + std::to_string(left) + " objects are left",
                   "the cluster goes on by itself; pods of a lost node stay until it is back or deleted");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -98,7 +100,9 @@ void delete_runs(const DeleteOptions& options, Session& session) {
   }
   const steady_clock::time_point deadline = steady_clock::now() + *timeout;
   for (const json& owner : owners) {
-    if (!options.no_wait) wait_for_gone(*client, kube::name_of(owner), deadline, session);
+    if (options.no_wait) continue;
+    wait_for_gone(*client, kube::name_of(owner), deadline, session);
+    session.note("deleted " + kube::name_of(owner));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "cli/commands/session.h"
 #include "cli/local/local.h"
 #include "cli/util/files.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -24,7 +25,7 @@ void down(Session& session) {
   for (const std::string& pod : stopped.pods) session.note("stopped pod " + pod);
   session.note(stopped.server ? "the local cluster is down; its objects are kept" : "the local cluster is not up");
   if (!stopped.left_over.empty()) {
-    throw Error(ExitCode::failure, std::to_string(stopped.left_over.size()) + " pods did not end, the first is " + stopped.left_over.front(),
+    throw Error(ExitCode::failure, "pods did not end: " + join(stopped.left_over, ", "),
                 "run mlk local down again");
   }
 }

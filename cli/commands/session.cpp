@@ -37,6 +37,15 @@ std::unique_ptr<kube::Client> Session::connect() {
 void Session::warn(const std::string& message) { err << "mlk: warning: " << message << '\n' << std::flush; }
 void Session::note(const std::string& message) { err << message << '\n' << std::flush; }
 
+std::string Session::command(const std::string& words) const {
+  std::string text = "mlk " + words;
+  if (global.local) text += " --local";
+  if (!global.cluster.kubeconfig.empty()) text += " --kubeconfig " + global.cluster.kubeconfig;
+  if (!global.cluster.context.empty()) text += " --context " + global.cluster.context;
+  if (!global.cluster.name_space.empty()) text += " -n " + global.cluster.name_space;
+  return text;
+}
+
 void Session::check_interrupted() const {
   if (interrupted.load() != 0) throw Error(ExitCode::interrupted, "interrupted");
 }

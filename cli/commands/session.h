@@ -47,6 +47,8 @@ struct Session {
   std::unique_ptr<kube::Client> connect();
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // plain talk on err
+  // "mlk WORDS" with the flags that mean the same cluster again, for hints.
+  std::string command(const std::string& words) const;
   void check_interrupted() const;         // throws Error{interrupted}
   bool color_out() const;
   bool color_err() const;

@@ -89,14 +89,14 @@ class Submission {
   Rendered render_now() const { return render(request_.experiment, request_.files, request_.templates, options_); }
 
   void ask_what_is_allowed() {
-    kube::require_version(client_);
+    kube::require_version(kube::server_version(client_), 1, 31);
     std::vector<kube::AccessQuestion> questions;
     using namespace kube::resources;
     for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
-      questions.push_back({"create", *resource});
+      questions.push_back({"create", *resource, ""});
     }
-    for (const kube::Resource* resource : {&config_maps, &jobs, &pods}) questions.push_back({"list", *resource});
-    const std::vector<bool> answers = kube::may(client_, request_.name_space, questions);
+    for (const kube::Resource* resource : {&config_maps, &jobs, &pods}) questions.push_back({"list", *resource, ""});
+    const std::vector<bool> answers = kube::may_all(client_, request_.name_space, questions);
     std::vector<std::string> refused;
     for (std::size_t i = 0; i < questions.size(); ++i) {
       if (!answers[i]) refused.push_back(questions[i].verb + " " + questions[i].resource.plural);
@@ -141,7 +141,7 @@ class Submission {
     if (!request_.again) return newest;
     const std::string name = newest == 1 ? first.run : first.run + "-" + std::to_string(newest);
     const Phase phase = observe(fetch_run(client_, request_.name_space, name), now()).phase;
-    return is_final(phase) || phase == Phase::stopped ? newest + 1 : newest;
+    return is_final(phase) ? newest + 1 : newest;
   }
 
   json create_owner(const Rendered& rendered) {
@@ -160,7 +160,7 @@ class Submission {
       if (!existing) continue;  // gone in this very moment
       if (!is_deleting(*existing)) {
         if (kube::label_of(*existing, labels::hash) == kube::label_of(rendered.owner, labels::hash)) return *existing;
-        throw Error(ExitCode::failure, "configmap/" + rendered.run + " exists and is not of this experiment",
+        throw Error(ExitCode::failure, "configmap/" + rendered.run + " exists and belongs to something else",
                     "change the experiment's name, or delete that object");
       }
       wait_for_gone(rendered.run, deadline, waiting_said);
@@ -188,7 +188,7 @@ class Submission {
         return;
       }
       if (!is_deleting(*existing) && existing->at("metadata").value("ownerReferences", json::array()).empty()) {
-        throw Error(ExitCode::failure, title(object) + " exists and is not of this run", "delete it, or change the experiment's name");
+        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else", "delete it, or change the experiment's name");
       }
       wait_for_gone(title(object), deadline, waiting_said);
     }
@@ -231,7 +231,8 @@ class Submission {
   std::optional<SubmitOutcome> already_there(const Rendered& rendered) {
     const RunObjects objects = fetch_run(client_, request_.name_space, rendered.run);
     const Phase phase = observe(objects, now()).phase;
-    if (is_final(phase) || phase == Phase::stopped) return SubmitOutcome::ended;
+    if (phase == Phase::stopped) return SubmitOutcome::stopped;
+    if (is_final(phase)) return SubmitOutcome::ended;
     for (const json& object : rendered.objects) {
       const std::optional<json> existing =
           client_.find(resource_of(object), request_.name_space, kube::name_of(object));
@@ -252,7 +253,7 @@ class Submission {
   void wait_for_gone(const std::string& what, steady_clock::time_point deadline, bool& said) {
     if (steady_clock::now() > deadline) {
       throw Error(ExitCode::timed_out, what + " of an earlier run is still being deleted",
-                  "a finalizer may hold it; look at its metadata");
+                  "a finalizer may hold it; see metadata.finalizers in: kubectl get " + what + " -o yaml");
     }
     if (!said) hooks_.note("waiting for " + what + " of an earlier run to be deleted");
     said = true;

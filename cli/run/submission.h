@@ -30,7 +30,8 @@ enum class SubmitOutcome {
   created,
   completed,  // an earlier submit was cut off: what it lacked is there now
   running,    // it was there already, whole
-  ended,      // it was there already, and has ended or is stopped
+  stopped,    // it was there already, and is stopped
+  ended,      // it was there already, and has ended
 };
 
 struct Submitted {

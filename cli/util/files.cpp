@@ -69,7 +69,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   char buffer[65536];
   while (true) {
     const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
+    // A signal while a pipe's writer keeps us waiting: the user wants out.
+    if (count < 0 && errno == EINTR) throw Error(ExitCode::interrupted, "interrupted");
     if (count < 0) throw system_error("cannot read", path, errno);
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));

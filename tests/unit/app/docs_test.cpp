@@ -13,11 +13,14 @@
 #include <string>
 
 #include "cli/app.h"
+#include "cli/commands/command_tree.h"
 #include "cli/commands/session.h"
 
 namespace fs = std::filesystem;
 
 namespace {
+
+using mlk::visible_commands;
 
 const fs::path top = MLK_SOURCE_DIR;
 
@@ -33,14 +36,6 @@ struct Tree {
                        .global = {}};
   std::unique_ptr<CLI::App> root = mlk::make_app(session);
 };
-
-std::vector<const CLI::App*> visible_commands(const CLI::App& app) {
-  std::vector<const CLI::App*> found;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) found.push_back(command);
-  }
-  return found;
-}
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path);

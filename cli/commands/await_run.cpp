@@ -1,0 +1,169 @@
+#include "cli/commands/await_run.h"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "cli/commands/log_lines.h"
+#include "cli/commands/session.h"
+#include "cli/commands/views.h"
+#include "cli/run/metrics.h"
+#include "cli/run/record.h"
+#include "cli/run/status.h"
+#include "cli/run/watcher.h"
+#include "cli/ui/progress.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+namespace {
+
+using std::chrono::steady_clock;
+
+// After the end the last log lines are still on their way.
+constexpr std::chrono::seconds drain_timeout{10};
+
+Time now() { return std::chrono::system_clock::now(); }
+
+bool has_started(Phase phase) {
+  return phase == Phase::running || phase == Phase::restarting || phase == Phase::succeeded || phase == Phase::failed;
+}
+
+class Await {
+ public:
+  Await(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options)
+      : session_(session),
+        client_(client),
+        run_(run),
+        options_(options),
+        watcher_(client, client.config().name_space, run),
+        progress_(session.err, session.err_is_terminal, [] { return ui::terminal_width(STDERR_FILENO); }),
+        style_(options.logs_to_stdout ? session.color_out() : session.color_err()) {
+    // On a terminal the logs are read for the step alone, also when nobody asked to see them.
+    if (options.follow || session.err_is_terminal) {
+      follower_ = std::make_unique<RunLogFollower>(client, client.config().name_space, options.filter);
+    }
+  }
+
+  ExitCode run() {
+    while (true) {
+      watcher_.wait_for_change(interrupt_poll);
+      if (session_.interrupted != 0) interrupted();
+      warn_of_trouble();
+      if (watcher_.synced()) {
+        if (!watcher_.owner_exists()) throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
+        const RunObjects objects = watcher_.objects();
+        const RunStatus status = observe(objects, now());
+        started_ = started_ || has_started(status.phase);
+        if (follower_) follower_->update(objects.pods);
+        print_due_lines();
+        show(status);
+        if (is_final(status.phase) || status.phase == Phase::stopped) return ended(objects, status);
+        if (status.cannot_start) return cannot_start(status, "");
+        if (!started_ && options_.start_timeout && elapsed() > *options_.start_timeout) {
+          return cannot_start(status, " within " + format_duration(*options_.start_timeout));
+        }
+        last_ = status;
+      }
+      if (options_.timeout && elapsed() > *options_.timeout) timed_out();
+    }
+  }
+
+ private:
+  steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
+
+  [[noreturn]] void interrupted() {
+    progress_.clear();
+    session_.note("run " + run_ + " goes on without us");
+    throw Error(ExitCode::interrupted, "interrupted",
+                "come back with: " + session_.command("wait " + run_) + ", or: " + session_.command("logs -f " + run_));
+  }
+
+  [[noreturn]] void timed_out() {
+    progress_.clear();
+    const std::string state = last_ ? ": " + phase_line(*last_) : "";
+    throw Error(ExitCode::timed_out, "run " + run_ + " has not ended after " + format_duration(*options_.timeout) + state,
+                "it goes on; come back with: " + session_.command("wait " + run_));
+  }
+
+  void warn_of_trouble() {
+    const std::string trouble = watcher_.trouble();
+    if (!trouble.empty() && trouble != trouble_) progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
+    trouble_ = trouble;
+  }
+
+  void print_due_lines() {
+    if (!follower_) return;
+    for (const RunLogLine& line : follower_->take()) {
+      if (std::optional<Metrics> metrics = parse_metrics(line.text)) latest_ = std::move(metrics);
+      if (!options_.follow) continue;
+      progress_.clear();
+      print_log_line(line, options_.logs_to_stdout ? session_.out : session_.err, style_);
+    }
+    if (options_.follow) (options_.logs_to_stdout ? session_.out : session_.err).flush();
+    if (!session_.out) throw Error(ExitCode::failure, "nobody reads the output any more");
+  }
+
+  void show(const RunStatus& status) { progress_.show(printable(progress_line(status, latest_)), printable(phase_line(status))); }
+
+  void drain_logs() {
+    if (!follower_ || !options_.follow) return;
+    const auto deadline = steady_clock::now() + drain_timeout;
+    while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
+      watcher_.wait_for_change(interrupt_poll);
+      follower_->update(watcher_.objects().pods);
+      print_due_lines();
+    }
+    print_due_lines();
+  }
+
+  ExitCode ended(const RunObjects& objects, const RunStatus& status) {
+    drain_logs();
+    progress_.clear();
+    std::string problem;
+    if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) && !problem.empty()) {
+      session_.warn("the final record could not be written: " + problem);
+    }
+    print_status(status, session_.err, ui::Style(session_.color_err()),
+                 session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
+    return exit_code(status);
+  }
+
+  ExitCode cannot_start(const RunStatus& status, const std::string& within) {
+    progress_.clear();
+    session_.err << "run " << run_ << " cannot start" << within << ": " << printable(phase_line(status)) << '\n';
+    session_.note("it is still there; look at it with: " + session_.command("status " + run_) +
+                  ", or delete it with: " + session_.command("delete " + run_));
+    return ExitCode::cannot_start;
+  }
+
+  Session& session_;
+  kube::Client& client_;
+  const std::string run_;
+  const AwaitOptions& options_;
+  RunWatcher watcher_;
+  ui::Progress progress_;
+  const ui::Style style_;
+  std::unique_ptr<RunLogFollower> follower_;
+  const steady_clock::time_point begin_ = steady_clock::now();
+  bool started_ = false;
+  std::optional<Metrics> latest_;
+  std::optional<RunStatus> last_;
+  std::string trouble_;
+};
+
+}  // namespace
+
+ExitCode await_run(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options) {
+  return Await(session, client, run, options).run();
+}
+
+std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const std::optional<std::chrono::seconds> duration = parse_duration(text);
+  if (!duration) throw Error(ExitCode::usage, flag + " must be a duration, not '" + text + "'", "for example: " + flag + " 10m");
+  return duration;
+}
+
+}  // namespace mlk

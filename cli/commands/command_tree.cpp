@@ -1,0 +1,27 @@
+#include "cli/commands/command_tree.h"
+
+#include <CLI/CLI.hpp>
+
+namespace mlk {
+namespace {
+
+std::vector<const CLI::App*> all_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+}  // namespace
+
+std::vector<const CLI::App*> visible_commands(const CLI::App& app) {
+  std::vector<const CLI::App*> commands = all_commands(app);
+  std::erase_if(commands, [](const CLI::App* command) { return command->get_group().empty(); });
+  return commands;
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : all_commands(app)) {
+    if (command->check_name(name)) return command;
+  }
+  return nullptr;
+}
+
+}  // namespace mlk

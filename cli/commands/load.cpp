@@ -1,0 +1,76 @@
+#include "cli/commands/load.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/session.h"
+#include "cli/experiment/load.h"
+#include "cli/util/files.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t experiment_limit = 1 << 20;
+constexpr std::size_t files_limit = 900 * 1024;  // what fits into a ConfigMap beside its own text
+
+// The plain files of one folder: they travel in a ConfigMap, whose keys cannot name folders.
+std::map<std::string, std::string> read_folder(const fs::path& folder, const DataEntry& entry) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw Error(ExitCode::not_found, "data '" + entry.name + "': there is no folder " + folder.string(),
+                "files: is relative to the experiment file");
+  }
+  std::map<std::string, std::string> contents;
+  std::size_t total = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+    const std::string name = file.path().filename().string();
+    if (name.starts_with(".")) continue;
+    if (!file.is_regular_file()) {
+      throw Error(ExitCode::usage, "data '" + entry.name + "': " + file.path().string() + " is not a plain file",
+                  "files: takes one flat folder; use a volume for more");
+    }
+    if (total + file.file_size() > files_limit) {
+      throw Error(ExitCode::usage, "data '" + entry.name + "': the files in " + folder.string() + " are more than 900 KiB",
+                  "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
+    }
+    std::string bytes = read_file(file.path(), files_limit);
+    total += bytes.size();
+    contents.emplace(name, std::move(bytes));
+  }
+  if (contents.empty()) {
+    throw Error(ExitCode::usage, "data '" + entry.name + "': " + folder.string() + " is empty");
+  }
+  return contents;
+}
+
+}  // namespace
+
+void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
+  command.add_option("FILE", options.file, "Experiment file; - for standard input")->required();
+  command.add_option("--set", options.set, "Change a value of the file, for example train.optimizer.lr=0.1")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("-e,--env", options.env, "Set an environment variable of the program")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+LoadedExperiment load(const ExperimentOptions& options, const Session& session) {
+  Templates templates = load_templates();
+  const bool from_stdin = options.file == "-";
+  const std::string text = read_file(from_stdin ? "/dev/stdin" : options.file, experiment_limit);
+  const Overrides overrides{.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")};
+  Experiment experiment =
+      load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides, templates.job_types());
+  const fs::path beside = from_stdin ? fs::path(".") : fs::path(options.file).parent_path();
+  FileContents files;
+  for (const DataEntry& entry : experiment.data) {
+    if (!entry.files.empty()) files[entry.name] = read_folder(beside / entry.files, entry);
+  }
+  return {std::move(experiment), std::move(files), std::move(templates)};
+}
+
+}  // namespace mlk

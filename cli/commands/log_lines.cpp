@@ -1,0 +1,28 @@
+#include "cli/commands/log_lines.h"
+
+#include "cli/commands/session.h"
+#include "cli/run/find.h"
+#include "cli/run/status.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+
+void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style) {
+  const std::string prefix = line.role + "/" + std::to_string(line.rank);
+  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << printable(line.text) << '\n';
+}
+
+void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter) {
+  const RunObjects objects = fetch_run(client, client.config().name_space, run);
+  std::vector<std::string> problems;
+  const std::vector<RunLogLine> lines =
+      read_run_logs(client, client.config().name_space, objects.pods, filter, &problems);
+  const ui::Style style(session.color_out());
+  for (const RunLogLine& line : lines) print_log_line(line, session.out, style);
+  for (const std::string& problem : problems) session.warn(problem);
+  if (objects.pods.empty()) {
+    session.note("run " + run + " has no pods; what is known of it: " + session.command("status " + run));
+  }
+}
+
+}  // namespace mlk

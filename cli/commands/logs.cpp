@@ -1,0 +1,56 @@
+// mlk logs: what all ranks of a run printed, merged by time, each line with its role/rank.
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/await_run.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/log_lines.h"
+#include "cli/commands/session.h"
+#include "cli/run/find.h"
+
+namespace mlk {
+namespace {
+
+struct LogsOptions {
+  std::string run;
+  bool follow = false;
+  long tail = -1;
+  std::string since;
+  std::string role;
+  int rank = -1;
+};
+
+void logs(const LogsOptions& options, Session& session) {
+  LogFilter filter;
+  if (options.tail >= 0) filter.tail = options.tail;
+  filter.since = duration_option("--since", options.since);
+  filter.role = options.role;
+  if (options.rank >= 0) filter.rank = options.rank;
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string run = find_run(*client, client->config().name_space, options.run);
+  if (options.follow) {
+    AwaitOptions await;
+    await.follow = true;
+    await.logs_to_stdout = true;
+    await.filter = filter;
+    session.exit_code = await_run(session, *client, run, await);
+    return;
+  }
+  print_logs(session, *client, run, filter);
+}
+
+}  // namespace
+
+void add_logs(CLI::App& root, Session& session) {
+  auto options = std::make_shared<LogsOptions>();
+  CLI::App* command = root.add_subcommand("logs", "Print the logs of all ranks of a run");
+  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  command->add_flag("-f,--follow", options->follow, "Go on until the run ends; the exit code tells how");
+  command->add_option("--tail", options->tail, "Only the last LINES lines of each rank")->type_name("LINES")->check(CLI::NonNegativeNumber);
+  command->add_option("--since", options->since, "Only lines newer than this, for example 10m")->type_name("DURATION");
+  command->add_option("--role", options->role, "Only this role, for example worker")->type_name("ROLE");
+  command->add_option("--rank", options->rank, "Only this rank of each role")->type_name("RANK")->check(CLI::NonNegativeNumber);
+  command->callback([options, &session] { logs(*options, session); });
+}
+
+}  // namespace mlk

@@ -1,0 +1,114 @@
+// mlk stop and mlk resume: suspend the Jobs of a run after a last checkpoint, and let them go on.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/await_run.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/kube/objects.h"
+#include "cli/run/find.h"
+#include "cli/run/labels.h"
+#include "cli/run/record.h"
+#include "cli/run/status.h"
+#include "cli/run/watcher.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+struct StopOptions {
+  std::string run;
+  std::string timeout;
+};
+
+Time now() { return std::chrono::system_clock::now(); }
+
+// The annotation comes first: a stop cut off between the two is seen as stopped, and stopping again suspends the rest.
+void set_stopped(kube::Client& client, const std::string& run, const RunObjects& objects, bool stopped) {
+  const std::string& name_space = client.config().name_space;
+  const json mark = stopped ? json(format_time(now())) : json(nullptr);
+  client.patch(kube::resources::config_maps, name_space, run, {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
+  for (const json& job : objects.jobs) {
+    client.patch(kube::resources::jobs, name_space, kube::name_of(job), {{"spec", {{"suspend", stopped}}}});
+  }
+}
+
+bool has_live_pods(const RunObjects& objects) {
+  for (const json& pod : objects.pods) {
+    const std::string phase = kube::text_at(pod, json::json_pointer("/status/phase"));
+    if (phase != "Succeeded" && phase != "Failed") return true;
+  }
+  return false;
+}
+
+// Watches while the pods write their last checkpoint, since their results go with them.
+void stop(const StopOptions& options, Session& session) {
+  const std::chrono::seconds timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string& name_space = client->config().name_space;
+  const std::string run = find_run(*client, name_space, options.run);
+  RunWatcher watcher(*client, name_space, run);
+  const steady_clock::time_point deadline = steady_clock::now() + timeout;
+  const auto wait_while = [&](const std::function<bool()>& condition, const std::string& what, const std::string& hint) {
+    while (condition()) {
+      if (session.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted while waiting for " + what, hint);
+      if (steady_clock::now() > deadline) throw Error(ExitCode::timed_out, "still waiting for " + what, hint);
+      watcher.wait_for_change(interrupt_poll);
+    }
+  };
+  wait_while([&] { return !watcher.synced(); }, "the objects of " + run, "nothing was changed");
+  const RunStatus before = observe(watcher.objects(), now());
+  if (is_final(before.phase)) {
+    session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
+    return;
+  }
+  if (before.phase != Phase::stopped) {
+    set_stopped(*client, run, watcher.objects(), true);
+    session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
+  }
+  wait_while([&] { return has_live_pods(watcher.objects()); }, "the pods of " + run + " to end",
+             "the run is being stopped all the same; see: " + session.command("status " + run));
+  const RunObjects objects = watcher.objects();
+  write_record(*client, name_space, objects.owner, observe(objects, now()));
+  session.note("stopped " + run + "; let it go on with: " + session.command("resume " + run));
+}
+
+void resume(const StopOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string& name_space = client->config().name_space;
+  const std::string run = find_run(*client, name_space, options.run);
+  const RunObjects objects = fetch_run(*client, name_space, run);
+  const RunStatus status = observe(objects, now());
+  if (is_final(status.phase)) {
+    throw Error(ExitCode::failure, "run " + run + " has ended: " + std::string(to_string(status.phase)),
+                "run it once more with: " + session.command("submit --again FILE"));
+  }
+  if (kube::annotation_of(objects.owner, labels::stopped).empty()) {
+    session.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
+    return;
+  }
+  set_stopped(*client, run, objects, false);
+  session.note("resumed " + run);
+}
+
+}  // namespace
+
+void add_stop(CLI::App& root, Session& session) {
+  auto options = std::make_shared<StopOptions>();
+  CLI::App* command = root.add_subcommand("stop", "Stop a run after a last checkpoint; resume lets it go on");
+  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  command->add_option("--timeout", options->timeout, "How long to wait for its processes to end [2m]")->type_name("DURATION");
+  command->callback([options, &session] { stop(*options, session); });
+}
+
+void add_resume(CLI::App& root, Session& session) {
+  auto options = std::make_shared<StopOptions>();
+  CLI::App* command = root.add_subcommand("resume", "Let a stopped run go on from its last checkpoint");
+  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  command->callback([options, &session] { resume(*options, session); });
+}
+
+}  // namespace mlk

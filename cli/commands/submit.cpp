@@ -1,0 +1,130 @@
+// mlk submit: create the objects of a run, and on request wait for its end.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/await_run.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/load.h"
+#include "cli/commands/session.h"
+#include "cli/run/submission.h"
+
+namespace mlk {
+namespace {
+
+struct SubmitOptions {
+  ExperimentOptions experiment;
+  std::string dry_run;
+  bool again = false;
+  bool wait = false;
+  bool follow = false;
+  std::string timeout;
+  std::string start_timeout;
+  std::string output = "name";
+};
+
+void print_handle(const std::string& run, const SubmitOptions& options, const std::string& name_space, Session& session) {
+  if (options.output == "json") {
+    nlohmann::json handle{{"run", run}};
+    if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run asks no cluster
+    session.out << handle.dump() << '\n';
+  } else {
+    session.out << run << '\n';
+  }
+  session.out.flush();
+}
+
+// `train:` needs our runtime's image on a cluster; `run:` the user's own.
+void require_image(const Experiment& experiment, const std::string& file) {
+  if (!needs_image(experiment)) return;
+  throw Error(ExitCode::usage, file + " names no image, and a cluster has to know what to run",
+              std::string("add `image:` to the file (or --set image=..., or export MLK_IMAGE=...)") +
+                  (experiment.has_train ? " with an image that holds mlk-runtime" : "") +
+                  "; on this machine it runs without: --local");
+}
+
+void say_outcome(const Submitted& submitted, Session& session, const std::string& name_space) {
+  const std::string& run = submitted.run;
+  switch (submitted.outcome) {
+    case SubmitOutcome::created:
+      session.note("created run " + run + " in namespace " + name_space);
+      session.note("follow it with: " + session.command("logs -f " + run));
+      return;
+    case SubmitOutcome::completed:
+      session.note("completed run " + run + ", whose submit had been cut off");
+      return;
+    case SubmitOutcome::running:
+      session.note("run " + run + " is there already: the same experiment was submitted before");
+      session.note("look at it with: " + session.command("status " + run));
+      return;
+    case SubmitOutcome::stopped:
+      session.note("run " + run + " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
+      return;
+    case SubmitOutcome::ended:
+      session.note("run " + run + " of this experiment has ended already; see: " + session.command("status " + run));
+      session.note("run it once more with --again");
+      return;
+  }
+}
+
+void submit(const SubmitOptions& options, Session& session) {
+  AwaitOptions await;
+  await.follow = options.follow;
+  await.timeout = duration_option("--timeout", options.timeout);
+  await.start_timeout = duration_option("--start-timeout", options.start_timeout);
+  if (!options.wait && !options.follow && !(options.timeout.empty() && options.start_timeout.empty())) {
+    throw Error(ExitCode::usage, "--timeout and --start-timeout need --wait or --follow");
+  }
+  if (!options.dry_run.empty() && options.dry_run != "client" && options.dry_run != "server") {
+    throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'", "for example: --dry-run=server");
+  }
+  const LoadedExperiment loaded = load(options.experiment, session);
+  if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0) await.start_timeout = loaded.experiment.start_timeout;
+
+  RenderOptions render_options;
+  render_options.version = session.version;
+  const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
+  for (const std::string& warning : rendered.warnings) session.warn(warning);
+  if (options.dry_run == "client") {
+    session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) + " more objects would be created (client dry run)");
+    return print_handle(rendered.run, options, "", session);
+  }
+  if (!session.global.local) require_image(loaded.experiment, options.experiment.file);
+
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string& name_space = client->config().name_space;
+  const SubmitRequest request{.experiment = loaded.experiment,
+                              .files = loaded.files,
+                              .templates = loaded.templates,
+                              .name_space = name_space,
+                              .version = session.version,
+                              .again = options.again,
+                              .dry_run = options.dry_run == "server"};
+  const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
+                          .check_interrupted = [&session] { session.check_interrupted(); }};
+  const Submitted submitted = submit_run(*client, request, hooks);
+  print_handle(submitted.run, options, name_space, session);
+  if (request.dry_run) return;
+  say_outcome(submitted, session, name_space);
+  if (options.wait || options.follow) session.exit_code = await_run(session, *client, submitted.run, await);
+}
+
+}  // namespace
+
+void add_submit(CLI::App& root, Session& session) {
+  auto options = std::make_shared<SubmitOptions>();
+  CLI::App* command = root.add_subcommand("submit", "Create a run from an experiment file");
+  add_experiment_options(*command, options->experiment);
+  // A flag with an optional value: "--dry-run FILE" must not take the file for it.
+  command->add_flag("--dry-run{client}", options->dry_run, "=client: only render; =server: let the cluster check it. Nothing is created")
+      ->type_name("WHERE");
+  command->add_flag("--again", options->again, "When this experiment's newest run has ended, run it once more");
+  command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
+  command->add_flag("--follow", options->follow, "Wait, and print the logs of all ranks");
+  command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time; the run goes on")->type_name("DURATION");
+  command->add_option("--start-timeout", options->start_timeout, "With --wait: exit 6 when it has not started after this time")->type_name("DURATION");
+  command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));
+  command->callback([options, &session] { submit(*options, session); });
+}
+
+}  // namespace mlk

@@ -1,0 +1,269 @@
+#include "cli/commands/views.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/session.h"
+#include "cli/ui/curve.h"
+#include "cli/ui/table.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr std::size_t label_width = 12;
+constexpr std::size_t most_rows = 24;  // of ranks on a terminal; more are folded
+constexpr int most_lines = 10;         // of a failure's last words
+
+ui::Color color_of(Phase phase) {
+  switch (phase) {
+    case Phase::succeeded:
+    case Phase::running: return ui::Color::green;
+    case Phase::failed: return ui::Color::red;
+    case Phase::restarting:
+    case Phase::stopped:
+    case Phase::incomplete: return ui::Color::yellow;
+    default: return ui::Color::cyan;
+  }
+}
+
+std::string duration_between(const std::optional<Time>& from, Time to) {
+  if (!from) return "";
+  return format_duration(std::chrono::floor<seconds>(std::max(to - *from, std::chrono::nanoseconds(0))));
+}
+
+const json* member(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+
+std::string step_text(const RunStatus& status, const std::optional<Metrics>& latest) {
+  long step = latest ? latest->step : -1;
+  if (const json* found = member(status.result, "step"); found && found->is_number_integer()) step = std::max(step, found->get<long>());
+  if (step < 0) return "";
+  return status.steps > 0 ? fmt::format("{}/{}", step, status.steps) : std::to_string(step);
+}
+
+// "loss 0.31  accuracy 0.93": the loss first, then by name.
+std::vector<std::string> metric_texts(const RunStatus& status, const std::optional<Metrics>& latest) {
+  std::map<std::string, double> values;
+  if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
+    for (const auto& [key, value] : metrics->items()) {
+      if (value.is_number()) values[key] = value.get<double>();
+    }
+  }
+  if (latest) {
+    for (const auto& [key, value] : latest->values) values[key] = value;
+  }
+  std::vector<std::string> texts;
+  if (const auto loss = values.find("loss"); loss != values.end()) {
+    texts.push_back("loss " + number(loss->second));
+    values.erase(loss);
+  }
+  for (const auto& [key, value] : values) texts.push_back(printable(key) + " " + number(value));
+  return texts;
+}
+
+std::vector<double> curve_of(const RunStatus& status) {
+  std::vector<double> values;
+  const json* curve = member(status.result, "curve");
+  if (!curve || !curve->is_array()) return values;
+  for (const json& point : *curve) {
+    if (point.is_array() && point.size() == 2 && point[1].is_number()) values.push_back(point[1].get<double>());
+  }
+  return values;
+}
+
+// "2 workers 1 server": those that run.
+std::string running_text(const RunStatus& status) {
+  std::vector<std::pair<std::string, int>> roles;
+  for (const RankStatus& rank : status.ranks) {
+    if (rank.state != "Running") continue;
+    const auto found = std::find_if(roles.begin(), roles.end(), [&](const auto& entry) { return entry.first == rank.role; });
+    if (found == roles.end()) {
+      roles.emplace_back(rank.role, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [role, count] : roles) parts.push_back(fmt::format("{} {}{}", count, role, count == 1 ? "" : "s"));
+  return join(parts, " ");
+}
+
+// Words in lines of at most `width` columns; one line when it is 0. A longer word has a line of its own.
+std::vector<std::string> fold(const std::string& text, std::size_t width) {
+  if (width == 0) return {text};
+  std::vector<std::string> lines{""};
+  for (const std::string& word : split(text, ' ')) {
+    std::string& line = lines.back();
+    if (line.empty()) {
+      line = word;
+    } else if (ui::width_of(line) + 1 + ui::width_of(word) <= width) {
+      line += " " + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
+class StatusPrinter {
+ public:
+  StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width, Time now)
+      : status_(status), out_(out), style_(style), width_(width), now_(now) {}
+
+  void print() {
+    print_head();
+    field("why", status_.why);
+    const std::string step = step_text(status_, std::nullopt);
+    const std::vector<std::string> metrics = metric_texts(status_, std::nullopt);
+    field("step", step);
+    field("metrics", join(metrics, "  "));
+    print_curve();
+    field("checkpoint", status_.last_checkpoint);
+    if (status_.restarts > 0) field("restarts", std::to_string(status_.restarts));
+    print_failure();
+    print_ranks();
+  }
+
+ private:
+  void print_head() {
+    std::vector<std::string> parts{style_.bold(printable(status_.run)),
+                                   style_.paint(to_string(status_.phase), color_of(status_.phase))};
+    if (!status_.mode.empty()) parts.push_back(printable(status_.mode));
+    if (status_.started) {
+      const Time end = status_.ended.value_or(now_);
+      parts.push_back((status_.ended ? "took " : "since ") + duration_between(status_.started, end));
+    } else if (status_.created) {
+      parts.push_back("submitted " + duration_between(status_.created, now_) + " ago");
+    }
+    out_ << join(parts, "  ") << '\n';
+  }
+
+  void field(const std::string& label, const std::string& value) {
+    if (value.empty()) return;
+    const std::size_t room = width_ > label_width + 20 ? width_ - label_width - 2 : 0;
+    std::string shown = label;
+    for (const std::string& line : fold(printable(value), room)) {
+      out_ << "  " << style_.paint(ui::pad(shown, label_width), ui::Color::gray) << line << '\n';
+      shown.clear();
+    }
+  }
+
+  void print_curve() {
+    const std::vector<double> values = curve_of(status_);
+    if (values.size() < 2) return;
+    const std::size_t room = width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 24, 64) : 32;
+    field("loss", fmt::format("{} {} to {}", ui::sparkline(values, room), number(values.front()), number(values.back())));
+  }
+
+  void print_failure() {
+    if (!status_.first_failure || status_.phase == Phase::succeeded) return;
+    const Failure& failure = *status_.first_failure;
+    std::string head = fmt::format("{}/{}: {}", failure.role, failure.rank, failure.reason);
+    if (failure.attempts > 1 && !failure.disruption) head += fmt::format(", try {} of {}", failure.attempt, failure.attempts);
+    if (failure.at) head += ", " + duration_between(failure.at, now_) + " ago";
+    field("failed first", head);
+    if (failure.message.empty()) return;
+    std::vector<std::string> lines = split(printable(trim(failure.message)), '\n');
+    const int skipped = std::max(0, static_cast<int>(lines.size()) - most_lines);
+    for (std::size_t i = static_cast<std::size_t>(skipped); i < lines.size(); ++i) {
+      const std::string line = "  " + std::string(label_width, ' ') + "| " + lines[i];
+      out_ << (width_ == 0 ? line : ui::fit(line, width_)) << '\n';
+    }
+  }
+
+  void print_ranks() {
+    if (status_.ranks.empty()) return;
+    const bool folded = width_ != 0 && status_.ranks.size() > most_rows;
+    ui::Table table({"ROLE", "RANK", "STATE", "RESTARTS", "AGE", "NODE", "REASON"});
+    std::map<std::string, int> quiet;
+    for (const RankStatus& rank : status_.ranks) {
+      const bool dull = rank.reason.empty() && rank.restarts == 0;
+      if (folded && dull) {
+        ++quiet[rank.state];
+        continue;
+      }
+      const ui::Color color = rank.state == "Failed" || rank.state == "Missing" ? ui::Color::red
+                              : rank.state == "Pending"                         ? ui::Color::yellow
+                                                                                : ui::Color::none;
+      table.add({rank.role, std::to_string(rank.rank), rank.state, std::to_string(rank.restarts),
+                 duration_between(rank.since, now_), rank.node, rank.reason},
+                {ui::Color::none, ui::Color::none, color});
+    }
+    out_ << '\n';
+    if (!table.empty()) table.print(out_, width_, style_);
+    for (const auto& [state, count] : quiet) {
+      out_ << fmt::format("{} {} ranks {} without a restart\n", count, table.empty() ? "all" : "more", printable(state));
+    }
+  }
+
+  const RunStatus& status_;
+  std::ostream& out_;
+  const ui::Style& style_;
+  const std::size_t width_;
+  const Time now_;
+};
+
+std::size_t width_of_output(const Session& session) {
+  return session.out_is_terminal ? ui::terminal_width(STDOUT_FILENO) : 0;
+}
+
+}  // namespace
+
+void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width, Time now) {
+  StatusPrinter(status, out, style, width, now).print();
+}
+
+void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style, std::size_t width, Time now) {
+  ui::Table table({"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
+  for (const RunStatus& run : runs) {
+    std::string loss;
+    if (const json* metrics = member(run.result, "metrics")) {
+      if (const json* value = member(*metrics, "loss"); value && value->is_number()) loss = number(value->get<double>());
+    }
+    table.add({run.run, std::string(to_string(run.phase)), run.mode, step_text(run, std::nullopt), loss,
+               std::to_string(run.restarts), duration_between(run.created, now), run.why},
+              {ui::Color::none, color_of(run.phase)});
+  }
+  table.print(out, width, style);
+}
+
+void print_status(const RunStatus& status, Session& session) {
+  print_status(status, session.out, ui::Style(session.color_out()), width_of_output(session), std::chrono::system_clock::now());
+}
+
+void print_runs(const std::vector<RunStatus>& runs, Session& session) {
+  print_runs(runs, session.out, ui::Style(session.color_out()), width_of_output(session), std::chrono::system_clock::now());
+}
+
+std::string progress_line(const RunStatus& status, const std::optional<Metrics>& latest) {
+  std::vector<std::string> parts{std::string(to_string(status.phase))};
+  if (const std::string step = step_text(status, latest); !step.empty()) parts.push_back("step " + step);
+  const std::vector<std::string> metrics = metric_texts(status, latest);
+  if (!metrics.empty()) parts.push_back(metrics.front());
+  if (const std::string running = running_text(status); !running.empty()) parts.push_back(running);
+  if (status.restarts > 0) parts.push_back(fmt::format("restarts {}", status.restarts));
+  if (!status.why.empty()) parts.push_back(status.why);
+  return printable(join(parts, "  "));
+}
+
+std::string phase_line(const RunStatus& status) {
+  const std::string phase(to_string(status.phase));
+  return status.why.empty() ? phase : printable(phase + ": " + status.why);
+}
+
+}  // namespace mlk

@@ -1,0 +1,39 @@
+// mlk wait: until a run has ended; the exit code tells how.
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands/await_run.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/run/find.h"
+
+namespace mlk {
+namespace {
+
+struct WaitOptions {
+  std::string run;
+  std::string timeout;
+  std::string start_timeout;
+};
+
+void wait(const WaitOptions& options, Session& session) {
+  AwaitOptions await;
+  await.timeout = duration_option("--timeout", options.timeout);
+  await.start_timeout = duration_option("--start-timeout", options.start_timeout);
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string run = find_run(*client, client->config().name_space, options.run);
+  session.exit_code = await_run(session, *client, run, await);
+}
+
+}  // namespace
+
+void add_wait(CLI::App& root, Session& session) {
+  auto options = std::make_shared<WaitOptions>();
+  CLI::App* command = root.add_subcommand("wait", "Wait for the end of a run");
+  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  command->add_option("--timeout", options->timeout, "Give up waiting after this time; the run goes on")->type_name("DURATION");
+  command->add_option("--start-timeout", options->start_timeout, "Exit 6 when it has not started after this time")->type_name("DURATION");
+  command->callback([options, &session] { wait(*options, session); });
+}
+
+}  // namespace mlk

@@ -1,0 +1,106 @@
+#include "cli/render/yaml.h"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+// Words that YAML 1.1 reads as booleans or null.
+bool is_reserved(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  static const std::set<std::string> words{"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+  return words.count(text) == 1;
+}
+
+// Plain where nothing can be mistaken: names, paths, images. Anything that may look like a number stays quoted.
+bool is_plain(const std::string& text) {
+  if (is_reserved(text) || text.size() > 200) return false;
+  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };
+  if (!letter(static_cast<unsigned char>(text.front()))) return false;
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("/_.-=").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+// JSON's quoting is YAML's double quoting.
+std::string scalar(const json& value) {
+  if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Text of several lines that a literal block can hold as it is.
+bool is_block(const json& value) {
+  if (!value.is_string()) return false;
+  const std::string& text = value.get_ref<const std::string&>();
+  if (text.find('\n') == std::string::npos || text.front() == ' ' || text.front() == '\n') return false;
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }) &&
+         text.find(" \n") == std::string::npos;
+}
+
+void write(const json& value, std::size_t depth, std::string& out);
+
+void write_block(const std::string& text, std::size_t depth, std::string& out) {
+  const std::size_t end = text.find_last_not_of('\n') + 1;
+  const std::size_t newlines = text.size() - end;
+  out += newlines == 0 ? "|-\n" : newlines == 1 ? "|\n" : "|+\n";
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t stop = std::min(text.find('\n', start), text.size());
+    if (stop > start) out += std::string(depth * 2, ' ') + text.substr(start, stop - start);
+    out += '\n';
+    start = stop + 1;
+  }
+}
+
+// What stands behind "key:" or "-".
+void write_value(const json& value, std::size_t depth, std::string& out) {
+  if (value.is_structured() && !value.empty()) {
+    out += '\n';
+    write(value, depth, out);
+  } else if (is_block(value)) {
+    out += ' ';
+    write_block(value.get<std::string>(), depth, out);
+  } else {
+    out += ' ' + scalar(value) + '\n';
+  }
+}
+
+void write(const json& value, std::size_t depth, std::string& out) {
+  const std::string indent(depth * 2, ' ');
+  if (value.is_array()) {
+    for (const json& item : value) {
+      if (!item.is_object() || item.empty()) {
+        out += indent + '-';
+        write_value(item, depth + 1, out);
+        continue;
+      }
+      std::string inner;  // the first key stands behind the dash
+      write(item, depth + 1, inner);
+      out += indent + "- " + inner.substr((depth + 1) * 2);
+    }
+    return;
+  }
+  for (const auto& [key, item] : value.items()) {
+    out += indent + scalar(json(key)) + ':';
+    write_value(item, depth + 1, out);
+  }
+}
+
+}  // namespace
+
+std::string to_yaml(const json& value) {
+  std::string out;
+  if (value.is_structured() && !value.empty()) {
+    write(value, 0, out);
+  } else {
+    out = scalar(value) + '\n';
+  }
+  return out;
+}
+
+}  // namespace mlk

@@ -1,0 +1,42 @@
+#include "cli/render/yaml.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using mlk::to_yaml;
+using nlohmann::json;
+
+TEST_CASE("maps and lists are written in blocks") {
+  const json value = {{"kind", "Job"}, {"spec", {{"args", {"a", "b"}}, {"empty", json::array()}, {"count", 3}}}};
+  CHECK(to_yaml(value) ==
+        "kind: Job\n"
+        "spec:\n"
+        "  args:\n"
+        "    - a\n"
+        "    - b\n"
+        "  count: 3\n"
+        "  empty: []\n");
+}
+
+TEST_CASE("a map in a list starts behind its dash") {
+  const json value = {{"env", {{{"name", "A"}, {"value", "1"}}, {{"name", "B"}}}}};
+  CHECK(to_yaml(value) ==
+        "env:\n"
+        "  - name: A\n"
+        "    value: \"1\"\n"
+        "  - name: B\n");
+}
+
+TEST_CASE("text that another reader could take for something else is quoted") {
+  for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30", "- a", "a: b", "# c", "true"}) {
+    CHECK(to_yaml(json(text)) == json(text).dump() + "\n");
+  }
+  CHECK(to_yaml(json("registry.example/team/trainer")) == "registry.example/team/trainer\n");
+}
+
+TEST_CASE("text of several lines is a literal block that keeps its end") {
+  CHECK(to_yaml(json{{"a", "one\ntwo\n"}}) == "a: |\n  one\n  two\n");
+  CHECK(to_yaml(json{{"a", "one\n\ntwo"}}) == "a: |-\n  one\n\n  two\n");
+  CHECK(to_yaml(json{{"a", "one\n\n\n"}}) == "a: |+\n  one\n\n\n");
+}
