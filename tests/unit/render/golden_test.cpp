@@ -46,5 +46,82 @@ data: [{name: digits, mount: /data/digits, configMap: digits}]
 )");
 }
 
+TEST_CASE("everything that an experiment can say, with an owner and a second attempt") {
+  RenderOptions options;
+  options.name_space = "research";
+  options.attempt = 2;
+  options.owner_uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+  options.secret = std::string(64, 'a');
+  check("ps-everything", R"(
+name: everything
+mode: ps
+image: registry.example/team/trainer:1
+image_pull_policy: Always
+image_pull_secrets: [registry]
+train:
+  model: {type: mlp, hidden: [256, 128]}
+  data: {path: /data/digits, batch: 64}
+  optimizer: {type: sgd, lr: 1e-3, momentum: 0}
+  consistency: {staleness: 4}
+  steps: 2000
+  patience: 1h
+workers: {count: 70, min: 35, cpu: 2.5, memory: 4Gi, gpu: 2, patch: {job: {spec: {ttlSecondsAfterFinished: 600}}}}
+servers: {count: 2, cpu: 1500m, memory: 2Gi}
+env: {LOG_LEVEL: info, EMPTY: "", NVIDIA_VISIBLE_DEVICES: all, WANDB_API_KEY: {secret: wandb/key}}
+data:
+  - {name: digits, mount: /data/digits, files: data/digits}
+  - {name: claim, mount: /data/claim, pvc: datasets}
+  - {name: csi, mount: /data/csi, csi: {driver: csi.example.org, volumeAttributes: {share: a}}}
+  - {name: map, mount: /data/map, configMap: settings}
+  - {name: scratch, mount: /scratch, emptyDir: {sizeLimit: 1Gi}, read_only: false}
+checkpoint: {every: 50, keep: 2, volume: {pvc: checkpoints}}
+scheduling:
+  priority: system-cluster-critical
+  node: {selector: {disk: ssd}, tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]}
+restart: {retries: 5, on: [preemption, "128-255", 70, 75]}
+time_limit: 12h
+service_account: default
+tags: [a, b]
+note: the whole of it
+patch:
+  service: {metadata: {annotations: {example.org/a: b}}}
+  pod: {spec: {hostAliases: [{ip: 10.0.0.1, hostnames: [db]}], containers: [{name: main, env: [{name: LOG_LEVEL, value: debug}]}]}}
+)", digits, options);
+}
+
+TEST_CASE("a program of the user's alone: exit codes are final, signals are not") {
+  check("run-single", R"(
+name: script
+mode: single
+image: registry.example/python:3
+run: python train.py --epochs 3
+workdir: /src
+checkpoint: {volume: {emptyDir: {}}}
+)");
+}
+
+TEST_CASE("a program of the user's on several workers: everything is retried") {
+  check("run-allreduce", R"(
+name: script
+mode: allreduce
+image: registry.example/python:3
+run: [python, train.py]
+workers: {count: 4, min: 3}
+)");
+}
+
+TEST_CASE("folders of the node and NFS are rendered as asked, though Pod Security restricted refuses them") {
+  check("unrestricted", R"(
+name: host
+mode: single
+image: registry.example/python:3
+run: [./train]
+data:
+  - {name: node, mount: /data/node, hostPath: /srv/data}
+  - {name: nfs, mount: /data/nfs, nfs: {server: nfs.example.org, path: /exports}}
+  - {name: out, mount: /data/out, nfs: {server: nfs.example.org, path: /out}, read_only: false}
+)");
+}
+
 }  // namespace
 }  // namespace mlk

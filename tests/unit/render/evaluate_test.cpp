@@ -1,0 +1,62 @@
+// Splices, conditions and their mistakes.
+#include <doctest/doctest.h>
+
+#include "cli/render/evaluate.h"
+#include "cli/util/error.h"
+#include "tests/unit/render/golden.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+const json scope = {{"n", 3}, {"half", 0.5}, {"yes", true}, {"no", false}, {"word", "w"}, {"nothing", nullptr}, {"list", {1, 2}}, {"empty", json::array()},
+                    {"worker", {{"count", 5}}}};
+
+json evaluated(const std::string& text) { return evaluate(parse_yaml(text, "t.yaml"), scope); }
+
+std::string refusal(const std::string& text) {
+  try {
+    evaluated(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("a scalar that is exactly a splice keeps the type of the value") {
+  CHECK(evaluated("a: ${n}\nb: \"${half}\"\nc: ${yes}\nd: ${list}\ne: ${worker.count}\nf: ${worker}\n") ==
+        json{{"a", 3}, {"b", 0.5}, {"c", true}, {"d", {1, 2}}, {"e", 5}, {"f", {{"count", 5}}}});
+}
+
+TEST_CASE("a splice inside other text becomes part of it") {
+  CHECK(evaluated("${word}-${n}-${yes}") == "w-3-true");
+  CHECK(evaluated("${n}${n}") == "33");
+}
+
+TEST_CASE("a literal splice is written with two dollars, and Kubernetes' own passes through") {
+  CHECK(evaluated("$${n} costs $5 $(MLK_RANK) $$") == "${n} costs $5 $(MLK_RANK) $$");
+}
+
+TEST_CASE("a splice of null leaves out its key or entry") {
+  CHECK(evaluated("a: ${nothing}\nb: [1, \"${nothing}\", 2]\n") == json{{"b", {1, 2}}});
+}
+
+TEST_CASE("a map with $if is there only when its value is something") {
+  for (const char* something : {"${n}", "${yes}", "${word}", "${list}"}) {
+    CHECK(evaluated(std::string("a: {b: 1, $if: \"") + something + "\"}") == json{{"a", {{"b", 1}}}});
+  }
+  for (const char* nothing : {"${no}", "${nothing}", "${empty}"}) {
+    CHECK(evaluated(std::string("a: {b: 1, $if: \"") + nothing + "\"}\nc: 2") == json{{"c", 2}});
+  }
+}
+
+TEST_CASE("an unknown name is an error with template, line and column") {
+  CHECK(refusal("a: 1\nb: x-${wrd}\n") == "t.yaml:2:6: there is no ${wrd}; did you mean 'word'?\n  b: x-${wrd}\n       ^");
+  CHECK(refusal("b: ${worker.cuont}") == "t.yaml:1:4: there is no ${worker.cuont}; did you mean 'count'?\n  b: ${worker.cuont}\n     ^");
+  CHECK(refusal("a: x${list}").find("only text, numbers and booleans") != std::string::npos);
+  CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace mlk

@@ -1,0 +1,47 @@
+// The merge rule, list by list.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/render/merge.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+json merged(const char* base, const char* overlay) { return merge(json::parse(base), json::parse(overlay)); }
+
+TEST_CASE("maps merge, scalars and plain lists replace, null removes") {
+  CHECK(merged(R"({"a":{"b":1,"c":2},"l":[1,2],"x":1})", R"({"a":{"c":3,"d":4},"l":[9],"x":null})") ==
+        json::parse(R"({"a":{"b":1,"c":3,"d":4},"l":[9]})"));
+}
+
+TEST_CASE("containers merge by name, and new ones follow") {
+  CHECK(merged(R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"}]}]})",
+               R"({"containers":[{"name":"main","env":[{"name":"B","value":"2"}]},{"name":"side","image":"b"}]})") ==
+        json::parse(R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]},
+                                      {"name":"side","image":"b"}]})"));
+}
+
+TEST_CASE("a variable or volume of the same name is replaced: it can have one source only") {
+  CHECK(merged(R"({"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]})",
+               R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]})") ==
+        json::parse(R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},{"name":"B","value":"2"}]})"));
+  CHECK(merged(R"({"volumes":[{"name":"v","emptyDir":{}}]})", R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})") ==
+        json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})"));
+}
+
+TEST_CASE("mounts go by their path: one volume may be mounted twice") {
+  CHECK(merged(R"({"volumeMounts":[{"name":"v","mountPath":"/a"}]})",
+               R"({"volumeMounts":[{"name":"v","mountPath":"/b"},{"name":"w","mountPath":"/a"}]})") ==
+        json::parse(R"({"volumeMounts":[{"name":"w","mountPath":"/a"},{"name":"v","mountPath":"/b"}]})"));
+}
+
+TEST_CASE("tolerations and imagePullSecrets append") {
+  CHECK(merged(R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"x"}]})",
+               R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"y"}]})") ==
+        json::parse(R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
+}
+
+}  // namespace
+}  // namespace mlk

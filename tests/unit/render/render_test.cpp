@@ -1,0 +1,208 @@
+// Names and identity, what travels with a run, templates of the user's.
+#include <algorithm>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+#include "tests/unit/render/golden.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+constexpr char ps[] = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3}\n"
+                      "data: [{name: d, mount: /d, files: f}]\n";
+const FileContents files{{"d", {{"a", "1"}}}};
+
+Rendered rendered(const std::string& text, const FileContents& contents = files, const RenderOptions& options = {},
+                  const Templates& templates = Templates()) {
+  return render(test::load(text, templates), contents, templates, options);
+}
+
+std::string refusal(const std::string& text, const FileContents& contents = files, const Templates& templates = Templates()) {
+  try {
+    rendered(text, contents, {}, templates);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+const json& object(const Rendered& run, const std::string& kind, const std::string& name) {
+  const auto found = std::find_if(run.objects.begin(), run.objects.end(), [&](const json& o) {
+    return o["kind"] == kind && o["metadata"]["name"] == name;
+  });
+  REQUIRE_MESSAGE(found != run.objects.end(), kind << " " << name);
+  return *found;
+}
+
+std::string variable(const json& job, const std::string& name) {
+  for (const json& entry : job["spec"]["template"]["spec"]["containers"][0]["env"]) {
+    if (entry["name"] == name) return entry.value("value", "");
+  }
+  return "<unset>";
+}
+
+TEST_CASE("the same experiment is the same run; what runs is part of its name, words for people are not") {
+  const Rendered first = rendered(ps);
+  CHECK(first.run.size() == std::string("x-").size() + 5);
+  CHECK(rendered(ps).run == first.run);
+  CHECK(rendered(std::string(ps) + "note: n\ntags: [t]\n").hash == first.hash);
+  CHECK(rendered(std::string(ps) + "restart: {retries: 3}\n").hash == first.hash);  // the default, written out
+  CHECK(rendered(std::string(ps) + "restart: {retries: 4}\n").hash != first.hash);
+  CHECK(rendered(std::string(ps) + "image: i\n").hash != first.hash);
+  CHECK(rendered(ps, {{"d", {{"a", "2"}}}}).hash != first.hash);
+  CHECK(rendered(ps, {{"d", {{"b", "1"}}}}).hash != first.hash);
+  RenderOptions again;
+  again.attempt = 2;
+  CHECK(rendered(ps, files, again).run == first.run + "-2");
+  CHECK(rendered(ps, files, again).hash == first.hash);
+  CHECK(first.owner["metadata"]["labels"]["mlk.dev/hash"] == first.hash.substr(0, 16));
+}
+
+TEST_CASE("a template of the user's is part of the run's identity") {
+  Templates templates;
+  templates.add("shapes/service.yaml", {templates.find("shapes/service.yaml")->text + "# mine\n", "/home/me/service.yaml"});
+  CHECK(rendered(ps, files, {}, templates).hash != rendered(ps).hash);
+}
+
+TEST_CASE("every object belongs to the owner, once it is known") {
+  RenderOptions options;
+  options.owner_uid = "11112222-3333-4444-5555-666677778888";
+  const Rendered run = rendered(std::string(ps) + "checkpoint: {volume: {pvc: c}}\n", files, options);
+  CHECK_FALSE(run.owner["metadata"].contains("ownerReferences"));
+  for (const json& each : run.objects) {
+    REQUIRE(each["metadata"]["ownerReferences"].size() == 1);
+    const json& owner = each["metadata"]["ownerReferences"][0];
+    CHECK(owner["uid"] == options.owner_uid);
+    CHECK(owner["name"] == run.run);
+    CHECK(owner["blockOwnerDeletion"] == false);
+    CHECK_FALSE(owner.contains("controller"));
+  }
+  const json& job = object(run, "Job", run.run + "-worker");
+  CHECK(variable(job, "MLK_CHECKPOINTS") == "/mlk/checkpoints/" + run.run + "-11112222");
+  CHECK_FALSE(rendered(ps).objects[0]["metadata"].contains("ownerReferences"));
+}
+
+TEST_CASE("objects come in the order of their creation") {
+  std::vector<std::string> kinds;
+  for (const json& each : rendered(ps).objects) kinds.push_back(each["kind"]);
+  CHECK(kinds == std::vector<std::string>{"ConfigMap", "Secret", "ConfigMap", "Service", "Job", "Job"});
+}
+
+TEST_CASE("the key of a run is given, or a placeholder says that it is not") {
+  RenderOptions options;
+  options.secret = std::string(64, 'f');
+  const Rendered with = rendered(ps, files, options);
+  const json& secret = object(with, "Secret", with.run);
+  CHECK(base64_decode(secret["data"]["key"].get<std::string>()) == options.secret);
+  CHECK_FALSE(secret.contains("stringData"));
+  const Rendered without = rendered(ps);
+  CHECK(object(without, "Secret", without.run)["stringData"]["key"].get<std::string>().starts_with("placeholder"));
+}
+
+TEST_CASE("seeds are the first 64 of each role, and no list when there is no such role") {
+  const Rendered run = rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
+  const json& job = object(run, "Job", run.run + "-worker");
+  const std::string seeds = variable(job, "MLK_SEEDS_WORKER");
+  CHECK(std::count(seeds.begin(), seeds.end(), ',') == 63);
+  CHECK(variable(job, "MLK_SEEDS_SERVER") ==
+        run.run + "-server-0." + run.run + ":7070," + run.run + "-server-1." + run.run + ":7070");
+  const Rendered single = rendered("name: x\nmode: single\nrun: a\n", {});
+  CHECK(variable(object(single, "Job", single.run + "-worker"), "MLK_SEEDS_SERVER") == "<unset>");
+}
+
+TEST_CASE("programs of the user's get no configuration, data path and key of mlk's") {
+  const Rendered run = rendered("name: x\nmode: single\nrun: a\n", {});
+  const json& job = object(run, "Job", run.run + "-worker");
+  for (const char* name : {"MLK_CONFIG", "MLK_DATA", "MLK_SECRET"}) CHECK(variable(job, name) == "<unset>");
+  CHECK(job["spec"]["template"]["spec"]["shareProcessNamespace"] == true);
+  CHECK(job["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError");
+}
+
+std::set<int> final_codes(const std::string& text) {
+  const Rendered run = rendered(text, {});
+  std::set<int> codes;
+  for (const json& rule : object(run, "Job", run.run + "-worker")["spec"]["podFailurePolicy"]["rules"]) {
+    if (!rule.contains("onExitCodes")) continue;
+    for (const json& code : rule["onExitCodes"]["values"]) codes.insert(code.get<int>());
+  }
+  return codes;
+}
+
+TEST_CASE("which exit codes are final") {
+  const std::string train = "train: {data: {path: /d}, steps: 1}\n", any = "restart: {on: [preemption, any]}\n";
+  CHECK(final_codes("name: x\nmode: single\n" + train) == std::set<int>{64, 65, 66, 67});
+  CHECK(final_codes("name: x\nmode: ps\n" + train) == std::set<int>{64, 65, 66, 67});
+  CHECK(final_codes("name: x\nmode: ps\n" + train + any) == std::set<int>{64, 65, 66, 67});
+  CHECK(final_codes("name: x\nmode: ps\nrun: a\n").empty());
+  const std::set<int> single = final_codes("name: x\nmode: single\nrun: a\n");
+  CHECK(single.size() == 127);
+  CHECK(*single.rbegin() == 127);
+  CHECK(final_codes("name: x\nmode: single\nrun: a\n" + any).empty());
+  const std::set<int> chosen = final_codes("name: x\nmode: single\nrun: a\nrestart: {on: [3, \"5-6\"]}\n");
+  CHECK(chosen.size() == 252);
+  CHECK(chosen.count(3) + chosen.count(5) + chosen.count(6) == 0);
+}
+
+TEST_CASE("files that do not fit are refused with folder, size and a way out") {
+  CHECK(refusal(ps, {{"d", {{"big", std::string(901 * 1024, 'x')}}}}) ==
+        "data 'd': f holds 902 KiB, and at most 900 KiB can travel with a run in all `files:`");
+  CHECK(refusal(ps, {{"d", {{"a b", "1"}}}}).find("the file 'a b' in f cannot travel") != std::string::npos);
+  CHECK(refusal(ps, {}) == "data 'd': f holds no files");
+}
+
+TEST_CASE("a name that is too long with rank and attempt is refused") {
+  const std::string text = "name: a123456789012345678901234567890123456789\nmode: mine\nrun: a\n";
+  Templates templates;
+  templates.add("jobs/mine.yaml", {"roles: [{name: abcdefghij, count: 5000, ends_run: true}]", "mine.yaml"});
+  RenderOptions options;
+  options.attempt = 100;
+  CHECK_NOTHROW(rendered(text, {}, {}, templates));
+  CHECK_THROWS_AS(rendered(text, {}, options, templates), Error);
+}
+
+TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
+  CHECK(rendered(ps).warnings.size() == 1);
+  CHECK(rendered(std::string(ps) + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
+  CHECK(rendered("name: x\nmode: single\nrun: a\n", {}).warnings.empty());
+  CHECK(rendered("name: x\nmode: single\ntrain: {data: {path: /e}, steps: 1}\n", {}).warnings.size() == 2);
+}
+
+TEST_CASE("a job type of the user's: roles, parameters and objects from one file") {
+  Templates templates;
+  templates.add("jobs/mine.yaml", {R"(
+parameters: {depth: 1}
+roles:
+  - {name: chief, ends_run: true, environment: {DEPTH: "${parameters.depth}", WORKERS: "${roles.worker.count}"}}
+  - {name: worker, count: 3, pod: {spec: {hostname: "${run}"}}}
+objects:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "${run}-extra"}, data: {depth: "d=${parameters.depth}"}}
+)", "/home/me/mine.yaml"});
+  const std::string text = "name: x\nmode: mine\nrun: a\n";
+  const Rendered run = rendered(text + "parameters: {depth: 7}\n", {}, {}, templates);
+  CHECK(variable(object(run, "Job", run.run + "-chief"), "DEPTH") == "7");
+  CHECK(variable(object(run, "Job", run.run + "-chief"), "WORKERS") == "3");
+  CHECK(object(run, "Job", run.run + "-worker")["spec"]["completions"] == 3);
+  CHECK_FALSE(object(run, "Job", run.run + "-worker")["spec"].contains("successPolicy"));
+  const json& extra = object(run, "ConfigMap", run.run + "-extra");
+  CHECK(extra["data"]["depth"] == "d=7");
+  CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);
+  CHECK(refusal(text + "parameters: {detph: 7}\n", {}, templates) == "job type mine has no parameter 'detph'; did you mean 'depth'?");
+  CHECK(refusal(text + "parameters: {depth: deep}\n", {}, templates).find("must be a number") != std::string::npos);
+  CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
+}
+
+TEST_CASE("mistakes in a job type are told with file, line and column") {
+  Templates templates;
+  templates.add("jobs/mine.yaml", {"roles:\n  - {name: chief, end_run: true}\n", "/home/me/mine.yaml"});
+  const std::string message = refusal("name: x\nmode: mine\nrun: a\n", {}, templates);
+  CHECK(message.find("/home/me/mine.yaml:2:19: unknown key 'end_run'; did you mean 'ends_run'?") != std::string::npos);
+  CHECK(message.find("exactly one role must have ends_run: true") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace mlk
