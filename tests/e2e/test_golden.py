@@ -1,0 +1,68 @@
+"""Every golden object is accepted by a real API server, whole; its pods also where Pod Security is "restricted"."""
+
+import json
+
+import pytest
+
+import mlk
+
+GOLDEN = sorted((mlk.ROOT / "tests/golden").glob("*.json"))
+NEEDS_MORE = {"unrestricted"}  # asks for volumes that Pod Security refuses
+
+
+@pytest.fixture(scope="module")
+def create(real_session):
+    """A function that gives an object to the API server (dry run), in a namespace that enforces Pod Security."""
+    name = "mlk-golden"
+    namespace = {"apiVersion": "v1", "kind": "Namespace",
+                 "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    real_session.kubectl_admin("apply", "-f", "-", input=json.dumps(namespace))
+    # Pods are refused until the namespace has its service account.
+    mlk.wait_until(lambda: real_session.kubectl_admin("get", "serviceaccount", "default", "-n", name, check=None).code == 0,
+                   "the namespace has a service account")
+
+    def dry_run(thing, check=None):
+        thing["metadata"]["namespace"] = name
+        return real_session.kubectl_admin("create", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-",
+                                          check=check, input=json.dumps(thing))
+
+    yield dry_run
+    real_session.kubectl_admin("delete", "namespace", name, "--wait=false")
+
+
+def test_there_are_golden_files():
+    assert len(GOLDEN) >= 7
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_objects_are_accepted_whole(create, path):
+    for thing in json.loads(path.read_text())["items"]:
+        answer = create(thing, check=0).json()
+        assert not dropped(thing, answer), thing["metadata"]["name"]
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_pods_pass_pod_security_restricted(create, path):
+    for thing in json.loads(path.read_text())["items"]:
+        if thing["kind"] != "Job":
+            continue
+        template = thing["spec"]["template"]
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
+               "metadata": {"name": thing["metadata"]["name"], "labels": template["metadata"]["labels"]}}
+        result = create(pod)
+        if path.stem in NEEDS_MORE:
+            assert result.code != 0 and "violates PodSecurity" in result.stderr, result
+        else:
+            assert result.code == 0, result
+
+
+def dropped(sent, got, path=""):
+    """Paths of what was sent and is not in the answer. stringData is turned into data by the server."""
+    if isinstance(sent, dict):
+        return [lost for key, value in sent.items() if key != "stringData"
+                for lost in (dropped(value, got[key], f"{path}.{key}") if key in got else [f"{path}.{key}"])]
+    if isinstance(sent, list):
+        if len(got) < len(sent):
+            return [path]
+        return [lost for i, value in enumerate(sent) for lost in dropped(value, got[i], f"{path}[{i}]")]
+    return []
