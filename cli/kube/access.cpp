@@ -46,11 +46,11 @@ bool may(Client& client, const std::string& name_space, const std::string& verb,
 }
 
 std::vector<bool> may_all(Client& client, const std::string& name_space, const std::vector<AccessQuestion>& questions) {
-  std::vector<std::future<Response>> answers;
-  for (const AccessQuestion& question : questions) answers.push_back(client.start(access_request(name_space, question)));
+  std::vector<std::future<Answer>> answers;
+  for (const AccessQuestion& question : questions) answers.push_back(client.ask(access_request(name_space, question)));
   std::vector<bool> allowed;
-  for (std::future<Response>& answer : answers) {
-    const json review = parse_answer(answer.get(), "access review", &client.config());
+  for (std::future<Answer>& answer : answers) {
+    const json review = parse_answer(answer.get().value(), "access review", &client.config());
     const auto pointer = json::json_pointer("/status/allowed");
     allowed.push_back(review.contains(pointer) && review.at(pointer) == true);
   }

@@ -68,10 +68,32 @@ Client::~Client() { state_->loop->stop(); }
 
 const Config& Client::config() const { return state_->loop->config(); }
 
+Response Answer::value() && {
+  if (!unreachable.empty()) throw ApiError(0, "Unreachable", unreachable, std::move(hint));
+  return std::move(response);
+}
+
+std::future<Answer> Client::ask(const Request& request) {
+  auto promise = std::make_shared<std::promise<Answer>>();
+  auto transfer = std::make_shared<Transfer>(request);
+  // The loop outlives its transfers, so its configuration may be used here.
+  transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
+    Answer answer{std::move(response)};
+    if (failure.kind != Failure::Kind::none) {
+      const ApiError error = unreachable_error(failure, *config);
+      answer.unreachable = error.what();
+      answer.hint = error.hint();
+    }
+    promise->set_value(std::move(answer));
+  };
+  std::future<Answer> answer = promise->get_future();
+  state_->loop->add(std::move(transfer));
+  return answer;
+}
+
 std::future<Response> Client::start(const Request& request) {
   auto promise = std::make_shared<std::promise<Response>>();
   auto transfer = std::make_shared<Transfer>(request);
-  // The loop outlives its transfers, so its configuration may be used here.
   transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
     if (failure.kind == Failure::Kind::none) {
       promise->set_value(std::move(response));
@@ -84,7 +106,7 @@ std::future<Response> Client::start(const Request& request) {
   return answer;
 }
 
-Response Client::send(const Request& request) { return start(request).get(); }
+Response Client::send(const Request& request) { return ask(request).get().value(); }
 
 std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,
                                        std::function<void(StreamEnd)> ended, std::function<void(int)> opened) {

@@ -49,6 +49,14 @@ struct Response {
   std::vector<std::string> warnings;  // "Warning: 299" headers
 };
 
+// An answer, or why there is none: for those who wait in another thread, as no exception crosses threads.
+struct Answer {
+  Response response;
+  std::string unreachable{}, hint{};  // the texts of the ApiError; empty when there was an answer
+
+  Response value() &&;  // throws that ApiError
+};
+
 struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
@@ -106,6 +114,7 @@ class Client {
   // Any request, as it is. send() waits; start() is for several at once. Statuses over 399 are no errors here.
   Response send(const Request& request);
   std::future<Response> start(const Request& request);
+  std::future<Answer> ask(const Request& request);  // the same with failures as values
 
   // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened` gets the
   // HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be destroyed in any

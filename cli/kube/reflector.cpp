@@ -197,9 +197,9 @@ void Reflector::State::list() {
 Response Reflector::State::send(const Request& request) {
   Request bounded = request;
   bounded.timeout = times.answer;
-  std::future<Response> answer = client.start(bounded);
+  std::future<Answer> answer = client.ask(bounded);
   while (answer.wait_for(milliseconds(20)) != std::future_status::ready) check_stopping();
-  return answer.get();
+  return answer.get().value();
 }
 
 WatchEnd Reflector::State::watch() {

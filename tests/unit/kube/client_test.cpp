@@ -212,12 +212,12 @@ TEST_CASE("many requests run at the same time") {
 TEST_CASE("a client that is closed ends what is under way") {
   FakeServer server;
   server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
-  std::future<Response> answer;
+  std::future<Answer> answer;
   {
     Client client(server.start());
-    answer = client.start({.path = "/x"});
+    answer = client.ask({.path = "/x"});
   }
-  CHECK_THROWS_AS(answer.get(), ApiError);
+  CHECK_THROWS_AS(answer.get().value(), ApiError);
 }
 
 TEST_CASE("warnings of the server are passed on once each") {

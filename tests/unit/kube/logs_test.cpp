@@ -29,6 +29,7 @@ struct LogServer {
   };
   FakeServer server;
   std::vector<Answer> answers;
+  bool repeat_last = false;
   std::mutex mutex;
   Texts targets;
 
@@ -37,7 +38,11 @@ struct LogServer {
       Answer now{"", "stay"};
       {
         const std::lock_guard lock(mutex);
-        if (targets.size() < answers.size()) now = answers[targets.size()];
+        if (targets.size() < answers.size()) {
+          now = answers[targets.size()];
+        } else if (repeat_last) {
+          now = answers.back();
+        }
         targets.push_back(request.target.substr(request.target.find('?') + 1));
       }
       if (now.status != 200) return answer(response, now.status, status_body(now.status, "BadRequest", now.text));
@@ -181,12 +186,13 @@ TEST_CASE("a container that was restarted is read to the end of its last life fi
 TEST_CASE("a silent stream is opened anew, and one that lingers after the end is left") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"}, {stamp("01", "a") + stamp("02", "b"), "stay"}, {stamp("02", "b") + stamp("02", "c")}};
+  logs.repeat_last = true;  // a slow machine may find it silent more often
   Client client(logs.start());
   Lines lines;
   LogTimes times = quick();
   times.silence = times.linger = milliseconds(100);
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
-  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get() == Texts{"a", "b"}; }));
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 2; }));
   REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
   CHECK(lines.get() == Texts{"a", "b", "c"});
 }

@@ -162,3 +162,24 @@ TEST_CASE("a server without TLS behind https is an error, not a hang") {
   config.server.replace(0, 4, "https");
   CHECK(has(outcome(config), "no TLS connection"));
 }
+
+TEST_CASE("streams beyond the connections of HTTP/2 get their own from a server of HTTP/1, also in a burst") {
+  const Certificate authority = make_authority("cluster ca");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  server.http->Get(".*", [&](const auto&, auto& response) {
+    response.set_chunked_content_provider("application/json", [&](std::size_t, httplib::DataSink& sink) {
+      sink.write("line\n", 5);
+      server.hang();
+      return false;
+    });
+  });
+  Config config = server.start();
+  config.ca_pem = authority.pem();
+  Client client(config);
+  std::atomic<int> lines = 0;
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 40; ++i) {
+    streams.push_back(client.stream({.path = "/x"}, [&](std::string_view) { ++lines; }, [](StreamEnd) {}));
+  }
+  CHECK(eventually([&] { return lines == 40; }));
+}
