@@ -27,11 +27,11 @@ struct LogServer {
     std::string then{};
     int status = 200;
   };
-  FakeServer server;
   std::vector<Answer> answers;
   bool repeat_last = false;
   std::mutex mutex;
   Texts targets;
+  FakeServer server;  // last: its handlers use all of the above
 
   Config start() {
     server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {

@@ -33,10 +33,10 @@ struct Script {
   };
   std::vector<std::string> lists;
   std::vector<Watch> watches;
-  FakeServer server;
   std::mutex mutex;
   std::vector<std::string> targets;  // of all requests
   int list_count = 0, watch_count = 0;
+  FakeServer server;  // last: its handlers use all of the above
 
   Config start() {
     server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
