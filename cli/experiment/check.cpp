@@ -18,7 +18,8 @@ std::string join_path(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
 
-void unknown_key(const YamlEntry& entry, const Section& section, const std::string& path, Problems& problems) {
+void unknown_key(const YamlEntry& entry, const Section& section, const std::string& path,
+                 Problems& problems) {
   std::vector<std::string> names;
   for (const Key& key : section.keys) names.emplace_back(key.name);
   const std::string near = nearest(entry.key, names);
@@ -49,7 +50,8 @@ json check_key(const YamlNode& node, const Key& key, const std::string& path, Pr
     json out = json::array();
     if (!expect(YamlNode::Kind::list, node, path, problems)) return out;
     for (std::size_t i = 0; i < node.items.size(); ++i) {
-      out.push_back(check_section(node.items[i], schema_section(key.detail), fmt::format("{}[{}]", path, i), problems));
+      out.push_back(
+          check_section(node.items[i], schema_section(key.detail), fmt::format("{}[{}]", path, i), problems));
     }
     return out;
   }
@@ -57,7 +59,8 @@ json check_key(const YamlNode& node, const Key& key, const std::string& path, Pr
     json out = json::object();
     if (!expect(YamlNode::Kind::map, node, path, problems)) return out;
     for (const YamlEntry& entry : node.entries) {
-      out[entry.key] = check_section(entry.value, schema_section(key.detail), join_path(path, entry.key), problems);
+      out[entry.key] =
+          check_section(entry.value, schema_section(key.detail), join_path(path, entry.key), problems);
     }
     return out;
   }
@@ -66,7 +69,8 @@ json check_key(const YamlNode& node, const Key& key, const std::string& path, Pr
 
 }  // namespace
 
-json check_section(const YamlNode& node, const Section& section, const std::string& path, Problems& problems) {
+json check_section(const YamlNode& node, const Section& section, const std::string& path,
+                   Problems& problems) {
   json out = json::object();
   if (!expect(YamlNode::Kind::map, node, path.empty() ? "the file" : path, problems)) return out;
   for (const YamlEntry& entry : node.entries) {

@@ -11,8 +11,9 @@
 
 namespace mlk {
 
-// The node as JSON with every default of the section filled in. `path` is what messages call it; "" is the file.
-// What is wrong goes to `problems`, and the result is then incomplete.
-nlohmann::json check_section(const YamlNode& node, const Section& section, const std::string& path, Problems& problems);
+// The node as JSON with every default of the section filled in. `path` is what messages call it; "" is the
+// file. What is wrong goes to `problems`, and the result is then incomplete.
+nlohmann::json check_section(const YamlNode& node, const Section& section, const std::string& path,
+                             Problems& problems);
 
 }  // namespace mlk

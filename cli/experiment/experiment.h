@@ -15,7 +15,7 @@ namespace mlk {
 struct Role {
   int count = 1;
   int min = 1;
-  std::string cpu = "1";       // Kubernetes quantities
+  std::string cpu = "1";  // Kubernetes quantities
   std::string memory = "1Gi";
   int gpu = 0;
 };
@@ -24,14 +24,15 @@ struct Role {
 struct DataEntry {
   std::string name;
   std::string mount;  // absolute path in the pods
-  std::string files;  // folder as written, relative to the experiment file; empty for every other kind of volume
+  std::string
+      files;  // folder as written, relative to the experiment file; empty for every other kind of volume
   bool read_only = true;
 };
 
 struct Experiment {
   std::string name;
-  std::string mode;   // single, ps, allreduce or a job type of the user's
-  std::string image;  // empty: none given
+  std::string mode;                  // single, ps, allreduce or a job type of the user's
+  std::string image;                 // empty: none given
   bool has_train = false;            // false: `run:` has the program
   std::vector<std::string> command;  // of `run:`; a string was made sh -c
   std::map<std::string, Role> roles;
@@ -39,8 +40,9 @@ struct Experiment {
   std::chrono::seconds start_timeout{0};
   std::optional<std::chrono::seconds> time_limit;
 
-  // The whole file as JSON: overrides applied, short forms spelled out (`workers` is roles.worker), every default in
-  // its place. Loading it again gives the same experiment. What has no field above is read from here.
+  // The whole file as JSON: overrides applied, short forms spelled out (`workers` is roles.worker), every
+  // default in its place. Loading it again gives the same experiment. What has no field above is read from
+  // here.
   nlohmann::json effective;
 };
 

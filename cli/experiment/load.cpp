@@ -44,11 +44,12 @@ Experiment to_experiment(json effective) {
   if (effective.contains("run")) out.command = to_command(effective["run"]);
   for (const auto& [name, role] : effective["roles"].items()) out.roles[name] = to_role(role);
   for (const json& entry : effective["data"]) {
-    out.data.push_back({entry["name"].get<std::string>(), entry["mount"].get<std::string>(), entry.value("files", ""),
-                        entry["read_only"].get<bool>()});
+    out.data.push_back({entry["name"].get<std::string>(), entry["mount"].get<std::string>(),
+                        entry.value("files", ""), entry["read_only"].get<bool>()});
   }
   out.start_timeout = parse_duration(effective["start_timeout"].get<std::string>()).value();
-  if (effective.contains("time_limit")) out.time_limit = parse_duration(effective["time_limit"].get<std::string>());
+  if (effective.contains("time_limit"))
+    out.time_limit = parse_duration(effective["time_limit"].get<std::string>());
   out.effective = std::move(effective);
   return out;
 }

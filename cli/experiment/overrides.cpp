@@ -38,7 +38,9 @@ YamlNode text_node(const std::string& text, const Place& place) {
   return node;
 }
 
-bool is_index(const std::string& step) { return is_whole_number(step) && step.size() <= 4 && step.front() != '-'; }
+bool is_index(const std::string& step) {
+  return is_whole_number(step) && step.size() <= 4 && step.front() != '-';
+}
 
 // `workers` and `roles.worker` are one place: a flag may name it either way, whichever the file chose.
 void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
@@ -73,16 +75,19 @@ void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
     if (node->kind == YamlNode::Kind::list && is_index(step)) {
       const std::size_t index = std::stoul(step);
       if (index >= node->items.size()) {
-        problems.add(place, fmt::format("there is no entry {}: the list has {}, counted from 0", step, node->items.size()));
+        problems.add(place, fmt::format("there is no entry {}: the list has {}, counted from 0", step,
+                                        node->items.size()));
         return;
       }
       node = &node->items[index];
       continue;
     }
     if (node->kind == YamlNode::Kind::list || (node->kind == YamlNode::Kind::scalar && i > 0)) {
-      problems.add(place, fmt::format("there is no '{}' below {}, which is {}", step,
-                                      join({steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(i)}, "."),
-                                      node->kind == YamlNode::Kind::list ? "a list; its entries are 0, 1 ..." : "no map"));
+      problems.add(
+          place,
+          fmt::format("there is no '{}' below {}, which is {}", step,
+                      join({steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(i)}, "."),
+                      node->kind == YamlNode::Kind::list ? "a list; its entries are 0, 1 ..." : "no map"));
       return;
     }
     if (node->kind == YamlNode::Kind::null) node->place = place;
@@ -106,7 +111,8 @@ void set_variable(YamlNode& root, const std::string& argument, Problems& problem
   YamlNode& env = child(root, "env", root.find("env") != nullptr ? root.find("env")->place : place);
   if (env.kind == YamlNode::Kind::null) env.place = place;
   if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list) return;  // the check tells
-  child(env, argument.substr(0, equals), place) = text_node(argument.substr(equals + 1), {source, 0, equals + 1});
+  child(env, argument.substr(0, equals), place) =
+      text_node(argument.substr(equals + 1), {source, 0, equals + 1});
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ bool may_hold_secret(std::string_view line) {
     }
     std::size_t end = start;
     while (end < line.size() && word_character(line[end])) ++end;
-    const bool followed = end < line.size() && std::string_view(":=\"'").find(line[end]) != std::string_view::npos;
+    const bool followed =
+        end < line.size() && std::string_view(":=\"'").find(line[end]) != std::string_view::npos;
     const std::string_view word = line.substr(start, end - start);
     // `secret:` itself is how one refers to a Secret.
     if (followed && word != "secret" && names_secret(word)) return true;
@@ -105,9 +106,11 @@ void Problems::throw_if_any(const std::string& hint) const {
   if (found_.empty()) return;
   std::vector<const Problem*> sorted;
   for (const Problem& problem : found_) sorted.push_back(&problem);
-  // The file's name comes from outside and may be "-e" as well: flags have one line, so their names decide only there.
+  // The file's name comes from outside and may be "-e" as well: flags have one line, so their names decide
+  // only there.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
-    const bool a_flag = a->place.source->name.starts_with("-"), b_flag = b->place.source->name.starts_with("-");
+    const bool a_flag = a->place.source->name.starts_with("-"),
+               b_flag = b->place.source->name.starts_with("-");
     if (a_flag != b_flag) return b_flag;
     if (a->place.line != b->place.line) return a->place.line < b->place.line;
     return a->place.column < b->place.column;
@@ -122,8 +125,8 @@ void Problems::throw_if_any(const std::string& hint) const {
     if (i > 0) text += '\n';
     const std::string_view line = line_of(*problem.place.source, problem.place.line);
     const std::size_t column = characters(line.substr(0, std::min(problem.place.column, line.size()))) + 1;
-    text += fmt::format("{}:{}:{}: {}{}", printable(problem.place.source->name), problem.place.line + 1, column,
-                        problem.what, excerpt(problem.place));
+    text += fmt::format("{}:{}:{}: {}{}", printable(problem.place.source->name), problem.place.line + 1,
+                        column, problem.what, excerpt(problem.place));
   }
   throw Error(ExitCode::usage, text, hint);
 }
@@ -132,7 +135,12 @@ std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -181,11 +189,13 @@ bool names_secret(std::string_view variable) {
   if (std::find(places.begin(), places.end(), words.back()) != places.end()) return false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    static const std::vector<std::string> telling{"TOKEN",  "SECRET",     "PASSWORD",    "PASSWD",   "PASSPHRASE",
-                                                  "APIKEY", "CREDENTIAL", "CREDENTIALS", "AUTHTOKEN"};
+    static const std::vector<std::string> telling{"TOKEN",      "SECRET",      "PASSWORD",
+                                                  "PASSWD",     "PASSPHRASE",  "APIKEY",
+                                                  "CREDENTIAL", "CREDENTIALS", "AUTHTOKEN"};
     if (std::find(telling.begin(), telling.end(), word) != telling.end()) return true;
     const bool before_key = i + 1 < words.size() && words[i + 1] == "KEY";
-    if (before_key && (word == "API" || word == "ACCESS" || word == "PRIVATE" || word == "ENCRYPTION")) return true;
+    if (before_key && (word == "API" || word == "ACCESS" || word == "PRIVATE" || word == "ENCRYPTION"))
+      return true;
   }
   return false;
 }

@@ -28,8 +28,8 @@ class Problems {
   void add(const Place& place, std::string what);
   bool empty() const { return found_.empty(); }
 
-  // Throws Error{usage} unless empty: for each mistake, in the order of the text, "name:line:column: what", then the
-  // line and a caret. A line that may hold a secret is not shown.
+  // Throws Error{usage} unless empty: for each mistake, in the order of the text, "name:line:column: what",
+  // then the line and a caret. A line that may hold a secret is not shown.
   void throw_if_any(const std::string& hint = "") const;
 
  private:

@@ -29,7 +29,8 @@ Found find_path(const YamlNode& root, const std::string& path) {
   Place place = root.place;
   for (std::string& step : split(path, '.')) {
     std::string key = step.substr(0, step.find('['));
-    const auto entry = std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& e) { return e.key == key; });
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [&](const YamlEntry& e) { return e.key == key; });
     if (entry == node->entries.end()) return {node, place};
     node = &entry->value;
     place = entry->place;
@@ -50,7 +51,8 @@ std::string text_in(const json& object, const char* key) {
 
 std::optional<int> number_in(const json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>()) : std::nullopt;
+  return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>())
+                                                             : std::nullopt;
 }
 
 const json& child_of(const json& object, const char* key) {
@@ -82,8 +84,12 @@ class Rules {
   }
 
  private:
-  void refuse(const std::string& path, std::string what) { problems_.add(find_path(root_, path).place, std::move(what)); }
-  bool is_map(const std::string& path) const { return find_path(root_, path).node->kind == YamlNode::Kind::map; }
+  void refuse(const std::string& path, std::string what) {
+    problems_.add(find_path(root_, path).place, std::move(what));
+  }
+  bool is_map(const std::string& path) const {
+    return find_path(root_, path).node->kind == YamlNode::Kind::map;
+  }
   bool given(const std::string& key) const { return effective_.contains(key); }
 
   void refuse_mode() {
@@ -103,7 +109,9 @@ class Rules {
   void check_program() {
     if (given("train") == given("run")) {
       if (given("run")) {
-        refuse("run", "train and run exclude each other: train is for the bundled runtime, run for any other program");
+        refuse(
+            "run",
+            "train and run exclude each other: train is for the bundled runtime, run for any other program");
       } else {
         problems_.add(root_.place, "give train (for the bundled runtime) or run (for any other program)");
       }
@@ -112,11 +120,14 @@ class Rules {
       refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
     }
     for (const char* key : {"framework", "workdir"}) {
-      if (given("train") && given(key)) refuse(key, fmt::format("{} is for run; train has no use for it", key));
+      if (given("train") && given(key))
+        refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     const std::string framework = text_in(effective_, "framework");
     if (!framework.empty() && framework != "none") {
-      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its place in the MLK_* variables", framework));
+      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its "
+                                      "place in the MLK_* variables",
+                                      framework));
     }
   }
 
@@ -149,11 +160,14 @@ class Rules {
   void check_role(const std::string& role, json& value) {
     const std::string path = role_path(role);
     if (!is_dns_label(role, longest_role)) {
-      refuse(path, fmt::format("'{}' cannot be the name of a role: lower-case letters, digits and '-', at most {}", role, longest_role));
+      refuse(path,
+             fmt::format("'{}' cannot be the name of a role: lower-case letters, digits and '-', at most {}",
+                         role, longest_role));
     } else if (!own_job_type_ && role != "worker" && !(mode_ == "ps" && role == "server")) {
       const std::string near = nearest(role, {"worker", "server"});
-      refuse(path, fmt::format("mode {} has no role '{}'{}", mode_, role,
-                               near.empty() || near == role ? "" : fmt::format("; did you mean '{}'?", near)));
+      refuse(path,
+             fmt::format("mode {} has no role '{}'{}", mode_, role,
+                         near.empty() || near == role ? "" : fmt::format("; did you mean '{}'?", near)));
     }
     const std::optional<int> count = number_in(value, "count"), min = number_in(value, "min");
     const bool is_server = !own_job_type_ && role == "server";
@@ -173,7 +187,8 @@ class Rules {
   void check_consistency() {
     const json& consistency = child_of(child_of(effective_, "train"), "consistency");
     if (mode_ != "ps" && !consistency.is_null() && consistency != "sync") {
-      refuse("train.consistency", fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
+      refuse("train.consistency",
+             fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
     }
   }
 
@@ -184,11 +199,14 @@ class Rules {
       const json& entry = data[i];
       const std::string path = fmt::format("data[{}]", i);
       const std::string name = text_in(entry, "name"), mount = text_in(entry, "mount");
-      if (!name.empty() && !names.insert(name).second) refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
-      if (!mount.empty() && !mounts.insert(mount).second) refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
+      if (!name.empty() && !names.insert(name).second)
+        refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
+      if (!mount.empty() && !mounts.insert(mount).second)
+        refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
       for (const char* taken : {"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"}) {
         if (mount == "/" || mount == taken || mount.starts_with(std::string(taken) + "/")) {
-          refuse(path + ".mount", fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
+          refuse(path + ".mount",
+                 fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
           break;
         }
       }
@@ -206,19 +224,22 @@ class Rules {
       if (volume.contains(kind)) found.push_back(kind);
     }
     if (found.empty()) refuse(path, fmt::format("{} names no volume: one of {}", path, join(kinds, ", ")));
-    if (found.size() > 1) refuse(path, fmt::format("{} names several volumes ({}); it can be one", path, join(found, ", ")));
+    if (found.size() > 1)
+      refuse(path, fmt::format("{} names several volumes ({}); it can be one", path, join(found, ", ")));
   }
 
   void check_checkpoint() {
     json& checkpoint = effective_["checkpoint"];
     if (checkpoint.contains("volume")) {
-      check_one_source("checkpoint.volume", checkpoint["volume"], {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
+      check_one_source("checkpoint.volume", checkpoint["volume"],
+                       {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
     }
     if (!given("run")) return;
     for (const char* key : {"every", "keep"}) {
       const YamlNode* written = root_.find("checkpoint");
       if (written != nullptr && written->find(key) != nullptr) {
-        refuse(fmt::format("checkpoint.{}", key), fmt::format("checkpoint.{} is for train: a program of yours saves when it likes", key));
+        refuse(fmt::format("checkpoint.{}", key),
+               fmt::format("checkpoint.{} is for train: a program of yours saves when it likes", key));
       }
       checkpoint.erase(key);
     }
@@ -227,7 +248,9 @@ class Rules {
   void check_scheduling() {
     const json& scheduling = child_of(effective_, "scheduling");
     if (text_in(scheduling, "gang") == "required") {
-      refuse("scheduling.gang", "gang scheduling is not supported yet; with auto or none pods start one by one and wait for each other");
+      refuse("scheduling.gang",
+             "gang scheduling is not supported yet; with auto or none pods start one by one and wait for "
+             "each other");
     }
     const json& tolerations = child_of(child_of(scheduling, "node"), "tolerations");
     for (std::size_t i = 0; i < tolerations.size(); ++i) {
@@ -253,7 +276,8 @@ class Rules {
 
 }  // namespace
 
-void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types, Problems& problems) {
+void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
+                 Problems& problems) {
   Rules(root, effective, job_types, problems).apply();
 }
 

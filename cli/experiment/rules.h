@@ -11,8 +11,10 @@
 
 namespace mlk {
 
-// Completes `effective` (short forms spelled out, defaults that depend on other keys) and adds what is impossible to
-// `problems`, at its place in `root`. `effective` comes from check_section; what that refused is left alone.
-void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types, Problems& problems);
+// Completes `effective` (short forms spelled out, defaults that depend on other keys) and adds what is
+// impossible to `problems`, at its place in `root`. `effective` comes from check_section; what that refused
+// is left alone.
+void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types,
+                 Problems& problems);
 
 }  // namespace mlk

@@ -18,7 +18,8 @@ constexpr Key experiment_keys[] = {
     {"image_pull_secrets", object_names, "", "[]", "Secrets with the registry's credentials"},
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
-    {"framework", choice, "none|torch|tensorflow|mpi", "", "whose variables a program of `run` gets beside MLK_*"},
+    {"framework", choice, "none|torch|tensorflow|mpi", "",
+     "whose variables a program of `run` gets beside MLK_*"},
     {"workdir", path, "", "", "working folder of `run`; the image's own by default"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},
@@ -35,8 +36,10 @@ constexpr Key experiment_keys[] = {
     {"tags", texts, "", "[]", "words to find the run by; no part of its identity"},
     {"note", text, "", "", "a remark for people; no part of the run's identity"},
     {"patch", section, "patch", "", "merged into the rendered objects"},
-    {"sweep", later, "sweeps are not supported yet: submit one experiment for each point", "", "a search over parameters"},
-    {"code", later, "building an image is not supported yet: build one yourself and name it in `image`", "", "a folder to build an image of"},
+    {"sweep", later, "sweeps are not supported yet: submit one experiment for each point", "",
+     "a search over parameters"},
+    {"code", later, "building an image is not supported yet: build one yourself and name it in `image`", "",
+     "a folder to build an image of"},
 };
 
 constexpr Key train_keys[] = {
@@ -47,8 +50,10 @@ constexpr Key train_keys[] = {
     {"steps", whole, "1..1000000000000", required, "updates of the whole run, not of one worker"},
     {"seed", whole, "0..9007199254740991", "1", "of the first weights and the order of samples"},
     {"report_every", whole, "1..1000000000", "50", "steps between lines of metrics"},
-    {"evaluate_every", whole, "0..1000000000", "500", "steps between evaluations on held-out data; 0: only at the end"},
-    {"step_delay_ms", whole, "0..60000", "0", "sleep added to each step of a worker, to stand for a slower device"},
+    {"evaluate_every", whole, "0..1000000000", "500",
+     "steps between evaluations on held-out data; 0: only at the end"},
+    {"step_delay_ms", whole, "0..60000", "0",
+     "sleep added to each step of a worker, to stand for a slower device"},
     {"patience", duration, "", "15m", "how long a process waits for lost peers before it exits with 75"},
 };
 
@@ -82,7 +87,8 @@ constexpr Key data_keys[] = {
     {"name", dns_label, "40", required, "names the volume"},
     {"mount", path, "", required, "where the pods see it"},
     {"read_only", boolean, "", "true", "mounted so that pods cannot write"},
-    {"files", folder, "", "", "small files from a folder beside the experiment file; they travel with the run"},
+    {"files", folder, "", "",
+     "small files from a folder beside the experiment file; they travel with the run"},
     {"pvc", object_name, "", "", "PersistentVolumeClaim"},
     {"nfs", section, "nfs", "", "export of an NFS server"},
     {"hostPath", path, "", "", "folder of each node"},
@@ -123,7 +129,8 @@ constexpr Key checkpoint_keys[] = {
 
 constexpr Key scheduling_keys[] = {
     {"gang", choice, "auto|none|required", "auto", "whether all pods are to start together"},
-    {"queue", later, "queues are not supported yet: leave it out", "", "queue of the cluster's batch scheduler"},
+    {"queue", later, "queues are not supported yet: leave it out", "",
+     "queue of the cluster's batch scheduler"},
     {"priority", object_name, "", "", "PriorityClass of the pods"},
     {"node", section, "node", "{}", "which nodes"},
 };

@@ -8,31 +8,31 @@
 namespace mlk {
 
 enum class Type {
-  text,        // any text; numbers and booleans are taken as they are written
-  choice,      // `detail`: "a|b|c"
-  dns_label,   // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
-  object_name, // name of a Kubernetes object: a DNS subdomain
-  path,        // absolute, as the pods see it
-  folder,      // relative to the experiment file
-  whole,       // `detail`: "lowest..highest"
-  number,      // `detail`: "lowest..highest"
+  text,         // any text; numbers and booleans are taken as they are written
+  choice,       // `detail`: "a|b|c"
+  dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
+  object_name,  // name of a Kubernetes object: a DNS subdomain
+  path,         // absolute, as the pods see it
+  folder,       // relative to the experiment file
+  whole,        // `detail`: "lowest..highest"
+  number,       // `detail`: "lowest..highest"
   boolean,
-  duration,    // 90s, 15m, 1h30m
-  cpu,         // 2, 0.5, 250m
-  memory,      // 512Mi, 4Gi
-  command,     // text for sh -c, or a list of words
+  duration,  // 90s, 15m, 1h30m
+  cpu,       // 2, 0.5, 250m
+  memory,    // 512Mi, 4Gi
+  command,   // text for sh -c, or a list of words
   consistency,
-  retry_rules,  // list of `preemption`, `any`, exit codes and ranges of them
-  environment,  // map of variables to text or {secret: name/key}
-  texts,       // list of text
-  object_names, // list of names of Kubernetes objects
-  wholes,      // list of whole numbers, `detail`: "lowest..highest"
-  text_map,    // map to text
-  free_map,    // a map that is Kubernetes' to judge, or a job type's
-  section,     // map; `detail`: the section
-  sections,    // list of maps; `detail`: the section
-  section_map, // map of names to maps; `detail`: the section
-  later,       // known, but not supported yet; `detail`: what to say
+  retry_rules,   // list of `preemption`, `any`, exit codes and ranges of them
+  environment,   // map of variables to text or {secret: name/key}
+  texts,         // list of text
+  object_names,  // list of names of Kubernetes objects
+  wholes,        // list of whole numbers, `detail`: "lowest..highest"
+  text_map,      // map to text
+  free_map,      // a map that is Kubernetes' to judge, or a job type's
+  section,       // map; `detail`: the section
+  sections,      // list of maps; `detail`: the section
+  section_map,   // map of names to maps; `detail`: the section
+  later,         // known, but not supported yet; `detail`: what to say
 };
 
 struct Key {

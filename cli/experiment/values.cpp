@@ -51,7 +51,8 @@ json whole_value(const YamlNode& node, std::string_view detail, const std::strin
   return value;
 }
 
-json number_value(const YamlNode& node, std::string_view detail, const std::string& path, Problems& problems) {
+json number_value(const YamlNode& node, std::string_view detail, const std::string& path,
+                  Problems& problems) {
   const json value = is_text(node) ? to_json(node) : json();
   if (!value.is_number()) return wrong(node, path, "a number", problems);
   const Range range = range_of(detail);
@@ -67,9 +68,11 @@ json boolean_value(const YamlNode& node, const std::string& path, Problems& prob
   return value.is_boolean() ? value : wrong(node, path, "true or false", problems);
 }
 
-json choice_value(const YamlNode& node, std::string_view detail, const std::string& path, Problems& problems) {
+json choice_value(const YamlNode& node, std::string_view detail, const std::string& path,
+                  Problems& problems) {
   const std::vector<std::string> choices = split(detail, '|');
-  if (is_text(node) && std::find(choices.begin(), choices.end(), node.text) != choices.end()) return node.text;
+  if (is_text(node) && std::find(choices.begin(), choices.end(), node.text) != choices.end())
+    return node.text;
   const std::string last = choices.back();
   std::string expected = last;
   if (choices.size() > 1) {
@@ -106,7 +109,8 @@ json command_value(const YamlNode& node, const std::string& path, Problems& prob
   if (node.kind != YamlNode::Kind::list || node.items.empty()) return wrong(node, path, expected, problems);
   json words = json::array();
   for (const YamlNode& item : node.items) {
-    words.push_back(text_value(item, path, "a list of words", problems, [](const std::string&) { return true; }));
+    words.push_back(
+        text_value(item, path, "a list of words", problems, [](const std::string&) { return true; }));
   }
   return words;
 }
@@ -121,18 +125,21 @@ json consistency_value(const YamlNode& node, const std::string& path, Problems& 
 }
 
 bool is_exit_code(std::string_view text) {
-  return is_whole_number(text) && text.size() <= 3 && std::stoi(std::string(text)) >= 1 && std::stoi(std::string(text)) <= 255;
+  return is_whole_number(text) && text.size() <= 3 && std::stoi(std::string(text)) >= 1 &&
+         std::stoi(std::string(text)) <= 255;
 }
 
 bool is_retry_rule(const std::string& text) {
   if (text == "preemption" || text == "any" || is_exit_code(text)) return true;
   const std::vector<std::string> ends = split(text, '-');
-  return ends.size() == 2 && is_exit_code(ends[0]) && is_exit_code(ends[1]) && std::stoi(ends[0]) <= std::stoi(ends[1]);
+  return ends.size() == 2 && is_exit_code(ends[0]) && is_exit_code(ends[1]) &&
+         std::stoi(ends[0]) <= std::stoi(ends[1]);
 }
 
 // A list of texts that all are `valid`.
 json list_value(const YamlNode& node, const std::string& path, std::string_view expected_list,
-                std::string_view expected, Problems& problems, const std::function<bool(const std::string&)>& valid) {
+                std::string_view expected, Problems& problems,
+                const std::function<bool(const std::string&)>& valid) {
   if (node.kind != YamlNode::Kind::list) return wrong(node, path, expected_list, problems);
   json out = json::array();
   for (std::size_t i = 0; i < node.items.size(); ++i) {
@@ -180,9 +187,11 @@ json environment_value(const YamlNode& node, const std::string& path, Problems& 
       wrong(entry.value, where, "text or {secret: name/key}; empty text is \"\"", problems);
     } else if (looks_like_secret(entry.value.text) ||
                (names_secret(entry.key) && to_json(entry.value).is_string() && !entry.value.text.empty())) {
-      problems.add(entry.place, fmt::format("{} looks like a secret, which anyone who may read the run could see; put it into a "
-                                            "Secret and write {}: {{secret: name/key}}",
-                                            entry.key, entry.key));
+      problems.add(
+          entry.place,
+          fmt::format("{} looks like a secret, which anyone who may read the run could see; put it into a "
+                      "Secret and write {}: {{secret: name/key}}",
+                      entry.key, entry.key));
     } else {
       out[entry.key] = entry.value.text;
     }
@@ -201,7 +210,8 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
   return out;
 }
 
-// A decimal number, exactly, in units of 10^-digits; nullopt when it is none, has more digits, or is over 10^17.
+// A decimal number, exactly, in units of 10^-digits; nullopt when it is none, has more digits, or is over
+// 10^17.
 std::optional<long long> decimal(std::string_view text, int digits) {
   const std::string_view whole = text.substr(0, text.find('.'));
   std::string fraction(whole.size() < text.size() ? text.substr(whole.size() + 1) : "");
@@ -220,8 +230,9 @@ std::optional<long long> memory_bytes(std::string_view text) {
     std::string_view suffix;
     long long bytes;
   };
-  static constexpr Unit units[] = {{"Ki", 1LL << 10}, {"Mi", 1LL << 20}, {"Gi", 1LL << 30}, {"Ti", 1LL << 40},
-                                   {"k", 1000},       {"M", 1000000},    {"G", 1000000000}, {"T", 1000000000000}};
+  static constexpr Unit units[] = {{"Ki", 1LL << 10}, {"Mi", 1LL << 20},   {"Gi", 1LL << 30},
+                                   {"Ti", 1LL << 40}, {"k", 1000},         {"M", 1000000},
+                                   {"G", 1000000000}, {"T", 1000000000000}};
   long long scale = 1;
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.suffix)) continue;
@@ -245,7 +256,8 @@ std::optional<long long> cpu_millis(std::string_view text) {
 }
 
 bool is_dns_label(std::string_view text, std::size_t longest) {
-  if (text.empty() || text.size() > longest || text.front() < 'a' || text.front() > 'z' || text.back() == '-') return false;
+  if (text.empty() || text.size() > longest || text.front() < 'a' || text.front() > 'z' || text.back() == '-')
+    return false;
   return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
 }
 
@@ -265,7 +277,8 @@ std::string describe(const YamlNode& node) {
   const std::string_view line = std::string_view(node.text).substr(0, node.text.find('\n'));
   if (line.size() <= longest && line.size() == node.text.size()) return fmt::format("'{}'", line);
   std::size_t length = std::min(longest, line.size());
-  while (length > 0 && length < line.size() && (static_cast<unsigned char>(line[length]) & 0xC0) == 0x80) --length;
+  while (length > 0 && length < line.size() && (static_cast<unsigned char>(line[length]) & 0xC0) == 0x80)
+    --length;
   return fmt::format("'{}...'", line.substr(0, length));
 }
 
@@ -279,8 +292,9 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::choice:
       return choice_value(node, key.detail, path, problems);
     case Type::dns_label:
-      return text(fmt::format("lower-case letters, digits and '-', a letter first, at most {}", key.detail),
-                  [&](const std::string& value) { return is_dns_label(value, std::stoul(std::string(key.detail))); });
+      return text(
+          fmt::format("lower-case letters, digits and '-', a letter first, at most {}", key.detail),
+          [&](const std::string& value) { return is_dns_label(value, std::stoul(std::string(key.detail))); });
     case Type::object_name:
       return text("the name of a Kubernetes object", is_object_name);
     case Type::path:
@@ -299,22 +313,27 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
         return duration && duration->count() > 0;
       });
     case Type::cpu:
-      return text("a number of CPUs such as 2, 0.5 or 250m", [](const std::string& value) { return cpu_millis(value).has_value(); });
+      return text("a number of CPUs such as 2, 0.5 or 250m",
+                  [](const std::string& value) { return cpu_millis(value).has_value(); });
     case Type::memory:
-      return text("an amount such as 512Mi or 4Gi", [](const std::string& value) { return memory_bytes(value).has_value(); });
+      return text("an amount such as 512Mi or 4Gi",
+                  [](const std::string& value) { return memory_bytes(value).has_value(); });
     case Type::command:
       return command_value(node, path, problems);
     case Type::consistency:
       return consistency_value(node, path, problems);
     case Type::retry_rules:
       return list_value(node, path, "a list such as [preemption, \"128-255\"]",
-                        "preemption, any, an exit code from 1 to 255 or a range of them", problems, is_retry_rule);
+                        "preemption, any, an exit code from 1 to 255 or a range of them", problems,
+                        is_retry_rule);
     case Type::environment:
       return environment_value(node, path, problems);
     case Type::texts:
-      return list_value(node, path, "a list of text", "text", problems, [](const std::string& value) { return !value.empty(); });
+      return list_value(node, path, "a list of text", "text", problems,
+                        [](const std::string& value) { return !value.empty(); });
     case Type::object_names:
-      return list_value(node, path, "a list of names", "the name of a Kubernetes object", problems, is_object_name);
+      return list_value(node, path, "a list of names", "the name of a Kubernetes object", problems,
+                        is_object_name);
     case Type::wholes: {
       if (node.kind != YamlNode::Kind::list) return wrong(node, path, "a list of whole numbers", problems);
       json out = json::array();

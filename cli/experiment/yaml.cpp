@@ -202,7 +202,9 @@ void check_text(const std::shared_ptr<const Source>& source, Problems& problems)
     const auto c = static_cast<unsigned char>(text[i]);
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
     if (length == 0 || control) {
-      const char* what = c == 0 ? "a zero byte: this is not a text file" : control ? "a control character" : "not UTF-8 text";
+      const char* what = c == 0    ? "a zero byte: this is not a text file"
+                         : control ? "a control character"
+                                   : "not UTF-8 text";
       problems.add(place, what);
       return;
     }
@@ -216,17 +218,21 @@ void check_text(const std::shared_ptr<const Source>& source, Problems& problems)
 std::string explain(const YAML::Exception& error) {
   const std::string& message = error.msg;
   if (message.find("document indicator") != std::string::npos) return "a quote is not closed";
-  if (message.find("end of sequence flow") != std::string::npos) return "a '[' is not closed, or a comma is missing";
-  if (message.find("end of map flow") != std::string::npos) return "a '{' is not closed, or a comma is missing";
-  if (message == "illegal map value") return "a value cannot stand here; indent it, or quote text that has ': ' in it";
+  if (message.find("end of sequence flow") != std::string::npos)
+    return "a '[' is not closed, or a comma is missing";
+  if (message.find("end of map flow") != std::string::npos)
+    return "a '{' is not closed, or a comma is missing";
+  if (message == "illegal map value")
+    return "a value cannot stand here; indent it, or quote text that has ': ' in it";
   if (message == "unknown token") return "this character cannot begin a value; quote the text";
   if (message.find("tab") != std::string::npos) return "a tab in the indentation; YAML allows only blanks";
   return "not valid YAML: " + message;
 }
 
-void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error, Problems& problems) {
-  // A tab in the indentation is misread as part of a value, so the parser's complaint comes later, or is about
-  // something else.
+void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
+                      Problems& problems) {
+  // A tab in the indentation is misread as part of a value, so the parser's complaint comes later, or is
+  // about something else.
   std::size_t line = 0;
   for (const std::string& text : split(source->text, '\n')) {
     if (line > static_cast<std::size_t>(std::max(error.mark.line, 0))) break;
@@ -261,13 +267,15 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 
 YamlNode parse_yaml(std::string_view text, const std::string& source_name) {
   if (text.size() > most_bytes) {
-    throw Error(ExitCode::usage, fmt::format("{}: larger than {} KiB", printable(source_name), most_bytes / 1024));
+    throw Error(ExitCode::usage,
+                fmt::format("{}: larger than {} KiB", printable(source_name), most_bytes / 1024));
   }
   const auto source = std::make_shared<const Source>(Source{source_name, std::string(text)});
   Problems problems;
   check_text(source, problems);
   problems.throw_if_any();
-  // The mark of the end makes the parser see a quote that is never closed: alone it takes the file's end for the quote's.
+  // The mark of the end makes the parser see a quote that is never closed: alone it takes the file's end for
+  // the quote's.
   std::istringstream in(source->text + (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);
   try {

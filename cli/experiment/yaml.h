@@ -32,12 +32,13 @@ struct YamlEntry {
   YamlNode value;
 };
 
-// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases written out; UTF-8 without control
-// characters. Throws Error{usage} with every mistake it can find. An empty text gives a null node.
+// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases written out; UTF-8
+// without control characters. Throws Error{usage} with every mistake it can find. An empty text gives a null
+// node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
-// Free content as JSON. Plain scalars are typed as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true, false
-// and null may also be capitalised as in YAML 1.2.
+// Free content as JSON. Plain scalars are typed as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
+// false and null may also be capitalised as in YAML 1.2.
 nlohmann::json to_json(const YamlNode& node);
 
 // As JSON writes numbers; .5 and 1. also count. Whole numbers have no leading zero.

@@ -10,11 +10,13 @@
 
 namespace mlk {
 
-// - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type; if that is null, the
+// - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type; if that is
+// null, the
 //   key or list entry it stands for is left out.
 // - In any other scalar the values of ${a.b} become part of the text. $${ stands for a literal ${.
 // - A map with $if is left out unless the value of $if is something: not null, false, 0, "" or empty.
-// Kubernetes' own $(NAME) is not touched. Throws Error{usage} with template, line and column for an unknown name.
+// Kubernetes' own $(NAME) is not touched. Throws Error{usage} with template, line and column for an unknown
+// name.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 
 // The tree of a template; messages name its path, or the user's file.

@@ -7,7 +7,8 @@
 
 namespace mlk {
 
-Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates, int attempt) {
+Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
+                  int attempt) {
   nlohmann::json what = {{"experiment", experiment.effective}, {"files", digests}};
   what["experiment"].erase("tags");
   what["experiment"].erase("note");

@@ -16,8 +16,9 @@ struct Identity {
   std::string hash;  // sha256, hexadecimal
 };
 
-// `digests`: sha256 of each file that travels with the run. Tags and note do not count: they change nothing that runs.
-// The user's own templates do; those of mlk do not, so that a newer mlk knows its older runs.
-Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates, int attempt);
+// `digests`: sha256 of each file that travels with the run. Tags and note do not count: they change nothing
+// that runs. The user's own templates do; those of mlk do not, so that a newer mlk knows its older runs.
+Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
+                  int attempt);
 
 }  // namespace mlk

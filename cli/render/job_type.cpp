@@ -33,7 +33,8 @@ YamlNode child_of(const YamlNode& node, const char* key, Kind kind, Problems& pr
   const YamlNode* found = node.find(key);
   if (found == nullptr) return {};
   if (found->kind != kind) {
-    problems.add(found->place, fmt::format("{} must be {}, not {}", key, kind == Kind::map ? "a map" : "a list", describe(*found)));
+    problems.add(found->place, fmt::format("{} must be {}, not {}", key,
+                                           kind == Kind::map ? "a map" : "a list", describe(*found)));
     return {};
   }
   return *found;
@@ -62,7 +63,9 @@ RoleTemplate to_role(const YamlNode& node, Problems& problems) {
   if (name.is_string() && is_dns_label(name.get<std::string>(), longest_role)) {
     role.name = name.get<std::string>();
   } else {
-    problems.add(node.place, fmt::format("a role needs a name: lower-case letters, digits and '-', at most {}", longest_role));
+    problems.add(
+        node.place,
+        fmt::format("a role needs a name: lower-case letters, digits and '-', at most {}", longest_role));
   }
   if (const YamlNode* count = node.find("count")) {
     const json value = check_value(*count, {"count", Type::whole, "1..5000", "", ""}, "count", problems);
@@ -94,8 +97,10 @@ JobType load_job_type(const Templates& templates, const std::string& name) {
     check_keys(root, {"roles", "parameters", "objects"}, problems);
     type.parameters = child_of(root, "parameters", Kind::map, problems);
     type.objects = child_of(root, "objects", Kind::list, problems);
-    for (const YamlNode& role : child_of(root, "roles", Kind::list, problems).items) type.roles.push_back(to_role(role, problems));
-    const auto ends = std::count_if(type.roles.begin(), type.roles.end(), [](const RoleTemplate& role) { return role.ends_run; });
+    for (const YamlNode& role : child_of(root, "roles", Kind::list, problems).items)
+      type.roles.push_back(to_role(role, problems));
+    const auto ends = std::count_if(type.roles.begin(), type.roles.end(),
+                                    [](const RoleTemplate& role) { return role.ends_run; });
     if (ends != 1) problems.add(root.place, "exactly one role must have ends_run: true");
   }
   problems.throw_if_any();

@@ -11,8 +11,8 @@ namespace mlk {
 
 struct RoleTemplate {
   std::string name;
-  int count = 1;           // when the experiment does not say
-  bool ends_run = false;   // its Job's end is the run's
+  int count = 1;                                            // when the experiment does not say
+  bool ends_run = false;                                    // its Job's end is the run's
   std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges that no retry can mend
   // Not yet evaluated; null when the template has none.
   YamlNode environment, pod, job;

@@ -33,8 +33,8 @@ constexpr std::array<NamedList, 8> lists{{{"containers", "name", ListRule::merge
 void merge_list(json& base, const json& overlay, const NamedList& list) {
   for (const json& entry : overlay) {
     const auto same = [&](const json& other) {
-      return list.rule != ListRule::append && entry.is_object() && other.is_object() && entry.contains(list.name) &&
-             other.contains(list.name) && other[list.name] == entry[list.name];
+      return list.rule != ListRule::append && entry.is_object() && other.is_object() &&
+             entry.contains(list.name) && other.contains(list.name) && other[list.name] == entry[list.name];
     };
     const auto found = std::find_if(base.begin(), base.end(), same);
     if (found == base.end()) {
@@ -50,7 +50,8 @@ void merge_list(json& base, const json& overlay, const NamedList& list) {
 json merge(json base, const json& overlay) {
   if (!base.is_object() || !overlay.is_object()) return overlay;
   for (const auto& [key, value] : overlay.items()) {
-    const auto list = std::find_if(lists.begin(), lists.end(), [&k = key](const NamedList& l) { return l.key == k; });
+    const auto list =
+        std::find_if(lists.begin(), lists.end(), [&k = key](const NamedList& l) { return l.key == k; });
     if (value.is_null()) {
       base.erase(key);
     } else if (!base.contains(key)) {

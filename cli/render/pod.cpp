@@ -102,7 +102,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   out.push_back(variable("MLK_ROLE", role.name));
   out.push_back(field("MLK_RANK", "metadata.annotations['batch.kubernetes.io/job-completion-index']"));
   out.push_back(field("MLK_INCARNATION", "metadata.uid"));
-  out.push_back(variable("MLK_ADDRESS", fmt::format("{0}-{1}-$(MLK_RANK).{0}:{2}", context.run, role.name, port)));
+  out.push_back(
+      variable("MLK_ADDRESS", fmt::format("{0}-{1}-$(MLK_RANK).{0}:{2}", context.run, role.name, port)));
   for (const RoleInRun& other : context.roles) {
     out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
   }
@@ -133,13 +134,16 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train) {
     constexpr int for_owner_and_group = 0440;
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
-    add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", for_owner_and_group}}}}, secret_folder, true);
+    add_volume(out, "mlk-secret",
+               {{"secret", {{"secretName", context.run}, {"defaultMode", for_owner_and_group}}}},
+               secret_folder, true);
   }
   for (const json& entry : experiment.effective["data"]) {
     const auto name = entry["name"].get<std::string>();
     const bool read_only = entry["read_only"].get<bool>();
-    json source = entry.contains("files") ? json{{"configMap", {{"name", fmt::format("{}-data-{}", context.run, name)}}}}
-                                          : volume_source(entry, read_only);
+    json source = entry.contains("files")
+                      ? json{{"configMap", {{"name", fmt::format("{}-data-{}", context.run, name)}}}}
+                      : volume_source(entry, read_only);
     add_volume(out, "data-" + name, std::move(source), entry["mount"].get<std::string>(), read_only);
   }
   const json& checkpoint = experiment.effective["checkpoint"];
@@ -159,9 +163,13 @@ json pod_tolerations(const Experiment& experiment) {
   constexpr int patience_seconds = 30;
   json out = json::array();
   for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
-    out.push_back({{"key", taint}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", patience_seconds}});
+    out.push_back({{"key", taint},
+                   {"operator", "Exists"},
+                   {"effect", "NoExecute"},
+                   {"tolerationSeconds", patience_seconds}});
   }
-  for (const json& toleration : experiment.effective["scheduling"]["node"]["tolerations"]) out.push_back(toleration);
+  for (const json& toleration : experiment.effective["scheduling"]["node"]["tolerations"])
+    out.push_back(toleration);
   return out;
 }
 
@@ -187,7 +195,8 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
   // First, as the first rule that fits decides: a disrupted pod also has an exit code.
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
-  if (!codes.empty()) rules.push_back({{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", codes}}}});
+  if (!codes.empty())
+    rules.push_back({{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", codes}}}});
   return rules;
 }
 

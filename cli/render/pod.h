@@ -27,7 +27,8 @@ struct PodContext {
 
 // Variables in the order in which they may refer to each other: mlk's own, the job type's, the user's.
 // `of_job_type`: map of names to text.
-nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role, const nlohmann::json& of_job_type);
+nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
+                               const nlohmann::json& of_job_type);
 
 struct Volumes {
   nlohmann::json volumes, mounts;  // lists

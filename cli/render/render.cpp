@@ -49,9 +49,9 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
                            return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
                          });
       if (!valid) {
-        throw Error(ExitCode::usage,
-                    fmt::format("data '{}': the file '{}' in {} cannot travel with the run: its name may have letters, digits, '-', '_' and '.' only",
-                                entry.name, printable(file), entry.files));
+        throw Error(ExitCode::usage, fmt::format("data '{}': the file '{}' in {} cannot travel with the run: "
+                                                 "its name may have letters, digits, '-', '_' and '.' only",
+                                                 entry.name, printable(file), entry.files));
       }
       bytes += content.size() + file.size();
       out[entry.name][file] = sha256_hex(content);
@@ -59,8 +59,8 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
     total += bytes;
     if (total > most_file_bytes) {
       throw Error(ExitCode::usage,
-                  fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`", entry.name,
-                              entry.files, human_size(bytes), human_size(most_file_bytes)),
+                  fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`",
+                              entry.name, entry.files, human_size(bytes), human_size(most_file_bytes)),
                   "put it on a volume: pvc, nfs, hostPath or csi instead of files");
     }
   }
@@ -72,7 +72,8 @@ json runtime_config(const Experiment& experiment) {
   const json& train = experiment.effective["train"];
   const json& checkpoint = experiment.effective["checkpoint"];
   json out = {{"schema", 1}, {"mode", experiment.mode}};
-  for (const char* key : {"model", "optimizer", "consistency", "steps", "seed", "report_every", "evaluate_every", "step_delay_ms"}) {
+  for (const char* key : {"model", "optimizer", "consistency", "steps", "seed", "report_every",
+                          "evaluate_every", "step_delay_ms"}) {
     out[key] = train[key];
   }
   out["data"] = {{"format", train["data"]["format"]}, {"batch", train["data"]["batch"]}};
@@ -88,7 +89,8 @@ json runtime_config(const Experiment& experiment) {
 // Renders one run; a class for what all its objects need.
 class Renderer {
  public:
-  Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates, const RenderOptions& options)
+  Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
+           const RenderOptions& options)
       : experiment_(experiment),
         effective_(experiment.effective),
         files_(files),
@@ -118,7 +120,9 @@ class Renderer {
   }
 
  private:
-  json shape(const std::string& name) const { return evaluate(parse_template(templates_, "shapes/" + name + ".yaml"), scope_); }
+  json shape(const std::string& name) const {
+    return evaluate(parse_template(templates_, "shapes/" + name + ".yaml"), scope_);
+  }
 
   static json patch(const json& section, const char* key) {
     if (!section.contains("patch") || !section["patch"].contains(key)) return json::object();
@@ -136,13 +140,16 @@ class Renderer {
       if (given != experiment_.roles.end()) in_run.size = given->second;
       const std::string longest = fmt::format("{}-{}-{}", identity_.run, role.name, in_run.size.count - 1);
       if (longest.size() > longest_host_name) {
-        throw Error(ExitCode::usage, fmt::format("{} is longer than the {} characters of a host name", longest, longest_host_name),
-                    "shorten `name`");
+        throw Error(
+            ExitCode::usage,
+            fmt::format("{} is longer than the {} characters of a host name", longest, longest_host_name),
+            "shorten `name`");
       }
       roles_.push_back(std::move(in_run));
     }
     for (const auto& [name, unused] : experiment_.roles) {
-      if (std::none_of(roles_.begin(), roles_.end(), [&n = name](const RoleInRun& role) { return role.name == n; })) {
+      if (std::none_of(roles_.begin(), roles_.end(),
+                       [&n = name](const RoleInRun& role) { return role.name == n; })) {
         throw Error(ExitCode::usage, fmt::format("job type {} has no role '{}'", experiment_.mode, name));
       }
     }
@@ -155,13 +162,14 @@ class Renderer {
     for (const auto& [name, value] : effective_["parameters"].items()) {
       if (!out.contains(name)) {
         const std::string near = nearest(name, known);
-        throw Error(ExitCode::usage, fmt::format("job type {} has no parameter '{}'{}", experiment_.mode, name,
-                                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+        throw Error(ExitCode::usage,
+                    fmt::format("job type {} has no parameter '{}'{}", experiment_.mode, name,
+                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
       }
       const bool both_numbers = out[name].is_number() && value.is_number();
       if (!out[name].is_null() && out[name].type() != value.type() && !both_numbers) {
-        throw Error(ExitCode::usage, fmt::format("parameters.{} must be a {}, like its default, not a {}", name,
-                                                 out[name].type_name(), value.type_name()));
+        throw Error(ExitCode::usage, fmt::format("parameters.{} must be a {}, like its default, not a {}",
+                                                 name, out[name].type_name(), value.type_name()));
       }
       out[name] = value;
     }
@@ -218,7 +226,11 @@ class Renderer {
 
   // A job type's further objects get what all objects of a run have.
   void add_own_objects(std::vector<json>& objects) const {
-    json common = {{"metadata", {{"labels", {{"app.kubernetes.io/managed-by", "mlk"}, {"mlk.dev/run", identity_.run}, {"mlk.dev/name", experiment_.name}, {"mlk.dev/hash", scope_["hash"]}}}}}};
+    json common = {{"metadata",
+                    {{"labels",
+                      {{"app.kubernetes.io/managed-by", "mlk"},
+                       {"mlk.dev/run", identity_.run},
+                       {"mlk.dev/name", experiment_.name}}}}}};
     for (const char* key : {"namespace", "ownerReferences"}) {
       const json& value = scope_[std::string(key) == "namespace" ? "namespace" : "owner_references"];
       if (!value.is_null()) common["metadata"][key] = value;
@@ -246,7 +258,8 @@ class Renderer {
     json pod = merge(pod_template(role, in_run), fragment(role.pod, scope_));
     pod = merge(merge(std::move(pod), patch(effective_, "pod")), patch(role_section, "pod"));
     scope_["pod"] = std::move(pod);
-    const json out = merge(merge(merge(shape("job"), fragment(role.job, scope_)), patch(effective_, "job")), patch(role_section, "job"));
+    const json out = merge(merge(merge(shape("job"), fragment(role.job, scope_)), patch(effective_, "job")),
+                           patch(role_section, "job"));
     scope_.erase("pod");
     scope_.erase("role");
     return out;
@@ -268,7 +281,8 @@ class Renderer {
     pod["service_account"] = or_null(effective_, "service_account");
     pod["image_pull_policy"] = effective_["image_pull_policy"];
     pod["image_pull_secrets"] = nullptr;
-    for (const json& name : effective_["image_pull_secrets"]) pod["image_pull_secrets"].push_back({{"name", name}});
+    for (const json& name : effective_["image_pull_secrets"])
+      pod["image_pull_secrets"].push_back({{"name", name}});
     pod["command"] = own_program ? json(experiment_.command) : json::array({"mlk-runtime"});
     pod["workdir"] = or_null(effective_, "workdir");
     pod["share_processes"] = own_program ? json(true) : json();
@@ -281,15 +295,18 @@ class Renderer {
     if (!experiment_.has_train) return;
     const json& checkpoint = effective_["checkpoint"];
     if (!checkpoint.contains("volume")) {
-      warnings.push_back("no checkpoint volume: if all pods are lost at once, training starts again at step 0");
+      warnings.push_back(
+          "no checkpoint volume: if all pods are lost at once, training starts again at step 0");
     } else if (checkpoint["volume"].contains("emptyDir")) {
       warnings.push_back("checkpoint.volume is an emptyDir: its checkpoints are lost with each pod");
     }
     const auto path = effective_["train"]["data"]["path"].get<std::string>();
-    const bool mounted = std::any_of(experiment_.data.begin(), experiment_.data.end(), [&](const DataEntry& entry) {
-      return path == entry.mount || path.starts_with(entry.mount + "/");
-    });
-    if (!mounted) warnings.push_back(fmt::format("train.data.path {} is on no volume of `data:`: the image must hold it", path));
+    const bool mounted = std::any_of(
+        experiment_.data.begin(), experiment_.data.end(),
+        [&](const DataEntry& entry) { return path == entry.mount || path.starts_with(entry.mount + "/"); });
+    if (!mounted)
+      warnings.push_back(
+          fmt::format("train.data.path {} is on no volume of `data:`: the image must hold it", path));
   }
 
   const Experiment& experiment_;
@@ -306,7 +323,8 @@ class Renderer {
 
 }  // namespace
 
-Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates, const RenderOptions& options) {
+Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
+                const RenderOptions& options) {
   return Renderer(experiment, files, templates, options).render();
 }
 

@@ -17,9 +17,10 @@ using FileContents = std::map<std::string, std::map<std::string, std::string>>;
 
 struct RenderOptions {
   std::string name_space;
-  std::string version;      // of mlk, for the record
-  int attempt = 1;          // --again: 2, 3 ... are appended to the run's name
-  // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without the uid.
+  std::string version;  // of mlk, for the record
+  int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
+  // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without
+  // the uid.
   std::string owner_uid;
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
@@ -28,9 +29,9 @@ struct RenderOptions {
 struct Rendered {
   std::string run;   // "<name>-<5>"
   std::string hash;  // sha256 of what makes the run what it is; label mlk.dev/hash holds its first 16 digits
-  nlohmann::json owner;                  // ConfigMap <run>
-  std::vector<nlohmann::json> objects;   // the rest, in order; each belongs to the owner
-  std::vector<std::string> warnings;     // for people: "no checkpoint volume: ..."
+  nlohmann::json owner;                 // ConfigMap <run>
+  std::vector<nlohmann::json> objects;  // the rest, in order; each belongs to the owner
+  std::vector<std::string> warnings;    // for people: "no checkpoint volume: ..."
 };
 
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,

@@ -16,7 +16,7 @@ struct Template {
 
 class Templates {
  public:
-  Templates();  // the built-in ones
+  Templates();                                       // the built-in ones
   void add(const std::string& path, Template file);  // path below templates/, e.g. "jobs/ps.yaml"
 
   const Template* find(const std::string& path) const;

@@ -1,7 +1,8 @@
 // What a valid experiment file means: defaults, short forms, overrides, identity of the effective experiment.
+#include "cli/experiment/load.h"
+
 #include <doctest/doctest.h>
 
-#include "cli/experiment/load.h"
 #include "cli/util/error.h"
 
 namespace mlk {
@@ -24,7 +25,9 @@ std::string refusal(const std::string& text, const Overrides& overrides = {}) {
   return "accepted";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST_CASE("the smallest experiment gets every default") {
   const Experiment x = load(smallest);
@@ -50,7 +53,8 @@ TEST_CASE("the smallest experiment gets every default") {
 
 TEST_CASE("workers and servers are short for roles") {
   const std::string train = "train: {data: {path: /data}, steps: 10}\n";
-  const Experiment shorter = load("name: x\nmode: ps\n" + train + "workers: {count: 4, min: 2}\nservers: {count: 2}\n");
+  const Experiment shorter =
+      load("name: x\nmode: ps\n" + train + "workers: {count: 4, min: 2}\nservers: {count: 2}\n");
   const Experiment longer =
       load("name: x\nmode: ps\n" + train + "roles: {worker: {count: 4, min: 2}, server: {count: 2}}\n");
   CHECK(shorter.effective == longer.effective);
@@ -74,11 +78,13 @@ TEST_CASE("the effective experiment loads to itself") {
       smallest,
       "name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10, consistency: {staleness: 3}}\n"
       "workers: {count: 2, gpu: 1, patch: {pod: {spec: {hostNetwork: true}}}}\n"
-      "data: [{name: a, mount: /d, files: f}, {name: b, mount: /b, nfs: {server: s, path: /p}, read_only: false}]\n"
+      "data: [{name: a, mount: /d, files: f}, {name: b, mount: /b, nfs: {server: s, path: /p}, read_only: "
+      "false}]\n"
       "env: {A: 1, B: true, C: {secret: s/k}, D: \"\", E: \"a\\\\b \\\"c\\\" é\\n\"}\n"
       "checkpoint: {every: 5, volume: {pvc: c}}\nrestart: {on: [preemption, 3, \"128-255\"]}\n"
       "time_limit: 1h30m\ntags: [a, 1]\nnote: \"yes\"\n",
-      "name: x\nmode: mine\nrun: [python, train.py, \"1\"]\nworkdir: /src\nframework: none\nparameters: {depth: [1, {a: 2}]}\n"};
+      "name: x\nmode: mine\nrun: [python, train.py, \"1\"]\nworkdir: /src\nframework: none\nparameters: "
+      "{depth: [1, {a: 2}]}\n"};
   for (const char* text : texts) {
     const json first = load(text).effective;
     CHECK(load(first.dump()).effective == first);
@@ -93,25 +99,29 @@ TEST_CASE("a command is run by a shell, a list of words is not") {
 }
 
 TEST_CASE("numbers and booleans in env become the text that was written") {
-  const json env = load(std::string(smallest) + "env: {A: 012, B: 1.50, C: true, D: yes, E: \"\"}\n").effective["env"];
+  const json env =
+      load(std::string(smallest) + "env: {A: 012, B: 1.50, C: true, D: yes, E: \"\"}\n").effective["env"];
   CHECK(env == json{{"A", "012"}, {"B", "1.50"}, {"C", "true"}, {"D", "yes"}, {"E", ""}});
 }
 
 TEST_CASE("numbers are as in JSON, and a little more") {
   for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
-    CHECK(load(std::string(smallest) + "", {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
+    CHECK(load(std::string(smallest) + "",
+               {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
               .effective["train"]["optimizer"]["lr"] == 0.001);
   }
 }
 
 TEST_CASE("names of variables that only sound like secrets are accepted") {
-  CHECK_NOTHROW(load(std::string(smallest) + "env: {TOKENIZERS_PARALLELISM: \"false\", MAX_TOKENS: 5, TOKEN_LIMIT: 5, "
-                                             "SSL_KEY_FILE: /k, API_KEY_PATH: /k, PASSWORD: \"\", KEYS: a}\n"));
+  CHECK_NOTHROW(load(std::string(smallest) +
+                     "env: {TOKENIZERS_PARALLELISM: \"false\", MAX_TOKENS: 5, TOKEN_LIMIT: 5, "
+                     "SSL_KEY_FILE: /k, API_KEY_PATH: /k, PASSWORD: \"\", KEYS: a}\n"));
 }
 
 TEST_CASE("a secret never reaches the message") {
-  for (const char* line : {"env: {HF_TOKEN: s3cr3t}", "env: {A: b, PASSWORD: s3cr3t, 9: x}", "env:\n  X: https://u:s3cr3t@h/\n",
-                           "image: [ghp_0123456789abcdefs3cr3t]", "env: {DB_PASSWORD: s3cr3t"}) {
+  for (const char* line :
+       {"env: {HF_TOKEN: s3cr3t}", "env: {A: b, PASSWORD: s3cr3t, 9: x}", "env:\n  X: https://u:s3cr3t@h/\n",
+        "image: [ghp_0123456789abcdefs3cr3t]", "env: {DB_PASSWORD: s3cr3t"}) {
     const std::string message = refusal(std::string(smallest) + line + "\n");
     CHECK(message != "accepted");
     CHECK_FALSE(contains(message, "s3cr3t"));
@@ -130,18 +140,21 @@ TEST_CASE("flags come before the environment, and that before the file") {
   CHECK(load(text).image == "file");
   CHECK(load(text, {.set = {}, .env = {}, .image = "environment"}).image == "environment");
   CHECK(load(text, {.set = {"image=flag"}, .env = {}, .image = "environment"}).image == "flag");
-  const json env = load(text, {.set = {"env.B=set"}, .env = {"A=e=e", "B=e", "C=0x1F"}, .image = ""}).effective["env"];
+  const json env =
+      load(text, {.set = {"env.B=set"}, .env = {"A=e=e", "B=e", "C=0x1F"}, .image = ""}).effective["env"];
   CHECK(env == json{{"A", "e=e"}, {"B", "set"}, {"C", "0x1F"}});
 }
 
 TEST_CASE("--set reaches every place and takes YAML") {
-  const std::string text = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
-                           "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
-  const Experiment x = load(text, {.set = {"train.steps=500", "train.model.hidden=[64, 32]", "roles.worker.count=3",
-                                           "workers.min=2", "data.1.mount=/c", "train.consistency={staleness: 2}",
-                                           "note=\"a: b\"", "checkpoint.volume.pvc=c"},
-                                   .env = {},
-                                   .image = ""});
+  const std::string text =
+      "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
+      "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
+  const Experiment x =
+      load(text, {.set = {"train.steps=500", "train.model.hidden=[64, 32]", "roles.worker.count=3",
+                          "workers.min=2", "data.1.mount=/c", "train.consistency={staleness: 2}",
+                          "note=\"a: b\"", "checkpoint.volume.pvc=c"},
+                  .env = {},
+                  .image = ""});
   CHECK(x.effective["train"]["steps"] == 500);
   CHECK(x.effective["train"]["model"]["hidden"] == json{64, 32});
   CHECK(x.roles.at("worker").count == 3);
@@ -173,7 +186,8 @@ TEST_CASE("mistakes in --set are told at their place in it") {
 TEST_CASE("mistakes of the file come before those of flags, in the order of the text") {
   const std::string message = refusal("name: x\nmode: singel\ntrain: {data: {path: d}, steps: 1}\n",
                                       {.set = {"workers.cpu=no"}, .env = {}, .image = ""});
-  const std::size_t mode = message.find("x.yaml:2:1"), path = message.find("x.yaml:3:"), flag = message.find("--set:1:13");
+  const std::size_t mode = message.find("x.yaml:2:1"), path = message.find("x.yaml:3:"),
+                    flag = message.find("--set:1:13");
   CHECK(mode < path);
   CHECK(path < flag);
   CHECK(flag < message.size());
@@ -181,8 +195,9 @@ TEST_CASE("mistakes of the file come before those of flags, in the order of the 
 
 TEST_CASE("hostile sizes are refused: many brackets, many lines, more than the limit") {
   constexpr std::size_t large = 1 << 20;
-  for (const std::string& piece : {std::string("["), std::string("{"), std::string("- "), std::string("? "), std::string("a: b\n"),
-                                   std::string("&a "), std::string("\""), std::string("- &a [*a]\n"), std::string("!")}) {
+  for (const std::string& piece :
+       {std::string("["), std::string("{"), std::string("- "), std::string("? "), std::string("a: b\n"),
+        std::string("&a "), std::string("\""), std::string("- &a [*a]\n"), std::string("!")}) {
     std::string text;
     while (text.size() < large - piece.size()) text += piece;
     CHECK(refusal(text) != "accepted");
@@ -191,8 +206,10 @@ TEST_CASE("hostile sizes are refused: many brackets, many lines, more than the l
 }
 
 TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refused") {
-  const std::string text = std::string(smallest) + "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"
-                           "roles: {worker: &w {count: 1}}\npatch: {pod: *w}\nrestart: {on: [\"1-2\"]}\n";
+  const std::string text =
+      std::string(smallest) +
+      "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"
+      "roles: {worker: &w {count: 1}}\npatch: {pod: *w}\nrestart: {on: [\"1-2\"]}\n";
   CHECK(refusal(text) == "accepted");
   for (std::size_t i = 0; i < text.size(); ++i) {
     refusal(text.substr(0, i));

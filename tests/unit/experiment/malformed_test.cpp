@@ -1,4 +1,5 @@
-// Every file in malformed/ is refused with exactly the text beside it. MLK_UPDATE_GOLDEN=1 rewrites the texts.
+// Every file in malformed/ is refused with exactly the text beside it. MLK_UPDATE_GOLDEN=1 rewrites the
+// texts.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -30,7 +31,8 @@ std::string message_of(const fs::path& file) {
 TEST_CASE("each malformed file is refused with its exact message") {
   const bool update = std::getenv("MLK_UPDATE_GOLDEN") != nullptr;
   int files = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(MLK_SOURCE_DIR) / "tests/unit/experiment/malformed")) {
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(fs::path(MLK_SOURCE_DIR) / "tests/unit/experiment/malformed")) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
     fs::path expected = entry.path();

@@ -1,10 +1,11 @@
 // The schema against its manual page: each names every key of the other.
+#include "cli/experiment/schema.h"
+
 #include <filesystem>
 #include <set>
 
 #include <doctest/doctest.h>
 
-#include "cli/experiment/schema.h"
 #include "cli/experiment/yaml.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
@@ -20,7 +21,8 @@ std::string unescaped(std::string text) {
 // "section key" of every key that the page describes, below its heading KEYS.
 std::set<std::string> keys_of_page() {
   constexpr std::size_t limit = 1 << 20;
-  const auto lines = split(read_file(std::filesystem::path(MLK_SOURCE_DIR) / "man/mlk-experiment.5", limit), '\n');
+  const auto lines =
+      split(read_file(std::filesystem::path(MLK_SOURCE_DIR) / "man/mlk-experiment.5", limit), '\n');
   std::set<std::string> found;
   bool in_keys = false;
   std::string section;
@@ -47,17 +49,20 @@ TEST_CASE("mlk-experiment(5) describes every key of the schema, and no other") {
 
 TEST_CASE("the page tells every default") {
   constexpr std::size_t limit = 1 << 20;
-  const std::string page = unescaped(read_file(std::filesystem::path(MLK_SOURCE_DIR) / "man/mlk-experiment.5", limit));
+  const std::string page =
+      unescaped(read_file(std::filesystem::path(MLK_SOURCE_DIR) / "man/mlk-experiment.5", limit));
   for (const Section& section : schema()) {
     const std::size_t start = page.find(".SS " + std::string(section.name) + "\n", page.find(".SH KEYS"));
     REQUIRE(start != std::string::npos);
     for (const Key& key : section.keys) {
       if (key.fallback.empty() || key.fallback == "{}" || key.fallback == "[]") continue;
-      const std::string expected = key.fallback == required ? "Required." : "Default: " + std::string(key.fallback) + ".";
+      const std::string expected =
+          key.fallback == required ? "Required." : "Default: " + std::string(key.fallback) + ".";
       const std::size_t at = page.find("\n.B " + std::string(key.name) + "\n", start);
       REQUIRE(at != std::string::npos);
       const std::string entry = page.substr(at, page.find("\n.", at + 4) - at);
-      CHECK_MESSAGE(entry.find(expected) != std::string::npos, section.name << " " << key.name << ": " << expected);
+      CHECK_MESSAGE(entry.find(expected) != std::string::npos,
+                    section.name << " " << key.name << ": " << expected);
     }
   }
 }
@@ -66,8 +71,10 @@ TEST_CASE("every default is YAML, and every section that is named exists") {
   for (const Section& section : schema()) {
     for (const Key& key : section.keys) {
       CHECK_FALSE(key.doc.empty());
-      if (!key.fallback.empty() && key.fallback != required) CHECK_NOTHROW(parse_yaml(key.fallback, "default"));
-      const bool refers = key.type == Type::section || key.type == Type::sections || key.type == Type::section_map;
+      if (!key.fallback.empty() && key.fallback != required)
+        CHECK_NOTHROW(parse_yaml(key.fallback, "default"));
+      const bool refers =
+          key.type == Type::section || key.type == Type::sections || key.type == Type::section_map;
       if (refers) CHECK_NOTHROW(schema_section(key.detail));
     }
   }

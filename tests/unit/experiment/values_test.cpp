@@ -1,9 +1,10 @@
 // Quantities, numbers and what looks like a secret.
+#include "cli/experiment/values.h"
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/problems.h"
-#include "cli/experiment/values.h"
 #include "cli/experiment/yaml.h"
 
 namespace mlk {
@@ -15,7 +16,8 @@ TEST_CASE("memory is read as Kubernetes reads it") {
   CHECK(memory_bytes("512Mi") == 512LL << 20);
   CHECK(memory_bytes("1G") == 1000000000);
   CHECK(memory_bytes("128974848") == 128974848);
-  for (const char* bad : {"", "0", "-1Gi", "1GB", "1 Gi", "Gi", "1,5Gi", "1e9Gi", "0x10", "99999999999999999999", "1.Gi"}) {
+  for (const char* bad :
+       {"", "0", "-1Gi", "1GB", "1 Gi", "Gi", "1,5Gi", "1e9Gi", "0x10", "99999999999999999999", "1.Gi"}) {
     CHECK_MESSAGE(!memory_bytes(bad), bad);
   }
 }
@@ -24,18 +26,22 @@ TEST_CASE("CPUs are whole, decimal or thousandths") {
   CHECK(cpu_millis("2") == 2000);
   CHECK(cpu_millis("0.5") == 500);
   CHECK(cpu_millis("250m") == 250);
-  for (const char* bad : {"", "0", "-1", "1.5m", "two", "0.0001", "1e3", "m", "2 "}) CHECK_MESSAGE(!cpu_millis(bad), bad);
+  for (const char* bad : {"", "0", "-1", "1.5m", "two", "0.0001", "1e3", "m", "2 "})
+    CHECK_MESSAGE(!cpu_millis(bad), bad);
 }
 
 TEST_CASE("numbers as in JSON, without YAML 1.1's") {
   for (const char* good : {"0", "-1", "12"}) CHECK(is_whole_number(good));
-  for (const char* bad : {"", "-", "012", "+1", "1_000", "0x1F", "1.0", "1e3", " 1"}) CHECK_MESSAGE(!is_whole_number(bad), bad);
+  for (const char* bad : {"", "-", "012", "+1", "1_000", "0x1F", "1.0", "1e3", " 1"})
+    CHECK_MESSAGE(!is_whole_number(bad), bad);
   for (const char* good : {"0.5", ".5", "1.", "-1e-3", "1E+3", "10"}) CHECK_MESSAGE(is_number(good), good);
-  for (const char* bad : {"", ".", "-", "e3", "1e", "01.5", "1.2.3", ".inf", "nan", "0x1F", "1_0.5"}) CHECK_MESSAGE(!is_number(bad), bad);
+  for (const char* bad : {"", ".", "-", "e3", "1e", "01.5", "1.2.3", ".inf", "nan", "0x1F", "1_0.5"})
+    CHECK_MESSAGE(!is_number(bad), bad);
 }
 
 TEST_CASE("plain scalars of free content are typed as in JSON") {
-  const nlohmann::json value = to_json(parse_yaml("[1, 012, yes, true, ~, '5', 1e400, 99999999999999999999]", "x"));
+  const nlohmann::json value =
+      to_json(parse_yaml("[1, 012, yes, true, ~, '5', 1e400, 99999999999999999999]", "x"));
   CHECK(value[0] == 1);
   CHECK(value[1] == "012");
   CHECK(value[2] == "yes");
@@ -52,8 +58,9 @@ TEST_CASE("an alias stands for its value") {
 }
 
 TEST_CASE("values that look like secrets") {
-  for (const char* bad : {"ghp_0123456789abcdef0123", "sk-0123456789abcdef0123456789", "AKIAIOSFODNN7EXAMPLE", "https://me:pw@host/x",
-                          "-----BEGIN RSA PRIVATE KEY-----\nabc", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.x"}) {
+  for (const char* bad : {"ghp_0123456789abcdef0123", "sk-0123456789abcdef0123456789", "AKIAIOSFODNN7EXAMPLE",
+                          "https://me:pw@host/x", "-----BEGIN RSA PRIVATE KEY-----\nabc",
+                          "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.x"}) {
     CHECK_MESSAGE(looks_like_secret(bad), bad);
   }
   for (const char* good : {"", "sk-learn", "https://host:80/a@b", "skip", "AKIA", "info", "eyJ"}) {

@@ -1,7 +1,8 @@
 // Splices, conditions and their mistakes.
+#include "cli/render/evaluate.h"
+
 #include <doctest/doctest.h>
 
-#include "cli/render/evaluate.h"
 #include "cli/util/error.h"
 #include "tests/unit/render/golden.h"
 
@@ -10,7 +11,14 @@ namespace {
 
 using nlohmann::json;
 
-const json scope = {{"n", 3}, {"half", 0.5}, {"yes", true}, {"no", false}, {"word", "w"}, {"nothing", nullptr}, {"list", {1, 2}}, {"empty", json::array()},
+const json scope = {{"n", 3},
+                    {"half", 0.5},
+                    {"yes", true},
+                    {"no", false},
+                    {"word", "w"},
+                    {"nothing", nullptr},
+                    {"list", {1, 2}},
+                    {"empty", json::array()},
                     {"worker", {{"count", 5}}}};
 
 json evaluated(const std::string& text) { return evaluate(parse_yaml(text, "t.yaml"), scope); }
@@ -52,8 +60,10 @@ TEST_CASE("a map with $if is there only when its value is something") {
 }
 
 TEST_CASE("an unknown name is an error with template, line and column") {
-  CHECK(refusal("a: 1\nb: x-${wrd}\n") == "t.yaml:2:6: there is no ${wrd}; did you mean 'word'?\n  b: x-${wrd}\n       ^");
-  CHECK(refusal("b: ${worker.cuont}") == "t.yaml:1:4: there is no ${worker.cuont}; did you mean 'count'?\n  b: ${worker.cuont}\n     ^");
+  CHECK(refusal("a: 1\nb: x-${wrd}\n") ==
+        "t.yaml:2:6: there is no ${wrd}; did you mean 'word'?\n  b: x-${wrd}\n       ^");
+  CHECK(refusal("b: ${worker.cuont}") ==
+        "t.yaml:1:4: there is no ${worker.cuont}; did you mean 'count'?\n  b: ${worker.cuont}\n     ^");
   CHECK(refusal("a: x${list}").find("only text, numbers and booleans") != std::string::npos);
   CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
 }

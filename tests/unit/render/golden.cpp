@@ -17,7 +17,8 @@ nlohmann::json as_list(const Rendered& rendered) {
 }
 
 void check_golden(const std::string& name, const nlohmann::json& objects) {
-  const std::filesystem::path path = std::filesystem::path(MLK_SOURCE_DIR) / "tests/golden" / (name + ".json");
+  const std::filesystem::path path =
+      std::filesystem::path(MLK_SOURCE_DIR) / "tests/golden" / (name + ".json");
   constexpr int indent = 2;
   const std::string text = objects.dump(indent) + "\n";
   if (std::getenv("MLK_UPDATE_GOLDEN") != nullptr) {
@@ -25,7 +26,8 @@ void check_golden(const std::string& name, const nlohmann::json& objects) {
     return;
   }
   constexpr std::size_t limit = 1 << 20;
-  CHECK_MESSAGE(text == read_file(path, limit), "differs from " << path << "; MLK_UPDATE_GOLDEN=1 rewrites it");
+  CHECK_MESSAGE(text == read_file(path, limit),
+                "differs from " << path << "; MLK_UPDATE_GOLDEN=1 rewrites it");
 }
 
 }  // namespace mlk::test

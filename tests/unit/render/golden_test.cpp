@@ -1,14 +1,18 @@
-// The objects of every job type and of the hard parts, whole. tests/e2e/test_golden.py gives them to a real API server.
-#include <doctest/doctest.h>
-
+// The objects of every job type and of the hard parts, whole. tests/e2e/test_golden.py gives them to a real
+// API server.
 #include "tests/unit/render/golden.h"
+
+#include <doctest/doctest.h>
 
 namespace mlk {
 namespace {
 
-const FileContents digits{{"digits", {{"train-images-idx3-ubyte.gz", std::string("\x1f\x8b\0\1", 4)}, {"train-labels-idx1-ubyte.gz", "labels"}}}};
+const FileContents digits{{"digits",
+                           {{"train-images-idx3-ubyte.gz", std::string("\x1f\x8b\0\1", 4)},
+                            {"train-labels-idx1-ubyte.gz", "labels"}}}};
 
-void check(const std::string& name, const std::string& text, const FileContents& files = {}, RenderOptions options = {}) {
+void check(const std::string& name, const std::string& text, const FileContents& files = {},
+           RenderOptions options = {}) {
   const Templates templates;
   options.version = "0.0.0";
   test::check_golden(name, test::as_list(render(test::load(text), files, templates, options)));
@@ -21,7 +25,8 @@ mode: single
 image: registry.example/mlk-runtime:1
 train: {data: {path: /data/digits}, steps: 3000}
 data: [{name: digits, mount: /data/digits, files: data/digits}]
-)", digits);
+)",
+        digits);
 }
 
 TEST_CASE("ps: servers and workers") {
@@ -33,7 +38,8 @@ train: {data: {path: /data/digits}, steps: 3000, consistency: async}
 workers: {count: 3, min: 2, cpu: 250m, memory: 256Mi}
 servers: {count: 2}
 data: [{name: digits, mount: /data/digits, files: data/digits}]
-)", digits);
+)",
+        digits);
 }
 
 TEST_CASE("allreduce: workers alone") {
@@ -86,7 +92,8 @@ note: the whole of it
 patch:
   service: {metadata: {annotations: {example.org/a: b}}}
   pod: {spec: {hostAliases: [{ip: 10.0.0.1, hostnames: [db]}], containers: [{name: main, env: [{name: LOG_LEVEL, value: debug}]}]}}
-)", digits, options);
+)",
+        digits, options);
 }
 
 TEST_CASE("a program of the user's alone: exit codes are final, signals are not") {

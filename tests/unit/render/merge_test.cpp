@@ -1,8 +1,8 @@
 // The merge rule, list by list.
+#include "cli/render/merge.h"
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
-
-#include "cli/render/merge.h"
 
 namespace mlk {
 namespace {
@@ -17,17 +17,23 @@ TEST_CASE("maps merge, scalars and plain lists replace, null removes") {
 }
 
 TEST_CASE("containers merge by name, and new ones follow") {
-  CHECK(merged(R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"}]}]})",
-               R"({"containers":[{"name":"main","env":[{"name":"B","value":"2"}]},{"name":"side","image":"b"}]})") ==
-        json::parse(R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]},
+  CHECK(
+      merged(
+          R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"}]}]})",
+          R"({"containers":[{"name":"main","env":[{"name":"B","value":"2"}]},{"name":"side","image":"b"}]})") ==
+      json::parse(
+          R"({"containers":[{"name":"main","image":"a","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]},
                                       {"name":"side","image":"b"}]})"));
 }
 
 TEST_CASE("a variable or volume of the same name is replaced: it can have one source only") {
-  CHECK(merged(R"({"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]})",
-               R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]})") ==
-        json::parse(R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},{"name":"B","value":"2"}]})"));
-  CHECK(merged(R"({"volumes":[{"name":"v","emptyDir":{}}]})", R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})") ==
+  CHECK(
+      merged(R"({"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]})",
+             R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]})") ==
+      json::parse(
+          R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},{"name":"B","value":"2"}]})"));
+  CHECK(merged(R"({"volumes":[{"name":"v","emptyDir":{}}]})",
+               R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})") ==
         json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})"));
 }
 
@@ -40,7 +46,8 @@ TEST_CASE("mounts go by their path: one volume may be mounted twice") {
 TEST_CASE("tolerations and imagePullSecrets append") {
   CHECK(merged(R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"x"}]})",
                R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"y"}]})") ==
-        json::parse(R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
+        json::parse(
+            R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
 }
 
 }  // namespace

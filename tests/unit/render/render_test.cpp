@@ -13,16 +13,18 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char ps[] = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3}\n"
-                      "data: [{name: d, mount: /d, files: f}]\n";
+constexpr char ps[] =
+    "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3}\n"
+    "data: [{name: d, mount: /d, files: f}]\n";
 const FileContents files{{"d", {{"a", "1"}}}};
 
-Rendered rendered(const std::string& text, const FileContents& contents = files, const RenderOptions& options = {},
-                  const Templates& templates = Templates()) {
+Rendered rendered(const std::string& text, const FileContents& contents = files,
+                  const RenderOptions& options = {}, const Templates& templates = Templates()) {
   return render(test::load(text, templates), contents, templates, options);
 }
 
-std::string refusal(const std::string& text, const FileContents& contents = files, const Templates& templates = Templates()) {
+std::string refusal(const std::string& text, const FileContents& contents = files,
+                    const Templates& templates = Templates()) {
   try {
     rendered(text, contents, {}, templates);
   } catch (const Error& error) {
@@ -51,7 +53,8 @@ TEST_CASE("the same experiment is the same run; what runs is part of its name, w
   CHECK(first.run.size() == std::string("x-").size() + 5);
   CHECK(rendered(ps).run == first.run);
   CHECK(rendered(std::string(ps) + "note: n\ntags: [t]\n").hash == first.hash);
-  CHECK(rendered(std::string(ps) + "restart: {retries: 3}\n").hash == first.hash);  // the default, written out
+  CHECK(rendered(std::string(ps) + "restart: {retries: 3}\n").hash ==
+        first.hash);  // the default, written out
   CHECK(rendered(std::string(ps) + "restart: {retries: 4}\n").hash != first.hash);
   CHECK(rendered(std::string(ps) + "image: i\n").hash != first.hash);
   CHECK(rendered(ps, {{"d", {{"a", "2"}}}}).hash != first.hash);
@@ -65,7 +68,8 @@ TEST_CASE("the same experiment is the same run; what runs is part of its name, w
 
 TEST_CASE("a template of the user's is part of the run's identity") {
   Templates templates;
-  templates.add("shapes/service.yaml", {templates.find("shapes/service.yaml")->text + "# mine\n", "/home/me/service.yaml"});
+  templates.add("shapes/service.yaml",
+                {templates.find("shapes/service.yaml")->text + "# mine\n", "/home/me/service.yaml"});
   CHECK(rendered(ps, files, {}, templates).hash != rendered(ps).hash);
 }
 
@@ -101,11 +105,13 @@ TEST_CASE("the key of a run is given, or a placeholder says that it is not") {
   CHECK(base64_decode(secret["data"]["key"].get<std::string>()) == options.secret);
   CHECK_FALSE(secret.contains("stringData"));
   const Rendered without = rendered(ps);
-  CHECK(object(without, "Secret", without.run)["stringData"]["key"].get<std::string>().starts_with("placeholder"));
+  CHECK(object(without, "Secret", without.run)["stringData"]["key"].get<std::string>().starts_with(
+      "placeholder"));
 }
 
 TEST_CASE("seeds are the first 64 of each role, and no list when there is no such role") {
-  const Rendered run = rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
+  const Rendered run =
+      rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
   const std::string seeds = variable(job, "MLK_SEEDS_WORKER");
   CHECK(std::count(seeds.begin(), seeds.end(), ',') == 63);
@@ -120,7 +126,8 @@ TEST_CASE("programs of the user's get no configuration, data path and key of mlk
   const json& job = object(run, "Job", run.run + "-worker");
   for (const char* name : {"MLK_CONFIG", "MLK_DATA", "MLK_SECRET"}) CHECK(variable(job, name) == "<unset>");
   CHECK(job["spec"]["template"]["spec"]["shareProcessNamespace"] == true);
-  CHECK(job["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError");
+  CHECK(job["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] ==
+        "FallbackToLogsOnError");
 }
 
 std::set<int> final_codes(const std::string& text) {
@@ -134,7 +141,8 @@ std::set<int> final_codes(const std::string& text) {
 }
 
 TEST_CASE("which exit codes are final") {
-  const std::string train = "train: {data: {path: /d}, steps: 1}\n", any = "restart: {on: [preemption, any]}\n";
+  const std::string train = "train: {data: {path: /d}, steps: 1}\n",
+                    any = "restart: {on: [preemption, any]}\n";
   CHECK(final_codes("name: x\nmode: single\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train + any) == std::set<int>{64, 65, 66, 67});
@@ -181,7 +189,8 @@ roles:
   - {name: worker, count: 3, pod: {spec: {hostname: "${run}"}}}
 objects:
   - {apiVersion: v1, kind: ConfigMap, metadata: {name: "${run}-extra"}, data: {depth: "d=${parameters.depth}"}}
-)", "/home/me/mine.yaml"});
+)",
+                                   "/home/me/mine.yaml"});
   const std::string text = "name: x\nmode: mine\nrun: a\n";
   const Rendered run = rendered(text + "parameters: {depth: 7}\n", {}, {}, templates);
   CHECK(variable(object(run, "Job", run.run + "-chief"), "DEPTH") == "7");
@@ -191,8 +200,10 @@ objects:
   const json& extra = object(run, "ConfigMap", run.run + "-extra");
   CHECK(extra["data"]["depth"] == "d=7");
   CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);
-  CHECK(refusal(text + "parameters: {detph: 7}\n", {}, templates) == "job type mine has no parameter 'detph'; did you mean 'depth'?");
-  CHECK(refusal(text + "parameters: {depth: deep}\n", {}, templates).find("must be a number") != std::string::npos);
+  CHECK(refusal(text + "parameters: {detph: 7}\n", {}, templates) ==
+        "job type mine has no parameter 'detph'; did you mean 'depth'?");
+  CHECK(refusal(text + "parameters: {depth: deep}\n", {}, templates).find("must be a number") !=
+        std::string::npos);
   CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
 }
 
@@ -200,7 +211,8 @@ TEST_CASE("mistakes in a job type are told with file, line and column") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles:\n  - {name: chief, end_run: true}\n", "/home/me/mine.yaml"});
   const std::string message = refusal("name: x\nmode: mine\nrun: a\n", {}, templates);
-  CHECK(message.find("/home/me/mine.yaml:2:19: unknown key 'end_run'; did you mean 'ends_run'?") != std::string::npos);
+  CHECK(message.find("/home/me/mine.yaml:2:19: unknown key 'end_run'; did you mean 'ends_run'?") !=
+        std::string::npos);
   CHECK(message.find("exactly one role must have ends_run: true") != std::string::npos);
 }
 
