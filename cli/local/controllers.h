@@ -1,0 +1,38 @@
+// The one loop behind the API: kubelet, Jobs, garbage and events, woken by changes, supervisors and the clock.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "cli/local/kubelet.h"
+#include "cli/local/store.h"
+
+namespace mlk::local {
+
+class Controllers {
+ public:
+  // Starts the loop. Throws Error{failure} when the fifo cannot be made.
+  Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
+  ~Controllers();  // ends it; pods live on
+  Controllers(const Controllers&) = delete;
+  Controllers& operator=(const Controllers&) = delete;
+
+ private:
+  void run();
+  void read_notices();
+  void wake();
+
+  Store& store_;
+  Kubelet kubelet_;
+  std::string notices_;  // begun line
+  int fifo_ = -1;
+  int wake_[2] = {-1, -1};
+  std::atomic<bool> woken_{false};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace mlk::local

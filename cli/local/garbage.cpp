@@ -1,0 +1,113 @@
+#include "cli/local/garbage.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/local/kinds.h"
+
+namespace mlk::local {
+namespace {
+
+constexpr char foreground[] = "foregroundDeletion";
+
+std::string uid_of(const json& object) { return object.at("metadata").at("uid").get<std::string>(); }
+
+bool has_finalizer(const json& object, const char* name) {
+  const json finalizers = object.at("metadata").value("finalizers", json::array());
+  return std::find(finalizers.begin(), finalizers.end(), json(name)) != finalizers.end();
+}
+
+void drop_finalizer(json& object, const char* name) {
+  json& metadata = object["metadata"];
+  if (!metadata.contains("finalizers")) return;
+  json& list = metadata["finalizers"];
+  list.erase(std::remove(list.begin(), list.end(), json(name)), list.end());
+  if (list.empty()) metadata.erase("finalizers");
+}
+
+class Collector {
+ public:
+  Collector(Store& store, Time now) : store_(store), now_(now) {
+    for (const Kind& kind : kinds()) {
+      if (!kind.writable) continue;
+      for (const Object& object : store.list(kind.plural)) {
+        objects_.emplace_back(kind.plural, object);
+        uids_.insert(uid_of(*object));
+        if (has_finalizer(*object, foreground)) going_.insert(uid_of(*object));
+      }
+    }
+  }
+
+  void run() {
+    std::set<std::string> waited_for;
+    for (const auto& [plural, object] : objects_) {
+      bool owned = false, has_owner = false;
+      for (const json& owner : object->at("metadata").value("ownerReferences", json::array())) {
+        const std::string uid = owner.value("uid", "");
+        owned = true;
+        has_owner = has_owner || (uids_.contains(uid) && !going_.contains(uid));
+        if (going_.contains(uid) && owner.value("blockOwnerDeletion", false)) waited_for.insert(uid);
+      }
+      if (owned && !has_owner) remove(plural, *object);
+    }
+    for (const auto& [plural, object] : objects_) {
+      if (!going_.contains(uid_of(*object)) || waited_for.contains(uid_of(*object))) continue;
+      modify(plural, *object, [](json& current) { drop_finalizer(current, foreground); });
+    }
+    for (const auto& [plural, object] : objects_) {
+      if (plural == "namespaces" && has_finalizer(*object, "kubernetes") && object->at("metadata").contains("deletionTimestamp")) empty(*object);
+    }
+  }
+
+ private:
+  void empty(const json& name_space) {
+    const std::string name = name_space.at("metadata").at("name").get<std::string>();
+    bool left = false;
+    for (const auto& [plural, object] : objects_) {
+      if (object->at("metadata").value("namespace", "") != name) continue;
+      left = true;
+      remove(plural, *object);
+    }
+    if (left) return;
+    store_.remove("serviceaccounts", name, "default");
+    modify("namespaces", name_space, [](json& current) { drop_finalizer(current, "kubernetes"); });
+  }
+
+  void remove(const std::string& plural, const json& object) {
+    if (object.at("metadata").contains("deletionTimestamp")) return;
+    modify(plural, object, [&](json& current) {
+      json& metadata = current["metadata"];
+      const std::string phase = current.value("/status/phase"_json_pointer, "");
+      const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" && phase != "Failed";
+      const long grace = runs ? current.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
+      metadata["deletionTimestamp"] = format_time(now_ + std::chrono::seconds(grace));
+      metadata["deletionGracePeriodSeconds"] = grace;
+    });
+  }
+
+  template <class Edit>
+  void modify(const std::string& plural, const json& object, const Edit& edit) {
+    const json& metadata = object.at("metadata");
+    try {
+      store_.modify(plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(), [&](json& current) {
+        if (uid_of(current) == uid_of(object)) edit(current);
+      });
+    } catch (const Refusal&) {
+      return;  // gone already
+    }
+  }
+
+  Store& store_;
+  const Time now_;
+  std::vector<std::pair<std::string, Object>> objects_;
+  std::set<std::string> uids_;
+  std::set<std::string> going_;  // being deleted in the foreground: their dependents go first
+};
+
+}  // namespace
+
+void collect_garbage(Store& store, Time now) { Collector(store, now).run(); }
+
+}  // namespace mlk::local

@@ -1,0 +1,131 @@
+#include "cli/local/jobs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/local/admit.h"
+#include "cli/local/events.h"
+#include "cli/local/identity.h"
+#include "cli/local/kinds.h"
+#include "cli/local/reconcile.h"
+
+namespace mlk::local {
+namespace {
+
+std::string name_of(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
+std::string namespace_of(const json& object) { return object.at("metadata").value("namespace", ""); }
+std::string uid_of(const json& object) { return object.at("metadata").at("uid").get<std::string>(); }
+
+// uid of the Job that made this pod; empty when none did.
+std::string controller_of(const json& pod) {
+  for (const json& owner : pod.at("metadata").value("ownerReferences", json::array())) {
+    if (owner.value("controller", false) && owner.value("kind", "") == "Job") return owner.value("uid", "");
+  }
+  return "";
+}
+
+void release(Store& store, const std::string& name_space, const std::string& name) {
+  store.modify("pods", name_space, name, [](json& pod) {
+    json& metadata = pod["metadata"];
+    if (!metadata.contains("finalizers")) return;
+    json& finalizers = metadata["finalizers"];
+    finalizers.erase(std::remove(finalizers.begin(), finalizers.end(), json(tracking_finalizer)), finalizers.end());
+    if (finalizers.empty()) metadata.erase("finalizers");
+  });
+}
+
+void mark_for_deletion(Store& store, const std::string& name_space, const std::string& name, Time now) {
+  store.modify("pods", name_space, name, [&](json& pod) {
+    json& metadata = pod["metadata"];
+    if (metadata.contains("deletionTimestamp")) return;
+    const bool bound = pod.at("spec").contains("nodeName");
+    const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
+    metadata["deletionTimestamp"] = format_time(now + std::chrono::seconds(grace));
+    metadata["deletionGracePeriodSeconds"] = grace;
+    // Nobody runs it, so nobody will say that it ended.
+    if (!bound) pod["status"]["phase"] = "Failed";
+  });
+}
+
+// A Refusal means that the object has changed or gone meanwhile: the next step decides anew.
+template <class Action>
+void attempt(const Action& action) {
+  try {
+    action();
+  } catch (const Refusal&) {
+    return;
+  }
+}
+
+void carry_out(Store& store, const json& job, const JobActions& actions, Time now) {
+  const std::string name_space = namespace_of(job);
+  if (actions.status != job.value("status", json::object())) {
+    store.modify("jobs", name_space, name_of(job), [&](json& current) {
+      if (uid_of(current) == uid_of(job)) current["status"] = actions.status;
+    });
+  }
+  for (const std::string& pod : actions.release) attempt([&] { release(store, name_space, pod); });
+  for (const std::string& pod : actions.remove) attempt([&] { mark_for_deletion(store, name_space, pod, now); });
+  for (const NewPod& pod : actions.create) {
+    attempt([&] {
+      const Admission admission{kind_of("pods"), name_space, new_uid(), "", now};
+      json object = admit_new(admission, pod_of(job, pod, random_suffix()));
+      object["status"] = {{"phase", "Pending"}};
+      store.create("pods", object);
+      record_event(store, job, "job-controller", "Normal", "SuccessfulCreate", "Created pod: " + name_of(object), now);
+    });
+  }
+  for (const JobEvent& event : actions.events) record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
+}
+
+// ttlSecondsAfterFinished: nullopt when it has none.
+std::optional<Time> expiry_of(const json& job) {
+  if (!job.at("spec").contains("ttlSecondsAfterFinished")) return std::nullopt;
+  for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
+    const std::string type = condition.value("type", "");
+    const auto since = parse_time(condition.value("lastTransitionTime", ""));
+    if ((type == "Complete" || type == "Failed") && since) {
+      return *since + std::chrono::seconds(job.at("spec").at("ttlSecondsAfterFinished").get<long>());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Time> step_jobs(Store& store, Time now) {
+  std::map<std::string, std::vector<Object>> pods;
+  for (const Object& pod : store.list("pods")) {
+    if (const std::string job = controller_of(*pod); !job.empty()) pods[job].push_back(pod);
+  }
+  std::optional<Time> again;
+  const auto look_again = [&](Time time) { again = std::min(again.value_or(time), time); };
+  for (const Object& job : store.list("jobs")) {
+    const std::vector<Object> own = std::move(pods[uid_of(*job)]);
+    pods.erase(uid_of(*job));
+    if (job->at("metadata").contains("deletionTimestamp")) {
+      for (const Object& pod : own) attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
+      continue;
+    }
+    if (is_finished(*job)) {
+      const auto expiry = expiry_of(*job);
+      if (expiry && *expiry <= now) store.remove("jobs", namespace_of(*job), name_of(*job));
+      if (expiry && *expiry > now) look_again(*expiry);
+      continue;
+    }
+    std::vector<const json*> pointers;
+    for (const Object& pod : own) pointers.push_back(pod.get());
+    const JobActions actions = reconcile(*job, pointers, now);
+    attempt([&] { carry_out(store, *job, actions, now); });
+    if (actions.again) look_again(*actions.again);
+  }
+  // What is left belongs to Jobs that are gone: nobody counts it any more.
+  for (const auto& [job, orphans] : pods) {
+    for (const Object& pod : orphans) {
+      if (pod->at("metadata").contains("finalizers")) attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
+    }
+  }
+  return again;
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,298 @@
+#include "cli/local/kubelet.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "cli/local/events.h"
+#include "cli/local/pod_status.h"
+#include "cli/local/spawn.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+
+namespace mlk::local {
+namespace {
+
+constexpr std::size_t message_limit = 4096;  // of a termination message, as Kubernetes has it
+
+std::string text_at(const json& object, const char* pointer) { return object.value(json::json_pointer(pointer), ""); }
+std::string name_of(const json& pod) { return text_at(pod, "/metadata/name"); }
+std::string namespace_of(const json& pod) { return text_at(pod, "/metadata/namespace"); }
+std::string uid_of(const json& pod) { return text_at(pod, "/metadata/uid"); }
+bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }
+std::string host_of(const json& pod) { return pod.at("spec").value("hostname", name_of(pod)); }
+
+bool is_finished_pod(const json& pod) {
+  const std::string phase = text_at(pod, "/status/phase");
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+// What a pod has from the shell in which the cluster was started: enough to find programs, and no keys.
+std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
+  std::vector<std::pair<std::string, std::string>> env;
+  for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
+                           "CONDA_PREFIX", "PYTHONPATH"}) {
+    if (const char* value = std::getenv(name)) env.emplace_back(name, value);
+  }
+  const char* path = std::getenv("PATH");
+  env.emplace_back("PATH", program.parent_path().string() + ":" + (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
+  return env;
+}
+
+}  // namespace
+
+Kubelet::Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program)
+    : store_(store), logs_(logs), paths_(paths), program_(std::move(program)), addresses_(paths.root / "addresses.json") {
+  std::filesystem::create_directories(paths_.pods());
+}
+
+void Kubelet::notice(const std::string& uid) {
+  logs_.announce(uid);
+  const auto found = pods_.find(uid);
+  if (found != pods_.end()) found->second.look = true;
+}
+
+void Kubelet::step(Time now, bool sweep) {
+  reap();
+  std::set<std::string> known, hosts;
+  for (const Object& pod : store_.list("pods")) {
+    known.insert(uid_of(*pod));
+    hosts.insert(namespace_of(*pod) + "/" + host_of(*pod));
+    try {
+      if (!pod->at("spec").contains("nodeName")) {
+        schedule(*pod, now);
+      } else {
+        step_pod(*pod, now, sweep);
+      }
+    } catch (const Refusal&) {
+      continue;  // changed or gone meanwhile: the next step sees it as it is
+    }
+  }
+  if (!sweep) return;
+  remove_strays(known);
+  for (const Object& job : store_.list("jobs")) hosts.insert(namespace_of(*job) + "/" + name_of(*job));
+  addresses_.forget_unless([&](const std::string& host) { return hosts.contains(host) || hosts.contains(host.substr(0, host.rfind('-'))); });
+}
+
+void Kubelet::schedule(const json& pod, Time now) {
+  if (is_deleted(pod) || !pod.at("spec").value("schedulingGates", json::array()).empty()) return;
+  const auto why = why_unschedulable(pod);
+  if (why) {
+    const json status = unschedulable_status(pod, *why, now);
+    if (pod.value("status", json()) == status) return;
+    set_status(pod, status);
+    return event(pod, "Warning", "FailedScheduling", *why, now);
+  }
+  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
+    if (uid_of(current) != uid_of(pod)) return;
+    current["spec"]["nodeName"] = "local";
+    current["status"] = pod_status(current, PodState{}, now);
+  });
+  event(pod, "Normal", "Scheduled", "Successfully assigned " + namespace_of(pod) + "/" + name_of(pod) + " to local", now);
+}
+
+void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
+  Local& local = pods_[uid_of(pod)];
+  if (is_finished_pod(pod)) {
+    local.stage = Local::Stage::ended;
+    if (is_deleted(pod)) finish_deleted(pod, now);
+    return;
+  }
+  const PodFolder folder(paths_.pods() / uid_of(pod));
+  if (local.stage == Local::Stage::waiting && std::filesystem::exists(folder.path() / "process.json")) {
+    local.stage = Local::Stage::starting;  // by an earlier server
+  }
+  if (local.stage == Local::Stage::waiting) {
+    if (!is_deleted(pod)) return start(pod, local, now);
+    // Never started, never will be.
+    json status = pod.value("status", json::object());
+    status["phase"] = "Failed";
+    set_status(pod, status);
+    return finish_deleted(pod, now);
+  }
+  if (local.look || sweep) look(pod, local, now);
+  if (is_deleted(pod) && local.stage != Local::Stage::ended) stop(pod, local, now);
+}
+
+Process Kubelet::localised(const json& pod) {
+  Surroundings around;
+  around.pod_folder = paths_.pods() / uid_of(pod);
+  around.claims = paths_.claims();
+  if (std::filesystem::exists(paths_.volumes())) {
+    around.volumes = json::parse(read_file(paths_.volumes(), 1 << 20)).get<std::map<std::string, std::string>>();
+  }
+  const std::string name_space = namespace_of(pod);
+  for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));
+  around.inherited = inherited_environment(program_);
+  std::vector<Object> found;  // alive as long as the pointers that were given away
+  around.find = [&](const std::string& plural, const std::string& name) -> const json* {
+    found.push_back(store_.find(plural, name_space, name));
+    return found.back().get();
+  };
+  around.address_of = [&](const std::string& host) { return addresses_.address_of(name_space, host); };
+  return localise(pod, around);
+}
+
+void Kubelet::write_files(const json& pod, const Process& process) {
+  const PodFolder folder(paths_.pods() / uid_of(pod));
+  std::filesystem::create_directories(folder.path());
+  for (const std::filesystem::path& wanted : process.folders) std::filesystem::create_directories(wanted);
+  for (const LocalFile& file : process.files) {
+    std::filesystem::create_directories(file.path.parent_path());
+    write_file_atomically(file.path, file.content, static_cast<mode_t>(file.mode));
+  }
+  write_file_atomically(process.termination_message, "", 0600);
+}
+
+void Kubelet::start(const json& pod, Local& local, Time now) {
+  try {
+    const Process process = localised(pod);
+    addresses_.save();
+    write_files(pod, process);
+    const PodFolder folder(paths_.pods() / uid_of(pod));
+    const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
+    folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env, process.working_folder});
+    local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()}, folder.path() / "supervisor.log");
+    local.stage = Local::Stage::starting;
+    local.look = false;  // it gives notice
+  } catch (const Obstacle& obstacle) {
+    PodState state;
+    state.waiting = {obstacle.reason(), obstacle.what()};
+    const json status = pod_status(pod, state, now);
+    if (status == pod.value("status", json())) return;
+    set_status(pod, status);
+    event(pod, "Warning", obstacle.reason() == "ContainerCreating" ? "FailedMount" : "Failed", obstacle.what(), now);
+  }
+}
+
+// Reads what the supervisor left in the folder, and finds out when it is gone without a word.
+void Kubelet::look(const json& pod, Local& local, Time now) {
+  local.look = false;
+  const PodFolder folder(paths_.pods() / uid_of(pod));
+  auto exit = folder.exit();
+  const auto started = folder.started();
+  if (!exit && local.child == 0 && folder.supervisor() == 0) {
+    if (!started) {
+      // The supervisor did not come to start the program: another one may. Should the first be about to, one gets the lock.
+      local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()}, folder.path() / "supervisor.log");
+      return;
+    }
+    if (!declare_lost(folder)) {
+      local.look = true;  // it ended in good order just now
+      return;
+    }
+    exit = folder.exit();
+  }
+  PodState state;
+  state.address = addresses_.address_of(namespace_of(pod), host_of(pod));
+  if (exit) {
+    state.exit = exit;
+    state.termination_message = termination_message(pod, *exit);
+    local.stage = Local::Stage::ended;
+  } else if (started && started->group > 0) {
+    state.running_since = started->at;
+    if (local.stage == Local::Stage::running) return;
+    local.stage = Local::Stage::running;
+  } else {
+    return;
+  }
+  const bool was_running = text_at(pod, "/status/phase") == "Running";
+  set_status(pod, pod_status(pod, state, now));
+  const std::string container = pod.at("/spec/containers/0/name"_json_pointer).get<std::string>();
+  if (state.running_since && !was_running) event(pod, "Normal", "Started", "Started container " + container, now);
+  if (exit && exit->reason == "StartError") event(pod, "Warning", "Failed", "Error: failed to start container " + container + ": " + exit->message, now);
+  if (exit) logs_.announce(uid_of(pod));
+}
+
+bool Kubelet::declare_lost(const PodFolder& folder) {
+  const FileLock lock(folder.path() / "lock");
+  if (!lock.held() || folder.exit()) return false;
+  const auto started = folder.started();
+  constexpr long long tolerance = 60;  // seconds by which a clock may have been set
+  if (started && started->group > 0 && std::abs(started->boot - boot_time()) < tolerance) ::kill(-started->group, SIGKILL);
+  const std::string at = format_time(std::chrono::system_clock::now());
+  folder.write(Exit{137, SIGKILL, at, started ? started->at : at, "Lost", "The container could not be located when the pod was terminated"});
+  return true;
+}
+
+std::string Kubelet::termination_message(const json& pod, const Exit& exit) const {
+  if (exit.reason == "StartError" || exit.reason == "Lost") return exit.message;
+  std::string message;
+  try {
+    message = read_file(paths_.pods() / uid_of(pod) / "termination-log", 1 << 20);
+  } catch (const Error&) {
+    message.clear();  // removed, or grown beyond all measure, by the program
+  }
+  const json& container = pod.at("/spec/containers/0"_json_pointer);
+  if (message.empty() && exit.code != 0 && container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
+    return clean_text(logs_.tail(uid_of(pod), 80, 2048), 2048);
+  }
+  return clean_text(message, message_limit);
+}
+
+void Kubelet::stop(const json& pod, Local& local, Time now) {
+  const long grace = pod.at("metadata").value("deletionGracePeriodSeconds", 30L);
+  const PodFolder folder(paths_.pods() / uid_of(pod));
+  if (local.stop_grace >= 0 && local.stop_grace <= grace) return;
+  if (local.stop_grace < 0) event(pod, "Normal", "Killing", "Stopping container " + pod.at("/spec/containers/0/name"_json_pointer).get<std::string>(), now);
+  local.stop_grace = grace;
+  folder.write(Stop{grace, ""});
+  if (const pid_t supervisor = folder.supervisor(); supervisor > 0) ::kill(supervisor, SIGTERM);
+}
+
+// A deleted pod has ended: nothing holds it any more but its finalizers.
+void Kubelet::finish_deleted(const json& pod, Time) {
+  if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 && pod.at("metadata").contains("finalizers")) return;
+  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
+    if (uid_of(current) == uid_of(pod)) current["metadata"]["deletionGracePeriodSeconds"] = 0;
+  });
+}
+
+// Folders whose pod is gone: deleted by force, or an earlier server was killed in between.
+void Kubelet::remove_strays(const std::set<std::string>& known) {
+  for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
+    const PodFolder folder(entry.path());
+    if (known.contains(folder.uid())) continue;
+    const pid_t supervisor = folder.supervisor();
+    if (supervisor > 0) {
+      folder.write(Stop{0, ""});
+      ::kill(supervisor, SIGTERM);
+      continue;  // the next sweep removes it
+    }
+    if (folder.started() && !folder.exit()) declare_lost(folder);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder.path(), ignored);
+  }
+  std::erase_if(pods_, [&](const auto& entry) {
+    if (known.contains(entry.first)) return false;
+    if (entry.second.child > 0) strays_.insert(entry.second.child);
+    return true;
+  });
+}
+
+void Kubelet::reap() {
+  for (auto& [uid, local] : pods_) {
+    if (local.child > 0 && ::waitpid(local.child, nullptr, WNOHANG) != 0) {
+      local.child = 0;
+      local.look = true;
+    }
+  }
+  std::erase_if(strays_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+}
+
+void Kubelet::set_status(const json& pod, const json& status) {
+  store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
+    if (uid_of(current) == uid_of(pod)) current["status"] = status;
+  });
+}
+
+void Kubelet::event(const json& pod, const std::string& type, const std::string& reason, const std::string& message, Time now) {
+  record_event(store_, pod, type == "Warning" && reason == "FailedScheduling" ? "default-scheduler" : "kubelet", type, reason, message, now);
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,24 @@
+// Values that a pod's environment takes from the pod, from ConfigMaps and from Secrets. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mlk::local {
+
+// fieldRef: "metadata.labels['x']", "status.podIP" ...; nullopt for a path that Kubernetes does not know either.
+std::optional<std::string> pod_field(const nlohmann::json& pod, const std::string& path, const std::string& address);
+
+// resourceFieldRef: "limits.cpu" ..., divided by its divisor, rounded up.
+std::optional<std::string> resource_field(const nlohmann::json& container, const nlohmann::json& reference);
+
+// "500m", "4Gi", "1e3" as a number; nullopt when it is none.
+std::optional<double> parse_quantity(const std::string& text);
+
+// data and binaryData of a ConfigMap or Secret, decoded.
+std::map<std::string, std::string> data_of(const nlohmann::json& object);
+
+}  // namespace mlk::local

@@ -1,0 +1,58 @@
+// The server process of the embedded cluster.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/local/api.h"
+#include "cli/local/controllers.h"
+#include "cli/local/http_server.h"
+#include "cli/local/local.h"
+#include "cli/local/pod_folder.h"
+#include "cli/local/seed.h"
+#include "cli/local/state_folder.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+
+namespace mlk::local {
+
+int serve(const ServeOptions& options) {
+  const Paths paths = default_paths();
+  make_state_folder(paths.root);
+  const FileLock lock(paths.lock());
+  if (!lock.held()) {
+    std::cerr << "the local cluster is running already\n";
+    return 0;
+  }
+  // Before any thread: the signals are for sigwait() below alone.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, number);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  const auto now = [] { return Time(std::chrono::system_clock::now()); };
+  const Credentials credentials = load_credentials(paths.root / "credentials.json");
+  Store store(paths.objects());
+  seed(store, now());
+  PodLogs logs(paths.pods());
+  Api api(store, logs, now);
+  const auto before = read_address(paths);
+  const HttpServer server(api, credentials, before ? before->port : 0);
+  const Controllers controllers(store, logs, paths, options.program);
+  const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
+  write_file_atomically(paths.kubeconfig(), kubeconfig_text(credentials, url), 0600);
+  write_address(paths, {::getpid(), server.port()});
+  std::cerr << "listening on " << url << std::endl;
+
+  int number = 0;
+  ::sigwait(&signals, &number);
+  std::cerr << "ended by signal " << number << std::endl;
+  // Everything is on disk at any moment: nothing is gained by waiting for streams to end.
+  ::_exit(0);
+}
+
+}  // namespace mlk::local
