@@ -190,7 +190,7 @@ TEST_CASE("a silent stream is opened anew, and one that lingers after the end is
   Client client(logs.start());
   Lines lines;
   LogTimes times = quick();
-  times.silence = times.linger = milliseconds(100);
+  times.silence = times.linger = milliseconds(1000);  // long enough for a busy machine to answer
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
   REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 2; }));
   REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));

@@ -115,14 +115,14 @@ TEST_CASE("a stream whose answer does not begin is given up, one that has begun 
   server.http->Get("/quiet", [&](const auto&, auto& response) {
     response.set_chunked_content_provider("application/json", [&](std::size_t offset, httplib::DataSink& sink) {
       if (offset == 0) return sink.write("first\n", 6);
-      std::this_thread::sleep_for(milliseconds(700));
+      std::this_thread::sleep_for(milliseconds(2500));
       return sink.write("second\n", 7) && (sink.done(), true);
     });
   });
   Client client(server.start());
   Collected silent, quiet;
   const auto one = client.stream({.path = "/silent", .timeout = milliseconds(300)}, silent.on_line(), silent.on_end());
-  const auto two = client.stream({.path = "/quiet", .timeout = milliseconds(300)}, quiet.on_line(), quiet.on_end());
+  const auto two = client.stream({.path = "/quiet", .timeout = milliseconds(2000)}, quiet.on_line(), quiet.on_end());
   REQUIRE(eventually([&] { return silent.ended() && quiet.ended(); }));
   CHECK(silent.end->error.find("no answer within 0.3 s") != std::string::npos);
   CHECK(quiet.end->status == 200);
