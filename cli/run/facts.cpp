@@ -147,7 +147,8 @@ JobFacts read_job(const json& job) {
   facts.needed = std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
   facts.attempts = number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
   facts.active = number_of(job, {"status", "active"}, 0);
-  facts.decides = annotation_of(job, decides_annotation) == "true";
+  facts.decides = annotation_of(job, labels::decides) == "true";
+  facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
   facts.suspended = at_path(job, {"spec", "suspend"}) == true;
   facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();
   facts.replaced_when_terminating = text_of(job, {"spec", "podReplacementPolicy"}) != "Failed";
@@ -220,8 +221,15 @@ std::set<int> parse_indexes(std::string_view text) {
 Facts read_facts(const RunObjects& objects) {
   Facts facts;
   for (const json& job : objects.jobs) facts.jobs.push_back(read_job(job));
-  // Without the mark: the workers decide, else the only Job does.
-  const bool marked = std::any_of(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& j) { return j.decides; });
+  // Without the mark: the one with a success policy decides, else the workers, else the only Job.
+  const auto any = [&](bool JobFacts::*member) {
+    return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) { return job.*member; });
+  };
+  bool marked = any(&JobFacts::decides);
+  if (!marked && any(&JobFacts::has_success_policy)) {
+    for (JobFacts& job : facts.jobs) job.decides = job.has_success_policy;
+    marked = true;
+  }
   for (JobFacts& job : facts.jobs) {
     if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
   }

@@ -16,9 +16,6 @@ namespace mlk {
 
 struct RunObjects;
 
-// The annotation of the Job whose end is the end of the run ("true").
-inline constexpr char decides_annotation[] = "mlk.dev/decides";
-
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
@@ -48,7 +45,7 @@ struct JobFacts {
   int needed = 1;              // ranks without which the run cannot go on
   int attempts = 1;            // of a rank
   int active = 0;
-  bool decides = false, suspended = false, deleting = false;
+  bool decides = false, has_success_policy = false, suspended = false, deleting = false;
   bool replaced_when_terminating = false;  // podReplacementPolicy
   std::set<int> completed, failed_ranks;
   std::optional<Time> started;

@@ -57,7 +57,15 @@ RankState state_of(const Rank& rank) {
 std::vector<Rank> collect_ranks(const Facts& facts) {
   std::vector<Rank> ranks;
   std::map<std::pair<std::string, int>, std::vector<const PodFacts*>> pods;
-  for (const PodFacts& pod : facts.pods) pods[{pod.job, pod.rank}].push_back(&pod);
+  std::map<std::string, const JobFacts*> jobs;
+  for (const JobFacts& job : facts.jobs) jobs[job.name] = &job;
+  for (const PodFacts& pod : facts.pods) {
+    const auto job = jobs.find(pod.job);
+    if (job == jobs.end()) continue;
+    // Stopping and resuming a run starts its Jobs anew; pods from before are no failures of this start.
+    if (pod.ended() && job->second->started && pod.created < *job->second->started) continue;
+    pods[{pod.job, pod.rank}].push_back(&pod);
+  }
   for (const JobFacts& job : facts.jobs) {
     for (int number = 0; number < job.completions; ++number) {
       Rank rank;
@@ -178,6 +186,8 @@ class Observation {
     status_.name = kube::label_of(owner, labels::name);
     status_.mode = kube::label_of(owner, labels::mode);
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
+    const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+    status_.steps = number_of(experiment, {"train", "steps"}, 0);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, labels::stopped);
     if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
@@ -194,7 +204,7 @@ class Observation {
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
     if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
     if (stopped_at_) return set(Phase::stopped, why_stopped());
-    if (!decider) return set(Phase::incomplete, why_incomplete());
+    if (!decider || lacks_a_job()) return set(Phase::incomplete, why_incomplete());
     if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
     if (decider->suspended) return set(Phase::queued, why_queued(*decider));
     if (decider->ending) return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
@@ -270,6 +280,17 @@ class Observation {
     if (causes.size() > 1) why += "; " + one_line(causes[1]);
     if (causes.size() > 2) why += fmt::format("; and {} more", causes.size() - 2);
     return why;
+  }
+
+  // The owner names the roles that the run has, {"worker": 5}: submit may have been cut off between two Jobs.
+  bool lacks_a_job() const {
+    const json roles = json::parse(kube::annotation_of(objects_.owner, labels::roles), nullptr, false);
+    if (!roles.is_object()) return false;
+    for (const auto& [role, count] : roles.items()) {
+      const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(), [&](const JobFacts& job) { return job.role == role; });
+      if (!there && count != 0) return true;
+    }
+    return false;
   }
 
   std::string why_incomplete() const {

@@ -69,6 +69,7 @@ std::optional<RunStatus> from_record(const json& record) {
   status.started = time_of(record, {"started"});
   status.ended = time_of(record, {"ended"});
   status.restarts = number_of(record, {"restarts"}, 0);
+  status.steps = number_of(record, {"steps"}, 0);
   if (const json& result = at_path(record, {"result"}); result.is_object()) status.result = result;
   status.first_failure = read_failure(at_path(record, {"first_failure"}));
   status.last_failure = read_failure(at_path(record, {"last_failure"}));

@@ -45,6 +45,7 @@ json common_json(const RunStatus& status) {
           {"started", time_json(status.started)},
           {"ended", time_json(status.ended)},
           {"restarts", status.restarts},
+          {"steps", status.steps},
           {"result", status.result},
           {"first_failure", failure_json(status.first_failure)},
           {"last_failure", failure_json(status.last_failure)},

@@ -56,6 +56,7 @@ struct RunStatus {
   std::optional<Failure> first_failure;  // before the cascade of 137s
   std::optional<Failure> last_failure;
   int restarts = 0;
+  long steps = 0;             // that the run is to make; 0 when it does not say
   nlohmann::json result;      // of the reporting rank (CONTRACT.md), or null
   std::string last_checkpoint;
 };

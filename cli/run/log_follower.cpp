@@ -1,0 +1,197 @@
+#include "cli/run/log_follower.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/kube/logs.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/status.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::size_t most_held_lines = 100'000;
+constexpr std::size_t reads_at_once = 16;
+
+// Whose log it is; the line's text and time are filled in later.
+struct Source {
+  RunLogLine who;
+  std::string uid, container;
+};
+
+std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<json>& pods, const LogFilter& filter) {
+  RunObjects objects;
+  objects.pods = pods;
+  const Facts facts = read_facts(objects);
+  std::map<std::string, const PodFacts*> by_uid;
+  for (const PodFacts& pod : facts.pods) by_uid[pod.uid] = &pod;
+  std::vector<std::pair<Source, const json*>> sources;
+  for (const json& pod : pods) {
+    const PodFacts& known = *by_uid.at(kube::uid_of(pod));
+    if (!filter.role.empty() && known.role != filter.role) continue;
+    if (filter.rank && known.rank != *filter.rank) continue;
+    Source source;
+    source.who.role = known.role;
+    source.who.rank = known.rank;
+    source.who.attempt = known.failures_before + 1;
+    source.who.pod = known.name;
+    source.uid = known.uid;
+    const json& containers = at_path(pod, {"spec", "containers"});
+    if (containers.is_array() && !containers.empty()) source.container = text_of(containers.front(), {"name"});
+    sources.emplace_back(std::move(source), &pod);
+  }
+  return sources;
+}
+
+RunLogLine line_of(const Source& source, Time time, std::string text) {
+  RunLogLine line = source.who;
+  line.time = time;
+  line.text = std::move(text);
+  return line;
+}
+
+}  // namespace
+
+void LogMerger::push(int stream, RunLogLine line, Clock::time_point arrived) {
+  Time& newest = newest_[stream];
+  newest = std::max(newest, line.time);
+  held_.emplace(std::pair(newest, stream), Held{std::move(line), arrived});
+}
+
+std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
+  // Whatever is earlier than a line that is due goes with it: waiting for it longer would let a stream with a slow clock
+  // hold back all others for ever.
+  auto end = held_.begin();
+  for (auto it = held_.begin(); it != held_.end(); ++it) {
+    if (it->second.arrived + window_ <= now) end = std::next(it);
+  }
+  std::vector<RunLogLine> lines;
+  for (auto it = held_.begin(); it != end; ++it) lines.push_back(std::move(it->second.line));
+  held_.erase(held_.begin(), end);
+  return lines;
+}
+
+std::vector<RunLogLine> LogMerger::take_all() { return take(Clock::time_point::max()); }
+
+std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space, const std::vector<json>& pods,
+                                      const LogFilter& filter, std::vector<std::string>* problems) {
+  const auto sources = choose_sources(pods, filter);
+  LogMerger merger;
+  for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
+    const std::size_t last = std::min(first + reads_at_once, sources.size());
+    std::vector<std::future<std::vector<kube::LogLine>>> reads;
+    for (std::size_t i = first; i < last; ++i) {
+      kube::LogOptions options;
+      options.container = sources[i].first.container;
+      if (filter.tail) options.tail_lines = static_cast<int>(std::min(*filter.tail, 1'000'000'000L));
+      options.since = filter.since;
+      reads.push_back(std::async(std::launch::async, [&client, &name_space, &source = sources[i].first, options] {
+        return kube::read_log(client, name_space, source.who.pod, options);
+      }));
+    }
+    for (std::size_t i = first; i < last; ++i) {
+      const Source& source = sources[i].first;
+      try {
+        for (kube::LogLine& line : reads[i - first].get()) {
+          merger.push(static_cast<int>(i), line_of(source, line.time, std::move(line.text)), {});
+        }
+      } catch (const kube::ApiError& error) {
+        if (error.status() != 400 && error.status() != 404) throw;
+        if (problems) problems->push_back(source.who.pod + ": " + error.what());
+      }
+    }
+  }
+  return merger.take_all();
+}
+
+struct RunLogFollower::State {
+  kube::Client& client;
+  const std::string name_space;
+  const LogFilter filter;
+
+  mutable std::mutex mutex;  // guards merger and closing
+  std::condition_variable room;
+  LogMerger merger;
+  bool closing = false;
+
+  struct Followed {
+    std::string pod;
+    std::unique_ptr<kube::LogFollower> follower;
+  };
+  bool first_update = true;
+  std::map<std::string, Followed> followed;  // by uid; last, so that it goes first
+
+  // On the client's loop thread. Waiting here slows the reading down to the speed of our reader.
+  void push(int stream, RunLogLine line) {
+    std::unique_lock lock(mutex);
+    room.wait(lock, [&] { return closing || merger.size() < most_held_lines; });
+    merger.push(stream, std::move(line), LogMerger::Clock::now());
+  }
+};
+
+RunLogFollower::RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter)
+    : state_(new State{client, std::move(name_space), std::move(filter), {}, {}, LogMerger(), false, true, {}}) {}
+
+RunLogFollower::~RunLogFollower() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+  }
+  state_->room.notify_all();
+}
+
+void RunLogFollower::update(const std::vector<json>& pods) {
+  State& state = *state_;
+  for (const auto& [source, pod] : choose_sources(pods, state.filter)) {
+    auto found = state.followed.find(source.uid);
+    if (found == state.followed.end()) {
+      kube::LogFollower::Start start;
+      // Pods that appear later are new: nothing of theirs is old enough to be left out.
+      if (state.first_update && state.filter.tail) start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
+      if (state.first_update) start.since = state.filter.since;
+      const int stream = static_cast<int>(state.followed.size());
+      auto follower = std::make_unique<kube::LogFollower>(
+          state.client, state.name_space, source.who.pod, source.container, start,
+          [&state, stream, source = source](const kube::LogLine& line) { state.push(stream, line_of(source, line.time, line.text)); });
+      found = state.followed.emplace(source.uid, State::Followed{source.who.pod, std::move(follower)}).first;
+    }
+    found->second.follower->update(*pod);
+  }
+  if (!pods.empty()) state.first_update = false;
+}
+
+std::vector<RunLogLine> RunLogFollower::take() {
+  const bool all = finished();
+  std::vector<RunLogLine> lines;
+  {
+    const std::lock_guard lock(state_->mutex);
+    lines = all ? state_->merger.take_all() : state_->merger.take(LogMerger::Clock::now());
+  }
+  state_->room.notify_all();
+  return lines;
+}
+
+bool RunLogFollower::finished() const {
+  return std::all_of(state_->followed.begin(), state_->followed.end(),
+                     [](const auto& entry) { return entry.second.follower->finished(); });
+}
+
+std::vector<std::string> RunLogFollower::problems() const {
+  std::vector<std::string> problems;
+  for (const auto& [uid, one] : state_->followed) {
+    const std::string problem = one.follower->problem();
+    if (!problem.empty()) problems.push_back(one.pod + ": " + problem);
+  }
+  return problems;
+}
+
+}  // namespace mlk

@@ -1,0 +1,87 @@
+// The logs of all ranks of a run as one, in the order of time.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/util/time.h"
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk {
+
+struct RunLogLine {
+  std::string role;
+  int rank = 0;
+  int attempt = 1;  // of the rank: its second pod says 2
+  std::string pod;
+  Time time{};      // by the clock of the node
+  std::string text;  // without the newline, as the program printed it: not safe for a terminal
+};
+
+struct LogFilter {
+  std::optional<long> tail;                   // last lines of each rank
+  std::optional<std::chrono::seconds> since;  // not older than this
+  std::string role;                           // empty: all
+  std::optional<int> rank;
+};
+
+// What the logs hold now, sorted by time. Pods that have no log (not started, gone) are left out, each with a line in
+// `problems`. Throws ApiError when the cluster cannot be reached or refuses.
+std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
+                                      const std::vector<nlohmann::json>& pods, const LogFilter& filter,
+                                      std::vector<std::string>* problems = nullptr);
+
+// Brings lines of several streams into the order of their times. A line is held back for `window`, so that earlier ones
+// of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes differ: no order is total.
+class LogMerger {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit LogMerger(std::chrono::milliseconds window = std::chrono::milliseconds(300)) : window_(window) {}
+
+  void push(int stream, RunLogLine line, Clock::time_point arrived);
+  std::vector<RunLogLine> take(Clock::time_point now);  // those that are due
+  std::vector<RunLogLine> take_all();
+  std::size_t size() const { return held_.size(); }
+
+ private:
+  struct Held {
+    RunLogLine line;
+    Clock::time_point arrived;
+  };
+  std::chrono::milliseconds window_;
+  std::map<int, Time> newest_;                  // by stream
+  std::multimap<std::pair<Time, int>, Held> held_;  // by time, then stream; equal ones in the order of arrival
+};
+
+// Follows all ranks, also those that start later and the pods that replace lost ones. The client must outlive it.
+class RunLogFollower {
+ public:
+  RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter);
+  ~RunLogFollower();
+  RunLogFollower(const RunLogFollower&) = delete;
+  RunLogFollower& operator=(const RunLogFollower&) = delete;
+
+  // Call with RunWatcher's pods after every change and about once a second; from the thread that calls take().
+  void update(const std::vector<nlohmann::json>& pods);
+  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines reading pauses.
+  std::vector<RunLogLine> take();
+  // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
+  bool finished() const;
+  // "pod: why there is nothing to see", for people.
+  std::vector<std::string> problems() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlk

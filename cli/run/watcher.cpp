@@ -1,0 +1,149 @@
+#include "cli/run/watcher.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/kube/reflector.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds patience{60'000};  // of silence before it is worth a word
+
+bool has_ended(const json& pod) {
+  const std::string phase = text_of(pod, {"status", "phase"});
+  return phase == "Failed" || phase == "Succeeded";
+}
+
+// A pod that went while it ran: force-deleted, or its end was missed while we were cut off.
+json as_gone(json pod) {
+  json& meta = pod["metadata"];
+  if (!meta.contains("deletionTimestamp")) meta["deletionTimestamp"] = text_of(pod, {"metadata", "creationTimestamp"});
+  if (!has_ended(pod)) pod["status"]["phase"] = "Failed";
+  return pod;
+}
+
+kube::ListOptions options_of(std::string label_selector, std::string field_selector) {
+  kube::ListOptions options;
+  options.label_selector = std::move(label_selector);
+  options.field_selector = std::move(field_selector);
+  return options;
+}
+
+}  // namespace
+
+std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
+  std::set<std::string> here;
+  for (const json& pod : pods) {
+    const std::string uid = kube::uid_of(pod);
+    here.insert(uid);
+    if (last_seen_.size() < most_pods || last_seen_.count(uid)) last_seen_[uid] = pod;
+  }
+  for (auto& [uid, pod] : last_seen_) {
+    if (here.count(uid)) continue;
+    // One that never ran has nothing to tell.
+    if (text_of(pod, {"status", "phase"}) != "Pending") pods.push_back(as_gone(pod));
+  }
+  return pods;
+}
+
+struct RunWatcher::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool dirty = false;
+  std::string run;
+  PodMemory memory;
+  // Last, so that they stop before what their callbacks use is gone.
+  std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
+
+  void mark() {
+    {
+      const std::lock_guard lock(mutex);
+      dirty = true;
+    }
+    changed.notify_all();
+  }
+  std::array<const kube::Reflector*, 3> needed() const { return {owner.get(), jobs.get(), pods.get()}; }
+};
+
+RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string run) : state_(std::make_unique<State>()) {
+  using namespace kube::resources;
+  State& state = *state_;
+  state.run = run;
+  const std::string selector = std::string(labels::run) + "=" + run;
+  const auto watch = [&](const kube::Resource& resource, kube::ListOptions options) {
+    return std::make_unique<kube::Reflector>(client, resource, name_space, std::move(options), [&state] { state.mark(); });
+  };
+  state.owner = watch(config_maps, options_of("", "metadata.name=" + run));
+  state.jobs = watch(kube::resources::jobs, options_of(selector, ""));
+  state.pods = watch(kube::resources::pods, options_of(selector, ""));
+  state.events = watch(kube::resources::events, options_of("", "type!=Normal"));
+}
+
+RunWatcher::~RunWatcher() = default;
+
+bool RunWatcher::wait_for_change(milliseconds timeout) {
+  State& state = *state_;
+  bool changed = false;
+  {
+    std::unique_lock lock(state.mutex);
+    changed = state.changed.wait_for(lock, timeout, [&] { return state.dirty; });
+    state.dirty = false;
+  }
+  for (const kube::Reflector* reflector : state.needed()) {
+    const std::exception_ptr failure = reflector->failure();
+    if (!failure) continue;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const kube::ApiError& error) {
+      if (error.status() == 401 || error.status() == 403 || error.status() == 404) throw;
+    }
+  }
+  return changed;
+}
+
+bool RunWatcher::synced() const {
+  const auto all = state_->needed();
+  if (!std::all_of(all.begin(), all.end(), [](const kube::Reflector* reflector) { return reflector->synced(); })) return false;
+  return state_->events->synced() || state_->events->failure();
+}
+
+bool RunWatcher::owner_exists() const { return !state_->owner->objects().empty(); }
+
+RunObjects RunWatcher::objects() {
+  RunObjects objects;
+  const std::vector<json> owners = state_->owner->objects();
+  if (!owners.empty()) objects.owner = owners.front();
+  objects.jobs = state_->jobs->objects();
+  objects.pods = state_->memory.with_gone(state_->pods->objects());
+  objects.events = state_->events->objects();
+  std::erase_if(objects.events, [&](const json& event) {
+    return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
+  });
+  return objects;
+}
+
+std::string RunWatcher::trouble() const {
+  for (const kube::Reflector* reflector : state_->needed()) {
+    const std::exception_ptr failure = reflector->failure();
+    if (!failure || reflector->failing_for() < patience) continue;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  return "";
+}
+
+}  // namespace mlk

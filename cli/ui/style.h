@@ -1,0 +1,29 @@
+// Colours, where they are wanted.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mlk::ui {
+
+enum class Color { none, red, green, yellow, blue, magenta, cyan, gray };
+
+class Style {
+ public:
+  explicit Style(bool colored = false) : colored_(colored) {}
+
+  std::string paint(std::string_view text, Color color) const;
+  std::string bold(std::string_view text) const;
+  bool colored() const { return colored_; }
+
+ private:
+  bool colored_;
+};
+
+// `wish` is auto, always or never; `no_color` the value of $NO_COLOR, which counts when it is not empty.
+bool wants_color(std::string_view wish, bool terminal, std::string_view no_color);
+
+// Always the same colour for the same text; for prefixes.
+Color color_of(std::string_view text);
+
+}  // namespace mlk::ui

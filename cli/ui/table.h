@@ -1,0 +1,37 @@
+// Aligned columns of text.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/ui/style.h"
+
+namespace mlk::ui {
+
+// Columns are as wide as their widest cell, two blanks apart, the last one without blanks behind it, as kubectl prints
+// them. Cells are made printable.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
+
+  // A row shorter than the headers has empty cells at its end; `colors` are those of its first cells.
+  void add(std::vector<std::string> cells, std::vector<Color> colors = {});
+  bool empty() const { return rows_.empty(); }
+
+  // `width`: columns of the terminal, over which rows are cut off with "…"; 0: as long as they are (a pipe).
+  void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
+  // The same for a terminal of standard output's width, or for a pipe.
+  void print(std::ostream& out, bool terminal) const;
+
+ private:
+  struct Row {
+    std::vector<std::string> cells;
+    std::vector<Color> colors;
+  };
+  std::vector<std::string> headers_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace mlk::ui

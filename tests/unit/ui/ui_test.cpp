@@ -1,0 +1,130 @@
+// Tables, widths, colours, the live line and curves.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <sstream>
+
+#include "cli/ui/curve.h"
+#include "cli/ui/progress.h"
+#include "cli/ui/style.h"
+#include "cli/ui/table.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+
+namespace mlk::ui {
+namespace {
+
+std::string printed(const Table& table, std::size_t width, const Style& style = Style()) {
+  std::ostringstream out;
+  table.print(out, width, style);
+  return out.str();
+}
+
+Table example() {
+  Table table({"RUN", "PHASE", "WHY"});
+  table.add({"mnist-abcde", "Running", ""}, {Color::none, Color::green});
+  table.add({"long-experiment-name-fghij", "Scheduling",
+             "worker 0-3: cannot be scheduled: 0/12 nodes are available: 12 Insufficient nvidia.com/gpu"});
+  return table;
+}
+
+TEST_CASE("a table in a pipe is aligned and whole") {
+  CHECK(printed(example(), 0) ==
+        "RUN                         PHASE       WHY\n"
+        "mnist-abcde                 Running\n"
+        "long-experiment-name-fghij  Scheduling  worker 0-3: cannot be scheduled: 0/12 nodes are available: 12 "
+        "Insufficient nvidia.com/gpu\n");
+}
+
+TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
+  CHECK(printed(example(), 60) ==
+        "RUN                         PHASE       WHY\n"
+        "mnist-abcde                 Running\n"
+        "long-experiment-name-fghij  Scheduling  worker 0-3: cannot …\n");
+  for (const std::size_t width : {1u, 10u, 27u, 28u, 29u, 60u, 120u}) {
+    for (const std::string& line : split(printed(example(), width), '\n')) CHECK(width_of(line) <= width);
+  }
+}
+
+TEST_CASE("colours do not move columns") {
+  const std::string colored = printed(example(), 60, Style(true));
+  CHECK(colored.find("\x1b[32mRunning\x1b[0m") != std::string::npos);
+  std::string plain;
+  for (std::size_t i = 0; i < colored.size(); ++i) {
+    if (colored[i] == '\x1b') i = colored.find('m', i);
+    else plain += colored[i];
+  }
+  CHECK(plain == printed(example(), 60));
+}
+
+TEST_CASE("a cell has one line and no control characters") {
+  Table table({"A", "B"});
+  table.add({"one\ntwo\tthree", "\x1b[31mred"});
+  CHECK(printed(table, 0) == "A              B\none two three  ?[31mred\n");
+}
+
+TEST_CASE("width counts columns, not bytes") {
+  CHECK(width_of("naïve") == 5);
+  CHECK(width_of("日本") == 4);
+  CHECK(width_of("e\xcc\x81") == 1);     // a combining accent
+  CHECK(width_of("\xff\xfe") == 2);      // no UTF-8 at all
+  CHECK(width_of("\xe6\x97") == 2);      // cut off in the middle
+  CHECK(fit("日本語", 5) == "日本…");
+  CHECK(fit("日本語", 4) == "日…");
+  CHECK(fit("abc", 3) == "abc");
+  CHECK(fit("abc", 0) == "");
+  CHECK(pad("é", 3) == "é  ");
+}
+
+TEST_CASE("colour only for a terminal without NO_COLOR, unless it is asked for") {
+  CHECK(wants_color("auto", true, ""));
+  CHECK_FALSE(wants_color("auto", false, ""));
+  CHECK_FALSE(wants_color("auto", true, "1"));
+  CHECK(wants_color("always", false, "1"));
+  CHECK_FALSE(wants_color("never", true, ""));
+  CHECK(Style(false).paint("x", Color::red) == "x");
+  CHECK(Style(true).paint("", Color::red) == "");
+  CHECK(color_of("worker/1") == color_of("worker/1"));
+}
+
+TEST_CASE("elsewhere than on a terminal progress is a line for every change of phase") {
+  std::ostringstream out;
+  {
+    Progress progress(out, false, [] { return std::size_t{80}; });
+    progress.show("Running  step 1", "Running");
+    progress.show("Running  step 2", "Running");
+    progress.say("a line");
+    progress.show("Succeeded", "Succeeded");
+  }
+  CHECK(out.str() == "Running\na line\nSucceeded\n");
+}
+
+TEST_CASE("on a terminal progress is one live line, which makes way for others and leaves nothing behind") {
+  std::ostringstream out;
+  {
+    Progress progress(out, true, [] { return std::size_t{12}; });
+    progress.show("Running  step 1", "");
+    progress.show("Running  step 1", "");
+    progress.say("a line");
+  }
+  CHECK(out.str() == "\r\x1b[KRunning  s…\r\x1b[Ka line\nRunning  s…\r\x1b[K");
+}
+
+TEST_CASE("a curve falls where its values fall") {
+  CHECK(sparkline({4, 3, 2, 1}, 4) == "█▆▃▁");
+  CHECK(sparkline({8, 8, 0, 0}, 2) == "█▁");  // two values in a column
+  CHECK(sparkline({1, 1, 1}, 10) == "▁▁▁");
+  CHECK(sparkline({3, 0}, 10, true) == "^_");
+}
+
+TEST_CASE("a curve of values that are no numbers, or too large ones, is drawn all the same") {
+  const double big = std::numeric_limits<double>::max();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(sparkline({}, 10) == "");
+  CHECK(sparkline({nan, nan}, 10) == "");
+  CHECK(sparkline({1}, 0) == "");
+  CHECK(sparkline({big, nan, -big}, 10) == "█▁");
+}
+
+}  // namespace
+}  // namespace mlk::ui
