@@ -110,6 +110,7 @@ void PsServer::handle(const Event& event) {
       if (peer.role == Role::worker) {
         linked_[peer.rank] = event.incarnation;
         if (coordinator_) coordinator_->worker_up(peer);
+        if (finished_) send(peer, MessageType::finish);
       } else {
         introduce();
       }

@@ -1,0 +1,242 @@
+"""Runs with several processes of mlk-runtime, undisturbed and disturbed in every way that does not need a cluster."""
+
+import os
+import signal
+import socket
+
+import pytest
+from runtime_processes import Run, accuracy, assert_trained
+
+pytestmark = pytest.mark.runtime
+
+MODES = [("ps", "async"), ("ps", "sync"), ("ps", {"staleness": 2}), ("allreduce", "sync")]
+mode_and_consistency = pytest.mark.parametrize("mode,consistency", MODES, ids=["async", "sync", "staleness", "allreduce"])
+
+
+@mode_and_consistency
+def test_an_undisturbed_run_is_trained(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, consistency=consistency) as run:
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert workers[1].result() == {"schema": 1, "rank": 1, "done": True, "message": ""}
+        assert not workers[1].lines()
+
+
+def test_parameters_spread_over_servers_train_the_same(tmp_path):
+    losses = []
+    for servers_count in (1, 3):
+        with Run(tmp_path / str(servers_count), "ps", servers=servers_count, consistency="sync") as run:
+            servers, workers = run.start_all()
+            assert_trained(servers + workers, run.steps, workers[0])
+            losses.append(float(workers[0].lines()[-1]["loss"]))
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 5])
+def test_a_ring_of_any_size_trains(tmp_path, workers):
+    with Run(tmp_path, "allreduce", workers=workers, steps=100) as run:
+        _, processes = run.start_all()
+        assert_trained(processes, run.steps, processes[0])
+
+
+@mode_and_consistency
+def test_a_worker_that_is_killed_and_comes_back_takes_part_again(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, consistency=consistency, steps=300, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        workers[1].kill()
+        lost_at = workers[0].step()
+        run.until_step(workers[0], lost_at + 30)  # nobody waits for it
+        back = run.start("worker", 1)
+        assert_trained(servers + [workers[0], back], run.steps, workers[0])
+
+
+@mode_and_consistency
+def test_when_the_reporting_worker_is_killed_the_next_one_reports(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, consistency=consistency, steps=300, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        workers[0].kill()
+        run.until_step(workers[1], 80)
+        assert_trained(servers + [workers[1]], run.steps, workers[1])
+
+
+@pytest.mark.parametrize("consistency", ["async", "sync"])
+@pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
+def test_a_server_that_is_killed_is_seeded_by_a_worker(tmp_path, consistency, servers_count, victim):
+    with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=300, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 100)
+        servers[victim].kill()
+        step = workers[0].step()
+        servers[victim] = run.start("server", victim)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "is seeded by worker/" in servers[0].errors()
+        steps = [int(line["step"]) for line in workers[0].lines()]
+        assert steps == sorted(steps), "the run went back"
+        assert step >= 100
+
+
+def test_server_and_worker_killed_at_once(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 60)
+        servers[0].kill()
+        workers[1].kill()
+        servers[0], workers[1] = run.start("server", 0), run.start("worker", 1)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "at step 0;" not in servers[0].errors()
+
+
+def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 100)
+        for worker in workers:
+            worker.kill()
+        workers = [run.start("worker", rank) for rank in range(2)]
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert int(workers[0].lines()[0]["step"]) >= 100
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
+    with Run(tmp_path, mode, consistency="sync", steps=300, step_delay_ms=15, checkpoints=True,
+             checkpoint={"every": 20, "keep": 2}) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 110)
+        for process in servers + workers:
+            process.kill()
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert workers[0].result()["restored_step"] in (80, 100, 120)
+        assert sorted(p.name for p in run.checkpoints.iterdir())[-1].endswith("300")
+
+
+def test_half_of_an_allreduce_killed_at_once(tmp_path):
+    with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=300, step_delay_ms=15) as run:
+        _, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        for victim in (0, 2):
+            workers[victim].kill()
+        run.until_step(workers[1], 100)
+        for victim in (0, 2):
+            workers[victim] = run.start("worker", victim)
+        assert_trained(workers, run.steps, workers[0])
+
+
+def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path):
+    losses = []
+    for disturbed in (False, True):
+        with Run(tmp_path / str(disturbed), "allreduce", workers=3, steps=150, step_delay_ms=10 if disturbed else 0) as run:
+            _, workers = run.start_all()
+            if disturbed:
+                run.until_step(workers[0], 40)
+                workers[2].kill()
+                run.until_step(workers[0], 80)
+                workers[2] = run.start("worker", 2)
+            assert_trained(workers, run.steps, workers[0])
+            losses.append([(line["step"], float(line["loss"])) for line in workers[0].lines()])
+    assert [step for step, _ in losses[0]] == [step for step, _ in losses[1]]
+    for (_, one), (_, other) in zip(*losses):
+        assert one == pytest.approx(other, rel=0.01)
+
+
+@mode_and_consistency
+def test_a_frozen_worker_is_given_up_and_let_in_again(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, workers=3, consistency=consistency, steps=400, step_delay_ms=25) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        workers[2].signal(signal.SIGSTOP)
+        run.until(lambda: any("is lost" in p.errors() for p in servers[:1] + workers[:1]), "the loss", timeout=15)
+        step = workers[0].step()
+        run.until_step(workers[0], step + 20)
+        workers[2].signal(signal.SIGCONT)
+        assert_trained(servers + workers, run.steps, workers[0])
+
+
+def test_strangers_are_refused_and_disturb_nobody(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=200, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 10)
+        other_key = tmp_path / "other"
+        other_key.write_text("ab" * 32)
+        impostor = run.start("worker", 1, MLK_SECRET=str(other_key), MLK_ADDRESS=run.spare)
+        host, port = run.seeds["server"][0].split(":")
+        for noise in (b"GET / HTTP/1.1\r\n\r\n" * 20, os.urandom(4096), b""):
+            with socket.create_connection((host, int(port)), timeout=5) as connection:
+                connection.sendall(noise)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "not our protocol" in servers[0].errors()
+        assert "127.0.0.1:" in servers[0].errors()
+        assert "does not know the key of the run" in impostor.errors()
+        assert "is lost" not in servers[0].errors()
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_sigterm_saves_and_ends_with_143_and_the_next_start_goes_on(tmp_path, mode):
+    with Run(tmp_path, mode, consistency="sync", steps=200, step_delay_ms=15, checkpoints=True) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 50)
+        for process in servers + workers:
+            process.signal(signal.SIGTERM)
+        for process in servers + workers:
+            assert process.wait() == 143, process.errors()
+        assert any(run.checkpoints.iterdir())
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert workers[0].result()["restored_step"] >= 50
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_a_run_starts_with_the_minimum_and_names_who_is_missing(tmp_path, mode):
+    with Run(tmp_path, mode, workers=3, minimum=2, consistency="sync", steps=150, step_delay_ms=15) as run:
+        servers = [run.start("server", rank) for rank in range(run.servers_count)]
+        first = run.start("worker", 0)
+        speaker = (servers or [first])[0]
+        run.until(lambda: "waiting for worker 1, worker 2" in speaker.errors(), "who is missing")
+        second = run.start("worker", 1)
+        assert_trained(servers + [first, second], run.steps, first)
+
+
+def test_without_the_others_a_worker_gives_up_with_75(tmp_path):
+    with Run(tmp_path, "allreduce", patience_seconds=3) as run:
+        alone = run.start("worker", 0)
+        assert alone.wait() == 75
+        assert "waiting for worker 1" in alone.errors()
+        assert alone.result()["done"] is False
+
+
+def test_a_server_without_workers_ends_with_0_after_its_patience(tmp_path):
+    with Run(tmp_path, "ps", patience_seconds=2) as run:
+        assert run.start("server", 0).wait() == 0
+
+
+@mode_and_consistency
+def test_a_final_failure_of_one_ends_all_with_its_code(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, consistency=consistency, steps=3000, step_delay_ms=5,
+             model={"type": "mlp", "hidden": [64] * 8}, optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.99}) as run:
+        servers, workers = run.start_all()
+        for process in servers + workers:
+            assert process.wait() == 66, process.errors()
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_bad_data_of_one_worker_ends_all_with_65(tmp_path, mode):
+    with Run(tmp_path, mode) as run:
+        servers = [run.start("server", rank) for rank in range(run.servers_count)]
+        good = run.start("worker", 0)
+        bad = run.start("worker", 1, MLK_DATA=str(tmp_path / "nowhere"))
+        for process in servers + [good, bad]:
+            assert process.wait() == 65, process.errors()
+
+
+def test_an_older_incarnation_is_told_to_end(tmp_path):
+    with Run(tmp_path, "ps", consistency="async", steps=400, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        newer = run.start("worker", 1, MLK_ADDRESS=run.spare)
+        assert workers[1].wait() == 75
+        assert "newer incarnation" in workers[1].errors()
+        assert_trained(servers + [workers[0], newer], run.steps, workers[0])
+        assert accuracy(workers[0]) >= 0.95

@@ -1,0 +1,154 @@
+"""Runs of mlk-runtime as plain processes on addresses 127.x.y.z: start, kill, freeze, restart and look at them."""
+
+import itertools
+import json
+import os
+import pathlib
+import random
+import secrets
+import signal
+import struct
+import subprocess
+import time
+
+import mlk
+
+RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
+PORT = 7070
+_networks = itertools.count(1)
+
+
+def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
+    """IDX files with clusters of bytes that a small model separates well, but not in its first steps."""
+    rng = random.Random(7)
+    centres = [[rng.randrange(60, 196) for _ in range(inputs)] for _ in range(classes)]
+    folder.mkdir(exist_ok=True)
+    for prefix, count in (("train", samples), ("t10k", held_out)):
+        labels = [rng.randrange(classes) for _ in range(count)]
+        pixels = bytes(min(255, max(0, int(rng.gauss(value, 30)))) for label in labels for value in centres[label])
+        images = struct.pack(">IIII", 0x803, count, 4, inputs // 4) + pixels
+        (folder / f"{prefix}-images-idx3-ubyte").write_bytes(images)
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + bytes(labels))
+
+
+class Process:
+    def __init__(self, name, popen, log, metrics, result):
+        self.name, self.popen, self.log, self.metrics, self.result_path = name, popen, log, metrics, result
+
+    def wait(self, timeout=40):
+        try:
+            return self.popen.wait(timeout * mlk.SLOW)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {timeout} s:\n{self.errors()}") from None
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        self.popen.kill()
+        self.popen.wait(10)
+
+    def errors(self):
+        return self.log.read_text()
+
+    def lines(self):
+        """The metrics lines so far, as dicts."""
+        return [dict(pair.split("=") for pair in line.split()[1:])
+                for line in self.metrics.read_text().splitlines() if line.startswith("mlk ")]
+
+    def step(self):
+        lines = self.lines()
+        return int(lines[-1]["step"]) if lines else 0
+
+    def result(self):
+        return json.loads(self.result_path.read_text())
+
+
+class Run:
+    """One run. As a context manager it kills what is left of it."""
+
+    def __init__(self, folder, mode, workers=2, servers=None, consistency="async", checkpoints=False, **config):
+        self.folder = folder
+        self.servers_count = (1 if servers is None else servers) if mode == "ps" else 0
+        self.workers_count = workers
+        self.checkpoints = folder / "checkpoints" if checkpoints else None
+        self.processes = {}
+        self.started = itertools.count()
+        # An address block of its own, so that runs side by side and one after the other do not meet.
+        block = (os.getpid() % 200 + 20, next(_networks))
+        self.seeds = {"worker": [f"127.{block[0]}.{block[1]}.{1 + r}:{PORT}" for r in range(workers)],
+                      "server": [f"127.{block[0]}.{block[1]}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
+        self.spare = f"127.{block[0]}.{block[1]}.250:{PORT}"  # for a process besides those
+        settings = {
+            "schema": 1, "mode": mode, "model": {"type": "mlp", "hidden": [16]}, "data": {"format": "idx", "batch": 16},
+            "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9}, "consistency": consistency, "steps": 200, "seed": 1,
+            "report_every": 10, "evaluate_every": 0, "step_delay_ms": 0,
+            "workers": {"count": workers, "min": config.pop("minimum", workers)},
+            "servers": {"count": self.servers_count}, "checkpoint": {"every": 0, "keep": 3}, "patience_seconds": 30}
+        settings.update(config)
+        self.steps = settings["steps"]
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(settings))
+        (folder / "key").write_text(secrets.token_hex(32))
+        write_digits(folder / "data")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            if process.running():
+                process.signal(signal.SIGCONT)
+                process.kill()
+
+    def start(self, role, rank, **env):
+        number = next(self.started)
+        base = self.folder / f"{role}-{rank}-{number}"
+        environment = {
+            "PATH": os.environ["PATH"], "MLK_RUN": "run", "MLK_ROLE": role, "MLK_RANK": str(rank),
+            "MLK_ADDRESS": self.seeds[role][rank], "MLK_SEEDS_WORKER": ",".join(self.seeds["worker"]),
+            "MLK_SEEDS_SERVER": ",".join(self.seeds["server"]), "MLK_CONFIG": str(self.folder / "config.json"),
+            "MLK_DATA": str(self.folder / "data"), "MLK_SECRET": str(self.folder / "key"),
+            "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}"}
+        if self.checkpoints:
+            environment["MLK_CHECKPOINTS"] = str(self.checkpoints)
+        environment.update(env)
+        log, metrics = pathlib.Path(f"{base}.log"), pathlib.Path(f"{base}.out")
+        with log.open("wb") as errors, metrics.open("wb") as out:
+            popen = subprocess.Popen([RUNTIME], env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = Process(f"{role}/{rank}", popen, log, metrics, pathlib.Path(f"{base}.result"))
+        self.processes[role, rank, number] = process
+        return process
+
+    def start_all(self):
+        """(servers, workers)"""
+        servers = [self.start("server", rank) for rank in range(self.servers_count)]
+        return servers, [self.start("worker", rank) for rank in range(self.workers_count)]
+
+    def until(self, condition, what, timeout=30):
+        deadline = time.monotonic() + timeout * mlk.SLOW
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = "".join(f"--- {p.name}\n{p.errors()}" for p in self.processes.values())
+                raise AssertionError(f"{what} did not come within {timeout} s\n{logs}")
+            time.sleep(0.05)
+
+    def until_step(self, process, step):
+        self.until(lambda: process.step() >= step, f"step {step} of {process.name}")
+
+
+def accuracy(process):
+    return process.result()["metrics"]["accuracy"]
+
+
+def assert_trained(processes, steps, reporter):
+    """Everyone ended with 0, and the reporter says that the run is trained, to the end and well."""
+    for process in processes:
+        assert process.wait() == 0, f"{process.name}: {process.errors()}"
+    result = reporter.result()
+    assert result["done"] is True
+    assert result["step"] == steps
+    assert accuracy(reporter) >= 0.95
