@@ -5,6 +5,7 @@
 
 #include "cli/local/defaults.h"
 #include "cli/local/status.h"
+#include "cli/local/json_field.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 
@@ -37,7 +38,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
                       " must consist of lower case alphanumeric characters" + (label ? " or '-'" : ", '-' or '.'") +
                       ", and must start and end with an alphanumeric character");
   }
-  for (const auto& [key, value] : metadata.value("labels", json::object()).items()) {
+  for (const auto& [key, value] : field(metadata, "labels").items()) {
     if (!is_qualified_name(key)) throw invalid(kind.kind, name, "metadata.labels", "Invalid value: \"" + key + "\"");
     if (!is_label_value(value.get<std::string>())) {
       throw invalid(kind.kind, name, "metadata.labels", "Invalid value: " + value.dump() + ": a valid label must be an " +
@@ -45,7 +46,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
     }
   }
   std::size_t annotation_bytes = 0;
-  for (const auto& [key, value] : metadata.value("annotations", json::object()).items()) {
+  for (const auto& [key, value] : field(metadata, "annotations").items()) {
     std::string lower = key;
     std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
     if (!is_qualified_name(lower)) throw invalid(kind.kind, name, "metadata.annotations", "Invalid value: \"" + key + "\"");
@@ -68,19 +69,19 @@ void check_data(const Kind& kind, const json& object) {
   if (kind.kind != "ConfigMap" && kind.kind != "Secret") return;
   const std::string name = object.at("metadata").at("name").get<std::string>();
   std::size_t bytes = 0;
-  for (const char* field : {"data", "binaryData"}) {
-    for (const auto& [key, value] : object.value(field, json::object()).items()) {
+  for (const char* part : {"data", "binaryData"}) {
+    for (const auto& [key, value] : field(object, part).items()) {
       const bool good = !key.empty() && key.size() <= 253 && key != "." && !key.starts_with("..") &&
                         std::all_of(key.begin(), key.end(), [](unsigned char c) {
                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
                         });
-      if (!good) throw invalid(kind.kind, name, std::string(field) + "[" + key + "]", "Invalid value: a valid config key");
+      if (!good) throw invalid(kind.kind, name, std::string(part) + "[" + key + "]", "Invalid value: a valid config key");
       bytes += value.get_ref<const std::string&>().size();
-      if (kind.kind == "Secret" || std::string(field) == "binaryData") {
+      if (kind.kind == "Secret" || std::string(part) == "binaryData") {
         try {
           base64_decode(value.get<std::string>());
         } catch (const std::invalid_argument&) {
-          throw bad_request(kind.kind + " \"" + name + "\": " + field + "[" + key + "] is not base64");
+          throw bad_request(kind.kind + " \"" + name + "\": " + part + "[" + key + "] is not base64");
         }
       }
     }

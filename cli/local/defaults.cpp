@@ -6,6 +6,7 @@
 #include "cli/local/admit.h"
 #include "cli/local/indexes.h"
 #include "cli/local/status.h"
+#include "cli/local/json_field.h"
 #include "cli/util/hash.h"
 
 namespace mlk::local {
@@ -21,13 +22,12 @@ void default_container(json& container) {
   put_if_missing(container, "imagePullPolicy", "IfNotPresent");
   put_if_missing(container, "resources", json::object());
   json& resources = container["resources"];
-  for (const auto& [name, limit] : resources.value("limits", json::object()).items()) {
+  for (const auto& [name, limit] : field(resources, "limits").items()) {
     put_if_missing(resources["requests"], name.c_str(), limit);
   }
-  for (json& port : container.contains("ports") ? container["ports"] : container["resources"]["none"]) {
-    put_if_missing(port, "protocol", "TCP");
+  if (container.contains("ports")) {
+    for (json& port : container["ports"]) put_if_missing(port, "protocol", "TCP");
   }
-  resources.erase("none");
   if (!container.contains("env")) return;
   for (json& variable : container["env"]) {
     if (variable.contains("/valueFrom/fieldRef"_json_pointer)) {
@@ -208,11 +208,12 @@ void set_defaults(const Kind& kind, json& object) {
     put_if_missing(spec, "sessionAffinity", "None");
     put_if_missing(spec, "clusterIP", "None");
     put_if_missing(spec, "clusterIPs", json::array({spec.at("clusterIP")}));
-    for (json& port : spec.contains("ports") ? spec["ports"] : spec["none"]) {
-      put_if_missing(port, "protocol", "TCP");
-      put_if_missing(port, "targetPort", port.value("port", 0));
+    if (spec.contains("ports")) {
+      for (json& port : spec["ports"]) {
+        put_if_missing(port, "protocol", "TCP");
+        put_if_missing(port, "targetPort", port.value("port", 0));
+      }
     }
-    spec.erase("none");
     put_if_missing(object, "status", {{"loadBalancer", json::object()}});
   } else if (kind.kind == "Secret") {
     put_if_missing(object, "type", "Opaque");

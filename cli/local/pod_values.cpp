@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/local/json_field.h"
 #include "cli/util/hash.h"
 
 namespace mlk::local {
@@ -72,10 +73,10 @@ std::optional<std::string> resource_field(const json& container, const json& ref
 std::map<std::string, std::string> data_of(const json& object) {
   std::map<std::string, std::string> result;
   const bool secret = object.value("kind", "") == "Secret";
-  for (const auto& [key, value] : object.value("data", json::object()).items()) {
+  for (const auto& [key, value] : field(object, "data").items()) {
     result[key] = secret ? base64_decode(value.get<std::string>()) : value.get<std::string>();
   }
-  for (const auto& [key, value] : object.value("binaryData", json::object()).items()) {
+  for (const auto& [key, value] : field(object, "binaryData").items()) {
     result[key] = base64_decode(value.get<std::string>());
   }
   return result;
