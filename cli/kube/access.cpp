@@ -8,7 +8,8 @@
 namespace mlk::kube {
 namespace {
 
-const Resource access_reviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"};
+const Resource access_reviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
+                              "SelfSubjectAccessReview"};
 const Resource self_reviews{"authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview"};
 
 // Reviews are questions in the form of objects that nobody stores.
@@ -45,9 +46,11 @@ bool may(Client& client, const std::string& name_space, const std::string& verb,
   return may_all(client, name_space, {{verb, resource, ""}}).front();
 }
 
-std::vector<bool> may_all(Client& client, const std::string& name_space, const std::vector<AccessQuestion>& questions) {
+std::vector<bool> may_all(Client& client, const std::string& name_space,
+                          const std::vector<AccessQuestion>& questions) {
   std::vector<std::future<Answer>> answers;
-  for (const AccessQuestion& question : questions) answers.push_back(client.ask(access_request(name_space, question)));
+  for (const AccessQuestion& question : questions)
+    answers.push_back(client.ask(access_request(name_space, question)));
   std::vector<bool> allowed;
   for (std::future<Answer>& answer : answers) {
     const json review = parse_answer(answer.get().value(), "access review", &client.config());
@@ -58,7 +61,8 @@ std::vector<bool> may_all(Client& client, const std::string& name_space, const s
 }
 
 Identity whoami(Client& client) {
-  const json review = parse_answer(client.send(review_request(self_reviews, nullptr)), "who am I", &client.config());
+  const json review =
+      parse_answer(client.send(review_request(self_reviews, nullptr)), "who am I", &client.config());
   Identity identity;
   identity.name = text_at(review, json::json_pointer("/status/userInfo/username"));
   const auto groups = json::json_pointer("/status/userInfo/groups");
@@ -89,8 +93,8 @@ void require_version(const ServerVersion& version, int major, int minor) {
   if (version.major > major || (version.major == major && version.minor >= minor)) return;
   const auto text = [](int a, int b) { return std::to_string(a) + "." + std::to_string(b); };
   throw Error(ExitCode::cluster,
-              "cluster runs Kubernetes " + text(version.major, version.minor) + "; mlk needs " + text(major, minor) +
-                  " or newer",
+              "cluster runs Kubernetes " + text(version.major, version.minor) + "; mlk needs " +
+                  text(major, minor) + " or newer",
               "choose another cluster with --context, or ask its operators for an upgrade");
 }
 

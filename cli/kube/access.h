@@ -17,7 +17,8 @@ struct AccessQuestion {
 // SelfSubjectAccessReview. Throws ApiError when the server cannot be asked.
 bool may(Client& client, const std::string& name_space, const std::string& verb, const Resource& resource);
 // The same for several at once: answers in the order of the questions.
-std::vector<bool> may_all(Client& client, const std::string& name_space, const std::vector<AccessQuestion>& questions);
+std::vector<bool> may_all(Client& client, const std::string& name_space,
+                          const std::vector<AccessQuestion>& questions);
 
 struct Identity {
   std::string name;

@@ -20,10 +20,14 @@ ExitCode exit_code_for(int status, const std::string& reason) {
 
 const char* content_type_of(PatchType type) {
   switch (type) {
-    case PatchType::merge: return "application/merge-patch+json";
-    case PatchType::json: return "application/json-patch+json";
-    case PatchType::strategic: return "application/strategic-merge-patch+json";
-    case PatchType::apply: return "application/apply-patch+yaml";
+    case PatchType::merge:
+      return "application/merge-patch+json";
+    case PatchType::json:
+      return "application/json-patch+json";
+    case PatchType::strategic:
+      return "application/strategic-merge-patch+json";
+    case PatchType::apply:
+      return "application/apply-patch+yaml";
   }
   return "application/merge-patch+json";
 }
@@ -42,7 +46,9 @@ class LoopStream : public Stream {
 }  // namespace
 
 ApiError::ApiError(int status, std::string reason, const std::string& what, std::string hint)
-    : Error(exit_code_for(status, reason), what, std::move(hint)), status_(status), reason_(std::move(reason)) {}
+    : Error(exit_code_for(status, reason), what, std::move(hint)),
+      status_(status),
+      reason_(std::move(reason)) {}
 
 struct Client::State {
   std::shared_ptr<Loop> loop;  // streams keep it, though stopped, beyond the client
@@ -109,14 +115,17 @@ std::future<Response> Client::start(const Request& request) {
 Response Client::send(const Request& request) { return ask(request).get().value(); }
 
 std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,
-                                       std::function<void(StreamEnd)> ended, std::function<void(int)> opened) {
+                                       std::function<void(StreamEnd)> ended,
+                                       std::function<void(int)> opened) {
   auto transfer = std::make_shared<Transfer>(request);
   transfer->line = std::move(line);
   transfer->opened = std::move(opened);
-  transfer->done = [ended = std::move(ended), config = &config()](Response& response, const Failure& failure) {
+  transfer->done = [ended = std::move(ended), config = &config()](Response& response,
+                                                                  const Failure& failure) {
     if (!ended) return;
     const bool broken = failure.kind != Failure::Kind::none;
-    ended({broken ? 0 : response.status, broken ? unreachable_error(failure, *config).what() : "", response.body});
+    ended({broken ? 0 : response.status, broken ? unreachable_error(failure, *config).what() : "",
+           response.body});
   };
   state_->loop->add(transfer);
   return std::make_unique<LoopStream>(state_->loop, std::move(transfer));
@@ -128,7 +137,8 @@ json Client::get(const Resource& resource, const std::string& name_space, const 
   return parse_answer(send(request), describe(resource, name_space, name), &config());
 }
 
-std::optional<json> Client::find(const Resource& resource, const std::string& name_space, const std::string& name) {
+std::optional<json> Client::find(const Resource& resource, const std::string& name_space,
+                                 const std::string& name) {
   Request request;
   request.path = path_of(resource, name_space, name);
   const Response response = send(request);
@@ -142,7 +152,8 @@ std::optional<json> Client::find(const Resource& resource, const std::string& na
 }
 
 ListResult Client::list(const Resource& resource, const std::string& name_space, const ListOptions& options) {
-  return list_pages([this](const Request& request) { return send(request); }, resource, name_space, options, &config());
+  return list_pages([this](const Request& request) { return send(request); }, resource, name_space, options,
+                    &config());
 }
 
 json Client::create(const Resource& resource, const std::string& name_space, const json& object,
@@ -160,8 +171,8 @@ json Client::create(const Resource& resource, const std::string& name_space, con
   return parse_answer(response, describe(resource, name_space, name_of(object)), &config());
 }
 
-json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name, const json& patch,
-                   PatchType type) {
+json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
+                   const json& patch, PatchType type) {
   Request request;
   request.method = "PATCH";
   request.path = path_of(resource, name_space, name);

@@ -24,8 +24,10 @@ class ApiError : public Error {
  public:
   ApiError(int status, std::string reason, const std::string& what, std::string hint = "");
 
-  int status() const { return status_; }                  // HTTP status; 0 when there was no answer at all
-  const std::string& reason() const { return reason_; }  // "NotFound", "AlreadyExists", "Forbidden", "Invalid" ...; "Unreachable" at status 0
+  int status() const { return status_; }  // HTTP status; 0 when there was no answer at all
+  const std::string& reason() const {
+    return reason_;
+  }  // "NotFound", "AlreadyExists", "Forbidden", "Invalid" ...; "Unreachable" at status 0
 
  private:
   int status_;
@@ -34,13 +36,13 @@ class ApiError : public Error {
 
 struct Request {
   std::string method = "GET";
-  std::string path{};                                       // as path_of() makes it
+  std::string path{};                                        // as path_of() makes it
   std::vector<std::pair<std::string, std::string>> query{};  // encoded by the client
   std::string body{};
   std::string content_type = "application/json";
   std::string accept = "application/json";
-  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the answer has
-                                             // come, 0 for no bound
+  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
+                                             // answer has come, 0 for no bound
 };
 
 struct Response {
@@ -84,9 +86,9 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;           // HTTP status, 0 when the connection broke
-  std::string error;        // empty when the server closed in good order
-  std::string body;         // of an answer that was not 200, bounded
+  int status = 0;     // HTTP status, 0 when the connection broke
+  std::string error;  // empty when the server closed in good order
+  std::string body;   // of an answer that was not 200, bounded
 };
 
 class Client {
@@ -99,9 +101,11 @@ class Client {
   const Config& config() const;
 
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
-  // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken connection.
+  // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken
+  // connection.
   nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
-  std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space, const std::string& name);
+  std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
+                                     const std::string& name);
   ListResult list(const Resource& resource, const std::string& name_space, const ListOptions& options = {});
   // fieldValidation=Strict, fieldManager=mlk. Warnings of the server go to on_warning once each.
   nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
@@ -111,14 +115,15 @@ class Client {
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 
-  // Any request, as it is. send() waits; start() is for several at once. Statuses over 399 are no errors here.
+  // Any request, as it is. send() waits; start() is for several at once. Statuses over 399 are no errors
+  // here.
   Response send(const Request& request);
   std::future<Response> start(const Request& request);
   std::future<Answer> ask(const Request& request);  // the same with failures as values
 
-  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened` gets the
-  // HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be destroyed in any
-  // thread, also in its own callback; one that outlives the client is silent from then on.
+  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened`
+  // gets the HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be
+  // destroyed in any thread, also in its own callback; one that outlives the client is silent from then on.
   std::unique_ptr<Stream> stream(const Request& request, std::function<void(std::string_view)> line,
                                  std::function<void(StreamEnd)> ended, std::function<void(int)> opened = {});
 

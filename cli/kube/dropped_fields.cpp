@@ -11,13 +11,18 @@ using json = nlohmann::json;
 
 bool says_nothing(const json& value) {
   switch (value.type()) {
-    case json::value_t::null: return true;
-    case json::value_t::boolean: return !value.get<bool>();
-    case json::value_t::string: return value.get_ref<const std::string&>().empty();
+    case json::value_t::null:
+      return true;
+    case json::value_t::boolean:
+      return !value.get<bool>();
+    case json::value_t::string:
+      return value.get_ref<const std::string&>().empty();
     case json::value_t::number_integer:
     case json::value_t::number_unsigned:
-    case json::value_t::number_float: return value == 0;
-    default: return std::all_of(value.begin(), value.end(), says_nothing);
+    case json::value_t::number_float:
+      return value == 0;
+    default:
+      return std::all_of(value.begin(), value.end(), says_nothing);
   }
 }
 
@@ -37,9 +42,11 @@ const char* identity_of(const json& item) {
   return nullptr;
 }
 
-void compare(const json& sent, const json& answered, const std::string& path, std::vector<std::string>& dropped);
+void compare(const json& sent, const json& answered, const std::string& path,
+             std::vector<std::string>& dropped);
 
-void compare_maps(const json& sent, const json& answered, const std::string& path, std::vector<std::string>& dropped) {
+void compare_maps(const json& sent, const json& answered, const std::string& path,
+                  std::vector<std::string>& dropped) {
   for (const auto& [key, value] : sent.items()) {
     if (says_nothing(value)) continue;
     const auto found = answered.find(key);
@@ -51,7 +58,8 @@ void compare_maps(const json& sent, const json& answered, const std::string& pat
   }
 }
 
-void compare_lists(const json& sent, const json& answered, const std::string& path, std::vector<std::string>& dropped) {
+void compare_lists(const json& sent, const json& answered, const std::string& path,
+                   std::vector<std::string>& dropped) {
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const json& item = sent[i];
     const char* identity = item.is_object() ? identity_of(item) : nullptr;
@@ -80,7 +88,8 @@ void compare_lists(const json& sent, const json& answered, const std::string& pa
   }
 }
 
-void compare(const json& sent, const json& answered, const std::string& path, std::vector<std::string>& dropped) {
+void compare(const json& sent, const json& answered, const std::string& path,
+             std::vector<std::string>& dropped) {
   if (sent.is_object() && answered.is_object()) {
     compare_maps(sent, answered, path, dropped);
   } else if (sent.is_array() && answered.is_array()) {

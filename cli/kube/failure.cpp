@@ -81,30 +81,47 @@ std::string text_of(const json& object, const char* key) {
 // For answers without a Status body: a proxy's page, or an old server's.
 std::string reason_for(int status) {
   switch (status) {
-    case 400: return "BadRequest";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "NotFound";
-    case 405: return "MethodNotAllowed";
-    case 409: return "Conflict";
-    case 410: return "Gone";
-    case 413: return "RequestEntityTooLarge";
-    case 422: return "Invalid";
-    case 429: return "TooManyRequests";
-    case 503: return "ServiceUnavailable";
-    case 504: return "Timeout";
-    default: return status >= 500 ? "InternalError" : "Unknown";
+    case 400:
+      return "BadRequest";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "NotFound";
+    case 405:
+      return "MethodNotAllowed";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 413:
+      return "RequestEntityTooLarge";
+    case 422:
+      return "Invalid";
+    case 429:
+      return "TooManyRequests";
+    case 503:
+      return "ServiceUnavailable";
+    case 504:
+      return "Timeout";
+    default:
+      return status >= 500 ? "InternalError" : "Unknown";
   }
 }
 
 std::string hint_for(int status, const Config* config) {
   const std::string from = config == nullptr ? "" : where_from(*config);
   switch (status) {
-    case 401: return config == nullptr ? "" : "renew the credentials there, or choose another context with --context";
-    case 403: return "ask the cluster's operators for the permission, or choose another namespace with -n";
+    case 401:
+      return config == nullptr ? "" : "renew the credentials there, or choose another context with --context";
+    case 403:
+      return "ask the cluster's operators for the permission, or choose another namespace with -n";
     case 429:
-    case 503: return "the server is busy or starting: try again in a while";
-    default: return "";
+    case 503:
+      return "the server is busy or starting: try again in a while";
+    default:
+      return "";
   }
 }
 

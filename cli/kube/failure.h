@@ -11,9 +11,9 @@ namespace mlk::kube {
 struct Failure {
   enum class Kind {
     none,
-    resolve,             // no such host
+    resolve,  // no such host
     proxy,
-    refused,             // nobody listens
+    refused,  // nobody listens
     no_route,
     timed_out,           // no connection, or no answer in time
     untrusted,           // the server's certificate: its authority
@@ -21,9 +21,9 @@ struct Failure {
     host_name,           // ... its names
     client_certificate,  // ours, or the authority's, cannot be used
     tls,
-    broken,              // the connection ended before the answer did
+    broken,  // the connection ended before the answer did
     too_large,
-    closed,              // the client was destroyed
+    closed,  // the client was destroyed
     other,
   };
   Kind kind = Kind::none;

@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t file_limit = 1u << 20;
 
-Error usage(const std::string& what, const std::string& hint = "") { return Error(ExitCode::usage, what, hint); }
+Error usage(const std::string& what, const std::string& hint = "") {
+  return Error(ExitCode::usage, what, hint);
+}
 
 std::string names_of(const std::map<std::string, KubeconfigEntry>& entries) {
   std::vector<std::string> names;
@@ -43,7 +45,8 @@ bool boolean(const KubeconfigEntry& entry, const std::string& field, const std::
   throw usage(entry.file.string() + ": " + what + ": " + field + " is neither true nor false");
 }
 
-// `field` names a file relative to the one that defines the entry, `field`-data holds base64; both at once are an error.
+// `field` names a file relative to the one that defines the entry, `field`-data holds base64; both at once
+// are an error.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what) {
   const std::string file = entry.get(field), data = entry.get(field + "-data");
   const std::string here = entry.file.string() + ": " + what;
@@ -83,20 +86,23 @@ ServerUrl parse_server(const std::string& given, bool has_tls, const std::string
     text = (has_tls ? "https://" : "http://") + text;
   }
   url.scheme = text.substr(0, text.find("://"));
-  std::transform(url.scheme.begin(), url.scheme.end(), url.scheme.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(url.scheme.begin(), url.scheme.end(), url.scheme.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   text = url.scheme + text.substr(text.find("://"));
   text = text.substr(0, text.find_first_of("?#"));
   while (text.ends_with('/')) text.pop_back();
   const std::size_t start = url.scheme.size() + 3;
   std::string authority = text.size() > start ? text.substr(start, text.find('/', start) - start) : "";
-  if (url.scheme != "https" && url.scheme != "http") throw usage(what + ": server is neither https:// nor http://");
+  if (url.scheme != "https" && url.scheme != "http")
+    throw usage(what + ": server is neither https:// nor http://");
   if (authority.find('@') != std::string::npos) throw usage(what + ": server holds a user name or password");
   if (authority.starts_with('[')) {
     url.host = authority.substr(1, authority.find(']') - 1);
   } else {
     url.host = authority.substr(0, authority.rfind(':'));
   }
-  const bool blanks = std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
+  const bool blanks =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
   if (url.host.empty() || blanks) throw usage(what + ": server \"" + printable(given) + "\" is not a URL");
   url.text = text;
   return url;
@@ -142,7 +148,8 @@ void read_impersonation(const KubeconfigEntry& user, const std::string& here, Co
   if (extra != user.maps.end()) {
     for (const auto& [key, values] : extra->second.items()) {
       for (const auto& value : values) {
-        if (value.is_string()) headers.emplace_back("Impersonate-Extra-" + percent_encode(key), value.get<std::string>());
+        if (value.is_string())
+          headers.emplace_back("Impersonate-Extra-" + percent_encode(key), value.get<std::string>());
       }
     }
   }
@@ -157,21 +164,25 @@ void refuse_unsupported(const KubeconfigEntry& user, const std::string& here, co
       !config.client_certificate_pem.empty()) {
     return;
   }
-  const char* hint = "use an entry with a token or a client certificate, for example from `kubectl create token`";
+  const char* hint =
+      "use an entry with a token or a client certificate, for example from `kubectl create token`";
   if (has_exec) {
     const auto& exec = user.maps.at("exec");
     const auto command = exec.find("command");
-    const std::string program = command != exec.end() && command->is_string() ? command->get<std::string>() : "";
+    const std::string program =
+        command != exec.end() && command->is_string() ? command->get<std::string>() : "";
     if (program.empty()) throw usage(here + ": exec names no command");
     throw usage(here + " takes its credentials from the program \"" + printable(program) +
-                    "\" (exec), which mlk does not support yet", hint);
+                    "\" (exec), which mlk does not support yet",
+                hint);
   }
   if (has_provider) {
     const auto& provider = user.maps.at("auth-provider");
     const auto name = provider.find("name");
     const std::string text = name != provider.end() && name->is_string() ? name->get<std::string>() : "";
     throw usage(here + " takes its credentials from the auth-provider \"" + printable(text) +
-                    "\", which mlk does not support yet", hint);
+                    "\", which mlk does not support yet",
+                hint);
   }
 }
 
@@ -214,11 +225,13 @@ void settle_server(const std::string& what, Config& config) {
   config.server = url.text;
   if (url.scheme == "https") return;
   if (!is_loopback(url.host)) {
-    throw usage(what + ": server " + url.text + " is plain http", "use https://; http:// is for this machine alone");
+    throw usage(what + ": server " + url.text + " is plain http",
+                "use https://; http:// is for this machine alone");
   }
   if (!config.token.empty() || !config.username.empty() || !config.client_certificate_pem.empty()) {
-    throw usage(what + ": user \"" + config.user + "\" has credentials, but server " + url.text + " is plain http",
-                "use https://, or a user without credentials");
+    throw usage(
+        what + ": user \"" + config.user + "\" has credentials, but server " + url.text + " is plain http",
+        "use https://, or a user without credentials");
   }
 }
 
@@ -260,12 +273,14 @@ Loaded read_files(const ConfigFlags& flags, const ConfigPlaces& places) {
 std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& places) {
   const fs::path token_file = places.service_account / "token";
   std::error_code ignored;
-  if (places.service_host.empty() || places.service_port.empty() || !fs::is_regular_file(token_file, ignored)) {
+  if (places.service_host.empty() || places.service_port.empty() ||
+      !fs::is_regular_file(token_file, ignored)) {
     return std::nullopt;
   }
   const bool is_v6 = places.service_host.find(':') != std::string::npos;
   Config config;
-  config.server = "https://" + (is_v6 ? "[" + places.service_host + "]" : places.service_host) + ":" + places.service_port;
+  config.server = "https://" + (is_v6 ? "[" + places.service_host + "]" : places.service_host) + ":" +
+                  places.service_port;
   config.ca_pem = read_file(places.service_account / "ca.crt", file_limit);
   config.token_file = token_file.string();
   config.token = std::string(trim(read_file(token_file, file_limit)));
@@ -293,13 +308,16 @@ std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& p
                 "pass --context with one of: " + names_of(loaded.config.contexts));
   }
   const std::string files = join(loaded.read.empty() ? loaded.missing : loaded.read, ", ");
-  if (files.empty()) throw Error(ExitCode::cluster, "no kubeconfig: neither KUBECONFIG nor HOME is set", hint);
-  throw Error(ExitCode::cluster, loaded.read.empty() ? "no kubeconfig: " + files + " not found"
-                                                     : "no contexts in kubeconfig " + files, hint);
+  if (files.empty())
+    throw Error(ExitCode::cluster, "no kubeconfig: neither KUBECONFIG nor HOME is set", hint);
+  throw Error(
+      ExitCode::cluster,
+      loaded.read.empty() ? "no kubeconfig: " + files + " not found" : "no contexts in kubeconfig " + files,
+      hint);
 }
 
-const KubeconfigEntry& entry_for(const std::map<std::string, KubeconfigEntry>& entries, const std::string& name,
-                                 const std::string& here, const char* kind) {
+const KubeconfigEntry& entry_for(const std::map<std::string, KubeconfigEntry>& entries,
+                                 const std::string& name, const std::string& here, const char* kind) {
   const auto found = entries.find(name);
   if (found != entries.end()) return found->second;
   throw usage(here + " names the " + kind + " \"" + name + "\", which does not exist",

@@ -1,4 +1,5 @@
-// Which server, as whom, in which namespace: kubeconfig files, flags and the in-cluster service account, by client-go's rules.
+// Which server, as whom, in which namespace: kubeconfig files, flags and the in-cluster service account, by
+// client-go's rules.
 #pragma once
 
 #include <filesystem>
@@ -30,9 +31,9 @@ struct Config {
   bool compression = true;
 
   // For people: where it came from.
-  std::string source;   // file, or "in-cluster service account"
-  std::string context;  // name of the context
-  std::string user;     // name of the user entry
+  std::string source;       // file, or "in-cluster service account"
+  std::string context;      // name of the context
+  std::string user;         // name of the user entry
   std::string user_source;  // the file that defines it
 };
 
@@ -40,7 +41,8 @@ struct Config {
 struct ConfigPlaces {
   std::string kubeconfig_variable;  // $KUBECONFIG
   std::string home;                 // $HOME
-  std::string service_host, service_port, pod_namespace;  // $KUBERNETES_SERVICE_HOST, ..._PORT, $POD_NAMESPACE
+  std::string service_host, service_port,
+      pod_namespace;  // $KUBERNETES_SERVICE_HOST, ..._PORT, $POD_NAMESPACE
   std::filesystem::path service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 ConfigPlaces places_of_process();

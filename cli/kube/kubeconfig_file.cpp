@@ -43,7 +43,8 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
     return documents.empty() ? json() : to_json(documents.front());
   } catch (const YAML::Exception& error) {
     // The message of yaml-cpp names the construct, never a value.
-    const std::string where = error.mark.is_null() ? "" : "line " + std::to_string(error.mark.line + 1) + ": ";
+    const std::string where =
+        error.mark.is_null() ? "" : "line " + std::to_string(error.mark.line + 1) + ": ";
     throw broken(file, where + error.msg);
   }
 }
@@ -72,8 +73,8 @@ KubeconfigEntry entry_of(const json& fields, const std::filesystem::path& file, 
 }
 
 // clusters: [{name: x, cluster: {...}}]
-std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char* plural, const char* singular,
-                                                  const std::filesystem::path& file) {
+std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char* plural,
+                                                  const char* singular, const std::filesystem::path& file) {
   std::map<std::string, KubeconfigEntry> entries;
   const auto list = config.find(plural);
   if (list == config.end() || list->is_null()) return entries;
@@ -81,11 +82,13 @@ std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char
   for (const json& item : *list) {
     if (!item.is_object()) throw broken(file, std::string("an entry of ") + plural + " is not a map");
     const auto name_field = item.find("name");
-    const std::string name =
-        name_field == item.end() || !name_field->is_primitive() || name_field->is_null() ? "" : scalar_text(*name_field);
+    const std::string name = name_field == item.end() || !name_field->is_primitive() || name_field->is_null()
+                                 ? ""
+                                 : scalar_text(*name_field);
     const std::string what = std::string(singular) + " \"" + name + "\"";
     const auto fields = item.find(singular);
-    const bool added = entries.emplace(name, entry_of(fields == item.end() ? json() : *fields, file, what)).second;
+    const bool added =
+        entries.emplace(name, entry_of(fields == item.end() ? json() : *fields, file, what)).second;
     if (!added) throw broken(file, "duplicate name \"" + name + "\" in " + plural);
   }
   return entries;

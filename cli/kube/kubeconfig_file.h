@@ -13,13 +13,13 @@
 
 namespace mlk::kube {
 
-// One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:`, all of them text, lists and
-// maps, and the file that defined it.
+// One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:`, all of
+// them text, lists and maps, and the file that defined it.
 struct KubeconfigEntry {
   std::filesystem::path file;
-  std::map<std::string, std::string> text;             // scalars
+  std::map<std::string, std::string> text;                // scalars
   std::map<std::string, std::vector<std::string>> lists;  // lists of scalars: as-groups
-  std::map<std::string, nlohmann::json> maps;          // exec, auth-provider, as-user-extra
+  std::map<std::string, nlohmann::json> maps;             // exec, auth-provider, as-user-extra
 
   bool has(const std::string& field) const;  // as text that is not empty
   std::string get(const std::string& field) const;

@@ -21,7 +21,8 @@ std::string describe(const Resource& resource, const std::string& name_space, co
   return text;
 }
 
-Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options, bool watch) {
+Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
+                     bool watch) {
   Request request;
   request.path = path_of(resource, name_space);
   if (!options.label_selector.empty()) request.query.emplace_back("labelSelector", options.label_selector);
@@ -49,7 +50,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     if (paged) request.query.emplace_back("limit", std::to_string(page_size));
     if (!next.empty()) request.query.emplace_back("continue", next);
     const Response response = send(request);
-    if (response.status == 410 && !next.empty()) {  // the snapshot that the pages are of has been compacted away
+    if (response.status == 410 &&
+        !next.empty()) {  // the snapshot that the pages are of has been compacted away
       result = ListResult();
       next.clear();
       paged = false;
@@ -74,7 +76,8 @@ json parse_answer(const Response& response, const std::string& what, const Confi
   if (response.status >= 300) throw status_error(response.status, response.body, what, config);
   json answer = json::parse(response.body, nullptr, false);
   if (answer.is_discarded() || !answer.is_object()) {
-    throw ApiError(response.status, "Unreadable", (what.empty() ? "" : what + ": ") + "the server's answer is not JSON",
+    throw ApiError(response.status, "Unreadable",
+                   (what.empty() ? "" : what + ": ") + "the server's answer is not JSON",
                    config == nullptr ? "" : "is " + config->server + " a Kubernetes API server?");
   }
   return answer;

@@ -33,7 +33,8 @@ ContainerState container_state(const json& pod, const std::string& container) {
       if (restarts != status.end() && restarts->is_number_integer()) state.restarts = restarts->get<int>();
       state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
       if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
-      if (status.contains(json::json_pointer("/state/terminated"))) state.phase = ContainerState::Phase::terminated;
+      if (status.contains(json::json_pointer("/state/terminated")))
+        state.phase = ContainerState::Phase::terminated;
       return state;
     }
   }
@@ -81,7 +82,8 @@ std::vector<LogLine> read_log(Client& client, const std::string& name_space, con
                               const LogOptions& options) {
   Request request = log_request(name_space, pod, options.container);
   if (options.tail_lines) request.query.emplace_back("tailLines", std::to_string(*options.tail_lines));
-  if (options.since) request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, options.since->count())));
+  if (options.since)
+    request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, options.since->count())));
   if (options.previous) request.query.emplace_back("previous", "true");
   if (options.limit_bytes) request.query.emplace_back("limitBytes", std::to_string(*options.limit_bytes));
   const Response response = client.send(request);
@@ -114,18 +116,18 @@ struct LogFollower::State {
 
   // Of the thread that calls update().
   Start start;
-  int instance = -1;               // the restart count of the incarnation that we read
-  Mode mode = Mode::follow;        // of the stream that is open or was last
-  milliseconds wait;               // before the next attempt
-  Clock::time_point due{};         // the next attempt
-  bool drained = false;            // the end of the incarnation before was read, or cannot be
+  int instance = -1;         // the restart count of the incarnation that we read
+  Mode mode = Mode::follow;  // of the stream that is open or was last
+  milliseconds wait;         // before the next attempt
+  Clock::time_point due{};   // the next attempt
+  bool drained = false;      // the end of the incarnation before was read, or cannot be
 
   mutable std::mutex mutex;
   // Under it: the loop's thread writes.
   LogPosition position;
   std::optional<StreamEnd> end;
   Clock::time_point last_line{};
-  bool progress = false;           // a line came since the stream was opened
+  bool progress = false;  // a line came since the stream was opened
   bool is_finished = false;
   std::string trouble;
 
@@ -149,10 +151,10 @@ struct LogFollower::State {
   void postpone();
 };
 
-LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container, Start start,
-                         std::function<void(const LogLine&)> line, LogTimes times)
-    : state_(std::make_unique<State>(client, std::move(name_space), std::move(pod), std::move(container), start,
-                                     std::move(line), times)) {}
+LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container,
+                         Start start, std::function<void(const LogLine&)> line, LogTimes times)
+    : state_(std::make_unique<State>(client, std::move(name_space), std::move(pod), std::move(container),
+                                     start, std::move(line), times)) {}
 
 LogFollower::~LogFollower() = default;
 
@@ -217,7 +219,8 @@ void LogFollower::State::open(Mode how) {
       request.query.emplace_back("sinceTime", format_time(*since));
     } else {
       if (start.tail_lines) request.query.emplace_back("tailLines", std::to_string(*start.tail_lines));
-      if (start.since) request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, start.since->count())));
+      if (start.since)
+        request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, start.since->count())));
     }
     last_line = Clock::now();
     progress = false;
@@ -256,10 +259,11 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     if (mode == Mode::follow) postpone();
     return;
   }
-  const ApiError error = ended.status == 0
-                             ? ApiError(0, "Unreachable", ended.error)
-                             : status_error(ended.status, ended.body, "log of " + describe(resources::pods, name_space, pod),
-                                            &client.config());
+  const ApiError error =
+      ended.status == 0
+          ? ApiError(0, "Unreachable", ended.error)
+          : status_error(ended.status, ended.body, "log of " + describe(resources::pods, name_space, pod),
+                         &client.config());
   trouble = error.what();
   const bool gone = ended.status == 404 || ended.status == 401 || ended.status == 403;
   // A node that has cleaned up answers 400 or 500 for what it no longer has.

@@ -27,21 +27,22 @@ struct LogOptions {
   std::optional<std::size_t> limit_bytes{};
 };
 
-// What the log holds now. Throws ApiError: status 400 while the container has not started, 404 without the pod.
+// What the log holds now. Throws ApiError: status 400 while the container has not started, 404 without the
+// pod.
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options = {});
 
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
-// Where in a log we are, by stern's rule: the server can only be asked from a whole second on, so we count the lines
-// that we have of the last second, and skip as many when we come back. Pure.
+// Where in a log we are, by stern's rule: the server can only be asked from a whole second on, so we count
+// the lines that we have of the last second, and skip as many when we come back. Pure.
 class LogPosition {
  public:
   // False for a line that was seen before. Lines without a time belong to the second of the one before.
   bool take(LogLine& line, bool has_time);
-  void resume();                            // the next lines come from a new request
-  std::optional<Time> since() const;        // for that request: the second to start from
+  void resume();                      // the next lines come from a new request
+  std::optional<Time> since() const;  // for that request: the second to start from
  private:
   std::optional<Time> second_;
   int seen_ = 0;     // lines of that second
@@ -50,12 +51,13 @@ class LogPosition {
 
 struct LogTimes {
   std::chrono::milliseconds first_wait{500}, longest_wait{30'000};  // between attempts
-  std::chrono::milliseconds silence{300'000};  // a stream without a line is opened anew: some die without a sign
-  std::chrono::milliseconds linger{3'000};     // the same for a container that has ended
+  std::chrono::milliseconds silence{
+      300'000};                             // a stream without a line is opened anew: some die without a sign
+  std::chrono::milliseconds linger{3'000};  // the same for a container that has ended
 };
 
-// Follows one container of one pod. Driven by the pod's status, as the end of a stream says nothing: streams end at time-outs of
-// what lies between, and do not go on to a restarted container.
+// Follows one container of one pod. Driven by the pod's status, as the end of a stream says nothing: streams
+// end at time-outs of what lies between, and do not go on to a restarted container.
 class LogFollower {
  public:
   struct Start {
@@ -70,8 +72,8 @@ class LogFollower {
   LogFollower(const LogFollower&) = delete;
   LogFollower& operator=(const LogFollower&) = delete;
 
-  // Call with the pod as it is now after every change of it, and about once a second: opens and reopens what is due.
-  // Does not wait. From one thread at a time, never from within `line`.
+  // Call with the pod as it is now after every change of it, and about once a second: opens and reopens what
+  // is due. Does not wait. From one thread at a time, never from within `line`.
   void update(const json& pod);
   // The container has ended and its last line was delivered, or its log cannot be had any more.
   bool finished() const;

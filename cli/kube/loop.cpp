@@ -13,13 +13,15 @@ using Clock = std::chrono::steady_clock;
 constexpr int most_attempts = 10;
 constexpr seconds longest_wait{30};
 
-// A hundred streams fit on a connection of HTTP/2; libcurl would open one for each further transfer of a burst.
+// A hundred streams fit on a connection of HTTP/2; libcurl would open one for each further transfer of a
+// burst.
 constexpr long connections_http2 = 16;
 constexpr long connections_http1 = 512;
 
 std::string seconds_text(milliseconds time) {
   const std::string text = std::to_string(time.count() / 1000);
-  return time.count() % 1000 == 0 ? text + " s" : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
+  return time.count() % 1000 == 0 ? text + " s"
+                                  : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
 }
 
 void initialise_libcurl() {
@@ -45,7 +47,8 @@ Loop::~Loop() {
 }
 
 void Loop::add(std::shared_ptr<Transfer> transfer) {
-  if (transfer->request.timeout > milliseconds(0)) transfer->deadline = Clock::now() + transfer->request.timeout;
+  if (transfer->request.timeout > milliseconds(0))
+    transfer->deadline = Clock::now() + transfer->request.timeout;
   bool refused;
   {
     const std::lock_guard lock(mutex_);
@@ -187,8 +190,8 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And after a 401 once more with
-// a token that has been renewed meanwhile.
+// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And after a 401
+// once more with a token that has been renewed meanwhile.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
@@ -199,7 +202,8 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
     } else if ((status == 429 || status >= 500) && transfer->retry_after) {
       wait = std::min(*transfer->retry_after, longest_wait);
     }
-  } else if (failure.kind == Failure::Kind::broken && transfer->request.method == "GET" && !transfer->is_stream()) {
+  } else if (failure.kind == Failure::Kind::broken && transfer->request.method == "GET" &&
+             !transfer->is_stream()) {
     wait = milliseconds(1000);
   }
   if (!wait || transfer->attempts >= most_attempts) return false;
@@ -219,13 +223,14 @@ void Loop::expire(SteadyTime now) {
   }
   for (const auto& transfer : late) {
     detach(transfer.get());
-    transfer->finish({Failure::Kind::timed_out,
-                      "no answer within " + seconds_text(transfer->request.timeout)});
+    transfer->finish(
+        {Failure::Kind::timed_out, "no answer within " + seconds_text(transfer->request.timeout)});
     transfer->release();
   }
 }
 
-// Milliseconds until something is due without the network having a say; libcurl shortens it for timers of its own.
+// Milliseconds until something is due without the network having a say; libcurl shortens it for timers of its
+// own.
 int Loop::patience(SteadyTime now) const {
   milliseconds wait(60'000);
   const auto until = [&](SteadyTime then) {

@@ -17,6 +17,8 @@ std::string entry_of(const json& object, const char* map, const std::string& key
 }  // namespace
 
 std::string label_of(const json& object, const std::string& key) { return entry_of(object, "labels", key); }
-std::string annotation_of(const json& object, const std::string& key) { return entry_of(object, "annotations", key); }
+std::string annotation_of(const json& object, const std::string& key) {
+  return entry_of(object, "annotations", key);
+}
 
 }  // namespace mlk::kube

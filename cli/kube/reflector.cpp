@@ -59,7 +59,9 @@ std::string version_of(const json& object) {
   return text_at(object, json::json_pointer("/metadata/resourceVersion"));
 }
 
-bool is_final(const ApiError& error) { return error.status() == 401 || error.status() == 403 || error.status() == 404; }
+bool is_final(const ApiError& error) {
+  return error.status() == 401 || error.status() == 403 || error.status() == 404;
+}
 
 // What comes from the watch's stream, on the loop's thread, for the reflector's thread.
 struct Inbox {
@@ -180,8 +182,8 @@ void Reflector::State::run() {
 }
 
 void Reflector::State::list() {
-  ListResult result = list_pages([this](const Request& request) { return send(request); }, resource, name_space,
-                                 options, &client.config());
+  ListResult result = list_pages([this](const Request& request) { return send(request); }, resource,
+                                 name_space, options, &client.config());
   version = result.resource_version;
   {
     const std::lock_guard lock(mutex);
@@ -259,7 +261,8 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
 std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   json event = json::parse(line, nullptr, false);
   if (event.is_discarded() || !event.is_object() || !event.contains("object")) {
-    failed(std::make_exception_ptr(unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
+    failed(std::make_exception_ptr(
+        unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
     return WatchEnd::broken;
   }
   const std::string type = text_at(event, json::json_pointer("/type"));

@@ -26,7 +26,8 @@ void Token::read(Time now) {
   next_read_ = now + std::chrono::minutes(1);
   try {
     const std::string text(trim(read_file(file_, 1u << 20)));
-    const bool clean = std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    const bool clean =
+        std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
     if (!text.empty() && clean) token_ = text;
   } catch (const Error&) {
     next_read_ = now + std::chrono::seconds(10);  // it may be in the middle of being replaced

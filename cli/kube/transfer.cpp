@@ -1,13 +1,12 @@
 #include "cli/kube/transfer.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
@@ -28,7 +27,8 @@ void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
 }
 
-// The peer's address is our host's for a name that is only in the certificate: "https://name:port" -> "host:port".
+// The peer's address is our host's for a name that is only in the certificate: "https://name:port" ->
+// "host:port".
 struct UrlParts {
   std::string scheme, authority, path, host, port;
 };
@@ -52,7 +52,8 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "[::1]" || host.starts_with("127.");
 }
 
-// A laptop that slept, or a NAT that forgot us, leaves half a connection: TCP must find out within a minute or so.
+// A laptop that slept, or a NAT that forgot us, leaves half a connection: TCP must find out within a minute
+// or so.
 int on_socket(void*, curl_socket_t socket, curlsocktype) {
 #ifdef TCP_USER_TIMEOUT
   const unsigned int patience = 30'000;
@@ -170,7 +171,9 @@ void Transfer::set_url(const Config& config) {
 }
 
 void Transfer::set_headers(const Config& config) {
-  const auto add = [this](const std::string& header) { headers_ = curl_slist_append(headers_, header.c_str()); };
+  const auto add = [this](const std::string& header) {
+    headers_ = curl_slist_append(headers_, header.c_str());
+  };
   add("Accept: " + request.accept);
   add("Expect:");  // no round trip before a body
   if (!request.body.empty()) add("Content-Type: " + request.content_type);
@@ -196,8 +199,8 @@ void Transfer::set_headers(const Config& config) {
 }
 
 void Transfer::set_network(const Config& config) {
-  // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a connection to say so
-  // would be to wait for its first answer.
+  // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a
+  // connection to say so would be to wait for its first answer.
   const bool https = config.server.starts_with("https:");
   set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(https ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
   set(easy, CURLOPT_PIPEWAIT, https ? 1L : 0L);
@@ -210,7 +213,8 @@ void Transfer::set_network(const Config& config) {
     set(easy, CURLOPT_PROXY, config.proxy_url.c_str());
     set(easy, CURLOPT_NOPROXY, "");
   } else if (is_loopback(parts_of(config.server).host)) {
-    set(easy, CURLOPT_NOPROXY, "*");  // as Go does; otherwise HTTPS_PROXY and NO_PROXY decide, which libcurl reads
+    set(easy, CURLOPT_NOPROXY,
+        "*");  // as Go does; otherwise HTTPS_PROXY and NO_PROXY decide, which libcurl reads
   }
 }
 
@@ -237,8 +241,8 @@ void Transfer::set_tls(const Config& config) {
   }
 }
 
-// The body is read by callback and cannot be rewound: libcurl would send a POST again when a connection that it had used
-// before breaks, and nobody could tell whether the first one was carried out.
+// The body is read by callback and cannot be rewound: libcurl would send a POST again when a connection that
+// it had used before breaks, and nobody could tell whether the first one was carried out.
 void Transfer::set_body() {
   if (request.method == "GET") return;
   if (!request.body.empty() || request.method == "POST") {
@@ -365,33 +369,43 @@ Failure Transfer::failure_of(CURLcode code) const {
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
   switch (code) {
-    case CURLE_OK: return {};
-    case CURLE_COULDNT_RESOLVE_HOST: return {Kind::resolve, text()};
+    case CURLE_OK:
+      return {};
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return {Kind::resolve, text()};
     case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_PROXY: return {Kind::proxy, text()};
+    case CURLE_PROXY:
+      return {Kind::proxy, text()};
     case CURLE_COULDNT_CONNECT:
       if (number == ECONNREFUSED) return {Kind::refused, ""};
       return {Kind::no_route, number == 0 ? text() : lower(std::strerror(static_cast<int>(number)))};
-    case CURLE_OPERATION_TIMEDOUT: return {Kind::timed_out, "no connection within 10 s"};
+    case CURLE_OPERATION_TIMEDOUT:
+      return {Kind::timed_out, "no connection within 10 s"};
     case CURLE_PEER_FAILED_VERIFICATION:
-      if (peer_->certificate_error == X509_V_ERR_CERT_HAS_EXPIRED || peer_->certificate_error == X509_V_ERR_CERT_NOT_YET_VALID) {
+      if (peer_->certificate_error == X509_V_ERR_CERT_HAS_EXPIRED ||
+          peer_->certificate_error == X509_V_ERR_CERT_NOT_YET_VALID) {
         return {Kind::expired, peer_->certificate_text};
       }
-      if (peer_->certificate_error != X509_V_OK) return {Kind::untrusted, peer_->certificate_text + ", issuer " + peer_->issuer};
+      if (peer_->certificate_error != X509_V_OK)
+        return {Kind::untrusted, peer_->certificate_text + ", issuer " + peer_->issuer};
       return {Kind::host_name, text()};
     case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE: return {Kind::client_certificate, text()};
+    case CURLE_SSL_CACERT_BADFILE:
+      return {Kind::client_certificate, text()};
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CIPHER:
-    case CURLE_SSL_ISSUER_ERROR: return {Kind::tls, text()};
+    case CURLE_SSL_ISSUER_ERROR:
+      return {Kind::tls, text()};
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
-    case CURLE_SEND_FAIL_REWIND: return {Kind::broken, text()};
-    default: return {Kind::other, text()};
+    case CURLE_SEND_FAIL_REWIND:
+      return {Kind::broken, text()};
+    default:
+      return {Kind::other, text()};
   }
 }
 

@@ -1,5 +1,6 @@
 // One exchange with the server: an easy handle of libcurl, set up for it, and what comes back.
-// Everything but `callbacks` and `cancelled` belongs to the loop's thread once the transfer has been handed over.
+// Everything but `callbacks` and `cancelled` belongs to the loop's thread once the transfer has been handed
+// over.
 #pragma once
 
 #include <chrono>
@@ -22,10 +23,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 // What transfers find out about the server, for the loop that keeps it.
 struct Peer {
-  long certificate_error = 0;     // X509_V_ERR_..., of the newest certificate that was refused
-  std::string certificate_text;   // the same in OpenSSL's words
-  std::string issuer;             // of the certificate where the check stopped
-  bool speaks_http1 = false;      // it has answered by HTTP/1: a connection carries one transfer at a time
+  long certificate_error = 0;    // X509_V_ERR_..., of the newest certificate that was refused
+  std::string certificate_text;  // the same in OpenSSL's words
+  std::string issuer;            // of the certificate where the check stopped
+  bool speaks_http1 = false;     // it has answered by HTTP/1: a connection carries one transfer at a time
 };
 
 struct Transfer {
@@ -41,8 +42,9 @@ struct Transfer {
   // Once, at the end: an answer, or a failure.
   std::function<void(Response&, const Failure&)> done;
 
-  std::recursive_mutex callbacks;  // held while one of the above runs; recursive: a callback may drop its own stream
-  bool cancelled = false;          // under it
+  std::recursive_mutex
+      callbacks;           // held while one of the above runs; recursive: a callback may drop its own stream
+  bool cancelled = false;  // under it
 
   bool is_stream() const { return static_cast<bool>(line); }
 
@@ -51,7 +53,8 @@ struct Transfer {
   void release();
   // After the end: what went wrong, if anything did.
   Failure failure_of(CURLcode code) const;
-  // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good order.
+  // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good
+  // order.
   void finish(const Failure& failure);
 
   CURL* easy = nullptr;
@@ -60,9 +63,9 @@ struct Transfer {
   std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
   std::string token;                   // sent with this attempt
   int attempts = 0;
-  bool under_way = false;              // it has a connection
+  bool under_way = false;  // it has a connection
   bool renewed_token = false;
-  SteadyTime due{};                    // when to try again
+  SteadyTime due{};  // when to try again
 
  private:
   static int on_start(void* self, char*, char*, int, int);

@@ -1,16 +1,15 @@
 #include "cli/util/process.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/util/error.h"
 #include "cli/util/text.h"
@@ -82,8 +81,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // Runs in the child: only async-signal-safe calls. Says by errno over `report` why it could not go on.
-[[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in, int out,
-                         int err, int report) {
+[[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
+                         int out, int err, int report) {
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -112,7 +111,8 @@ class Conversation {
 
   // Waits at most `wait` for something to do, and does it.
   void step(std::chrono::milliseconds wait) {
-    std::array<pollfd, 3> fds{{{in_.write_end(), POLLOUT, 0}, {out_.read_end(), POLLIN, 0}, {err_.read_end(), POLLIN, 0}}};
+    std::array<pollfd, 3> fds{
+        {{in_.write_end(), POLLOUT, 0}, {out_.read_end(), POLLIN, 0}, {err_.read_end(), POLLIN, 0}}};
     if (::poll(fds.data(), fds.size(), static_cast<int>(wait.count())) <= 0) return;
     if (fds[0].revents != 0) feed();
     if (fds[1].revents != 0 && !drain(out_, result.output)) out_.close_read();
@@ -123,7 +123,8 @@ class Conversation {
 
  private:
   void feed() {
-    const ssize_t count = ::write(in_.write_end(), command_.input.data() + fed_, command_.input.size() - fed_);
+    const ssize_t count =
+        ::write(in_.write_end(), command_.input.data() + fed_, command_.input.size() - fed_);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count > 0) fed_ += static_cast<std::size_t>(count);
     if (count < 0 || fed_ == command_.input.size()) in_.close_write();  // EPIPE: it does not want to read on
@@ -197,7 +198,8 @@ class WithoutSigpipe {
   ~WithoutSigpipe() {
     sigset_t pending;
     int number = 0;
-    if (::sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1 && sigismember(&before_, SIGPIPE) == 0) {
+    if (::sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1 &&
+        sigismember(&before_, SIGPIPE) == 0) {
       ::sigwait(&pipe_, &number);
     }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -252,7 +254,8 @@ ProcessResult run_process(const Command& command) {
     ended = child.ended();
     conversation.step(ended ? std::chrono::milliseconds(0) : step);
   }
-  while (!ended && !child.ended() && Clock::now() < deadline) ::poll(nullptr, 0, 1);  // it closed its output first
+  while (!ended && !child.ended() && Clock::now() < deadline)
+    ::poll(nullptr, 0, 1);  // it closed its output first
   if (!child.ended()) {
     child.kill();
     conversation.result.timed_out = true;

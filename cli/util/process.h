@@ -10,14 +10,15 @@
 namespace mlk {
 
 struct Command {
-  std::vector<std::string> argv;                            // argv[0] without a slash is looked up in PATH; no shell
-  std::vector<std::pair<std::string, std::string>> env;    // added to our own environment, or replacing it there
-  bool empty_env = false;                                   // start from no environment instead of ours
-  std::string folder;                                       // to run in; empty: ours
-  std::string input;                                        // written to stdin, which is then closed
-  bool inherit_error = false;                               // stderr goes where ours goes instead of into `error`
+  std::vector<std::string> argv;  // argv[0] without a slash is looked up in PATH; no shell
+  std::vector<std::pair<std::string, std::string>>
+      env;                     // added to our own environment, or replacing it there
+  bool empty_env = false;      // start from no environment instead of ours
+  std::string folder;          // to run in; empty: ours
+  std::string input;           // written to stdin, which is then closed
+  bool inherit_error = false;  // stderr goes where ours goes instead of into `error`
   std::chrono::milliseconds timeout{30000};
-  std::size_t output_limit = 16u << 20;                     // of stdout and of stderr, each
+  std::size_t output_limit = 16u << 20;  // of stdout and of stderr, each
 };
 
 struct ProcessResult {
@@ -32,7 +33,8 @@ struct ProcessResult {
 
 // Runs the command and waits for its end, at most `timeout`. Blocks; may be called from any thread.
 // The child leads a process group of its own, so that a time-out takes its children along.
-// Throws Error: not_found when there is no such program, failure when it cannot be started or prints too much.
+// Throws Error: not_found when there is no such program, failure when it cannot be started or prints too
+// much.
 ProcessResult run_process(const Command& command);
 
 }  // namespace mlk

@@ -59,8 +59,8 @@ inline Certificate make_certificate(const CertificateWish& wish) {
   const auto extend = [&](int nid, const std::string& value) {
     X509V3_CTX context;
     X509V3_set_ctx(&context, issuer.x509.get(), x509, nullptr, nullptr, 0);
-    const std::shared_ptr<X509_EXTENSION> extension(X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()),
-                                                    X509_EXTENSION_free);
+    const std::shared_ptr<X509_EXTENSION> extension(
+        X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()), X509_EXTENSION_free);
     X509_add_ext(x509, extension.get(), -1);
   };
   extend(NID_basic_constraints, wish.alternatives.empty() ? "critical,CA:TRUE" : "critical,CA:FALSE");
@@ -69,4 +69,6 @@ inline Certificate make_certificate(const CertificateWish& wish) {
   return made;
 }
 
-inline Certificate make_authority(const std::string& name) { return make_certificate({name, "", nullptr, 3600}); }
+inline Certificate make_authority(const std::string& name) {
+  return make_certificate({name, "", nullptr, 3600});
+}

@@ -41,7 +41,8 @@ TEST_CASE("every verb is asked for as Kubernetes wants it") {
   std::mutex mutex;
   const auto note = [&](const httplib::Request& request, httplib::Response& response) {
     const std::lock_guard lock(mutex);
-    seen.push_back(request.method + " " + request.target + " " + request.get_header_value("Content-Type") + " " + request.body);
+    seen.push_back(request.method + " " + request.target + " " + request.get_header_value("Content-Type") +
+                   " " + request.body);
     answer(response, 200, R"({"kind":"ConfigMap","metadata":{"name":"x"}})");
   };
   server.http->Get(".*", note).Post(".*", note).Patch(".*", note).Delete(".*", note);
@@ -53,14 +54,17 @@ TEST_CASE("every verb is asked for as Kubernetes wants it") {
   client.remove(resources::jobs, "n", "x", {.uid = "u", .propagation = "Foreground", .grace_seconds = 0});
   REQUIRE(seen.size() == 5);
   CHECK(seen[0] == "GET /api/v1/namespaces/n/configmaps/x  ");
-  CHECK(seen[1] == "POST /api/v1/namespaces/n/configmaps?fieldManager=mlk&fieldValidation=Strict&dryRun=All "
-                   "application/json {\"a\":1}");
-  CHECK(seen[2] == "PATCH /apis/batch/v1/namespaces/n/jobs/x?fieldManager=mlk&fieldValidation=Strict "
-                   "application/strategic-merge-patch+json {\"a\":1}");
+  CHECK(seen[1] ==
+        "POST /api/v1/namespaces/n/configmaps?fieldManager=mlk&fieldValidation=Strict&dryRun=All "
+        "application/json {\"a\":1}");
+  CHECK(seen[2] ==
+        "PATCH /apis/batch/v1/namespaces/n/jobs/x?fieldManager=mlk&fieldValidation=Strict "
+        "application/strategic-merge-patch+json {\"a\":1}");
   CHECK(seen[3].find("application/apply-patch+yaml") != std::string::npos);
-  CHECK(seen[4] == "DELETE /apis/batch/v1/namespaces/n/jobs/x application/json "
-                   R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"},)"
-                   R"("propagationPolicy":"Foreground"})");
+  CHECK(seen[4] ==
+        "DELETE /apis/batch/v1/namespaces/n/jobs/x application/json "
+        R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"},)"
+        R"("propagationPolicy":"Foreground"})");
 }
 
 TEST_CASE("a Status becomes an error with its reason, and a missing object is not found") {
@@ -71,17 +75,20 @@ TEST_CASE("a Status becomes an error with its reason, and a missing object is no
   server.http->Post("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
     answer(response, 403, status_body(403, "Forbidden", "pods is forbidden: User \\\"me\\\" cannot create"));
   });
-  server.http->Get("/page", [](const auto&, auto& response) { answer(response, 502, "<html>bad gateway</html>"); });
+  server.http->Get("/page",
+                   [](const auto&, auto& response) { answer(response, 502, "<html>bad gateway</html>"); });
   Client client(server.start());
   CHECK_FALSE(client.find(resources::pods, "n", "x"));
   const ApiError missing = error_of([&] { client.get(resources::pods, "n", "x"); });
   CHECK(missing.status() == 404);
   CHECK(missing.reason() == "NotFound");
   CHECK(missing.code() == ExitCode::not_found);
-  const ApiError forbidden = error_of([&] { client.create(resources::pods, "n", {{"metadata", {{"name", "p"}}}}); });
+  const ApiError forbidden =
+      error_of([&] { client.create(resources::pods, "n", {{"metadata", {{"name", "p"}}}}); });
   CHECK(forbidden.status() == 403);
   CHECK(forbidden.code() == ExitCode::cluster);
-  CHECK(std::string(forbidden.what()) == "pods/p in namespace n: pods is forbidden: User \"me\" cannot create");
+  CHECK(std::string(forbidden.what()) ==
+        "pods/p in namespace n: pods is forbidden: User \"me\" cannot create");
   CHECK_FALSE(forbidden.hint().empty());
   const ApiError page = error_of([&] { parse_response(client.send({.path = "/page"}), "page"); });
   CHECK(std::string(page.what()) == "page: the server answers 502");
@@ -95,8 +102,9 @@ TEST_CASE("refused credentials name the server, the user and the file") {
   const Config config = server.start();
   Client client(config);
   const ApiError error = error_of([&] { client.list(resources::pods, "n"); });
-  CHECK(std::string(error.what()) == "the server at " + config.server +
-                                         " does not accept the credentials of user \"researcher\" in /home/me/.kube/config");
+  CHECK(std::string(error.what()) ==
+        "the server at " + config.server +
+            " does not accept the credentials of user \"researcher\" in /home/me/.kube/config");
   CHECK(error.code() == ExitCode::cluster);
 }
 
@@ -135,12 +143,13 @@ TEST_CASE("a busy server that says when to come back is asked again, any other i
   CHECK(without == 1);
   CHECK(client.send({.path = "/always"}).status == 503);
   CHECK(always == 10);
-  CHECK(client.send({.path = "/later", .timeout = milliseconds(2000)}).status == 429);  // no use waiting beyond the bound
+  CHECK(client.send({.path = "/later", .timeout = milliseconds(2000)}).status ==
+        429);  // no use waiting beyond the bound
 }
 
 TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST never") {
   const auto breaks = [](int n, const std::string& request) {
-    const bool first = n == 0;                                  // opens the connection that is then reused
+    const bool first = n == 0;  // opens the connection that is then reused
     const bool repeated_get = n >= 2 && request.starts_with("GET");
     return first || repeated_get ? RawServer::empty_object() : std::string();
   };
@@ -162,7 +171,9 @@ TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST
     CHECK(server.requests() == 2);
   }
   SUBCASE("POST on a new connection, cut within the answer") {
-    RawServer server([](int, const std::string&) { return std::string("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"); });
+    RawServer server([](int, const std::string&) {
+      return std::string("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{");
+    });
     Client client(server.config());
     CHECK(error_of([&] { client.send({.method = "POST", .path = "/x", .body = "{}"}); }).status() == 0);
     CHECK(server.requests() == 1);
@@ -241,8 +252,11 @@ TEST_CASE("lists come in pages and name the kind of their items") {
   server.http->Get(".*", [&](const auto& request, auto& response) {
     targets.push_back(request.target);
     const bool second = request.has_param("continue");
-    answer(response, 200, second ? R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]})"
-                                 : R"({"metadata":{"resourceVersion":"7","continue":"t/1"},"items":[{"metadata":{"name":"a"}}]})");
+    answer(
+        response, 200,
+        second
+            ? R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]})"
+            : R"({"metadata":{"resourceVersion":"7","continue":"t/1"},"items":[{"metadata":{"name":"a"}}]})");
   });
   Client client(server.start());
   const ListResult list = client.list(resources::jobs, "n", {.label_selector = "a=b,c in (d)"});
@@ -263,8 +277,11 @@ TEST_CASE("a list that grows too old between its pages is asked for as a whole")
     if (request.has_param("continue")) return answer(response, 410, status_body(410, "Expired", "too old"));
     const bool paged = request.has_param("limit");
     if (!paged) ++whole;
-    answer(response, 200, paged ? R"({"metadata":{"resourceVersion":"1","continue":"t"},"items":[{"metadata":{"name":"a"}}]})"
-                                : R"({"metadata":{"resourceVersion":"2"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})");
+    answer(
+        response, 200,
+        paged
+            ? R"({"metadata":{"resourceVersion":"1","continue":"t"},"items":[{"metadata":{"name":"a"}}]})"
+            : R"({"metadata":{"resourceVersion":"2"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})");
   });
   Client client(server.start());
   const ListResult list = client.list(resources::pods, "n");

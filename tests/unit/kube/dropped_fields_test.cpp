@@ -42,8 +42,9 @@ TEST_CASE("missing fields are told by their paths") {
   container["args"].erase(1);
   container["volumeMounts"][1].erase("subPath");
   CHECK(dropped_fields(sent, answered) ==
-        Paths{"metadata.annotations", "spec.podFailurePolicy.rules[1].onExitCodes", "spec.podReplacementPolicy",
-              "spec.template.spec.containers[main].args[1]", "spec.template.spec.containers[main].env[A]",
+        Paths{"metadata.annotations", "spec.podFailurePolicy.rules[1].onExitCodes",
+              "spec.podReplacementPolicy", "spec.template.spec.containers[main].args[1]",
+              "spec.template.spec.containers[main].env[A]",
               "spec.template.spec.containers[main].volumeMounts[/b].subPath"});
   answered = sent;
   answered["metadata"]["annotations"] = json::object({{"other", "x"}});
@@ -54,7 +55,8 @@ TEST_CASE("missing fields are told by their paths") {
 }
 
 TEST_CASE("numbers count as set when they are not zero, and false does not") {
-  CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) == Paths{"a", "b"});
+  CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) ==
+        Paths{"a", "b"});
   CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
 }
 
@@ -79,14 +81,17 @@ TEST_CASE("failures of the network are told in words that help") {
     return std::string(error.what()) + " | " + error.hint();
   };
   CHECK(text(Failure::Kind::resolve) ==
-        "cannot reach https://h:6443: no such host | check your network or VPN, and the server in /f (context c)");
-  CHECK(text(Failure::Kind::proxy, "407").find("proxy does not let us through: 407 | check HTTPS_PROXY") != std::string::npos);
+        "cannot reach https://h:6443: no such host | check your network or VPN, and the server in /f "
+        "(context c)");
+  CHECK(text(Failure::Kind::proxy, "407").find("proxy does not let us through: 407 | check HTTPS_PROXY") !=
+        std::string::npos);
   config.proxy_url = "http://p";
   CHECK(text(Failure::Kind::proxy, "407").find("check proxy-url in /f") != std::string::npos);
 }
 
 TEST_CASE("labels and annotations are found by keys with slashes, and missing ones are empty") {
-  const json object = json::parse(R"({"metadata": {"name": "x", "uid": 7, "labels": {"a/b.c": "v", "n": 1}, "annotations": null}})");
+  const json object = json::parse(
+      R"({"metadata": {"name": "x", "uid": 7, "labels": {"a/b.c": "v", "n": 1}, "annotations": null}})");
   CHECK(mlk::kube::label_of(object, "a/b.c") == "v");
   CHECK(mlk::kube::label_of(object, "n").empty());
   CHECK(mlk::kube::annotation_of(object, "a/b.c").empty());

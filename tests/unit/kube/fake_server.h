@@ -2,18 +2,17 @@
 #pragma once
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdexcept>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -27,7 +26,8 @@ class FakeServer {
  public:
   FakeServer() : http(std::make_unique<httplib::Server>()) { set_up(); }
   explicit FakeServer(const Certificate& certificate, X509_STORE* client_authorities = nullptr)
-      : http(std::make_unique<httplib::SSLServer>(certificate.x509.get(), certificate.key.get(), client_authorities)),
+      : http(std::make_unique<httplib::SSLServer>(certificate.x509.get(), certificate.key.get(),
+                                                  client_authorities)),
         scheme_("https") {
     set_up();
   }
@@ -79,21 +79,23 @@ inline void answer(httplib::Response& response, int status, const std::string& b
 
 // The body of an error as the API server writes it.
 inline std::string status_body(int code, const std::string& reason, const std::string& message) {
-  return R"({"kind":"Status","apiVersion":"v1","status":"Failure","code":)" + std::to_string(code) + R"(,"reason":")" +
-         reason + R"(","message":")" + message + "\"}";
+  return R"({"kind":"Status","apiVersion":"v1","status":"Failure","code":)" + std::to_string(code) +
+         R"(,"reason":")" + reason + R"(","message":")" + message + "\"}";
 }
 
-// Reads one request after the other; what `script` returns for the n-th (from 0) goes out as it is; the connection is
-// closed after an answer that does not end in "\r\n\r\n{}" or when it is empty.
+// Reads one request after the other; what `script` returns for the n-th (from 0) goes out as it is; the
+// connection is closed after an answer that does not end in "\r\n\r\n{}" or when it is empty.
 class RawServer {
  public:
-  explicit RawServer(std::function<std::string(int, const std::string&)> script) : script_(std::move(script)) {
+  explicit RawServer(std::function<std::string(int, const std::string&)> script)
+      : script_(std::move(script)) {
     listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
-    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listener_, 16) != 0 ||
+    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listener_, 16) != 0 ||
         ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
       throw std::runtime_error("no port");
     }

@@ -19,9 +19,14 @@ namespace {
 // A file with one context "c" made of the given fields, in flow style.
 std::string kubeconfig(const std::string& cluster, const std::string& user, const std::string& context = "") {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-         "clusters: [{name: k, cluster: {" + cluster + "}}]\n"
-         "users: [{name: u, user: {" + user + "}}]\n"
-         "contexts: [{name: c, context: {cluster: k, user: u" + (context.empty() ? "" : ", " + context) + "}}]\n";
+         "clusters: [{name: k, cluster: {" +
+         cluster +
+         "}}]\n"
+         "users: [{name: u, user: {" +
+         user +
+         "}}]\n"
+         "contexts: [{name: c, context: {cluster: k, user: u" +
+         (context.empty() ? "" : ", " + context) + "}}]\n";
 }
 
 const std::string https = "server: 'https://h:6443'";
@@ -48,7 +53,8 @@ struct Files {
     } catch (const Error& error) {
       return (error.code() == ExitCode::usage     ? "usage: "
               : error.code() == ExitCode::cluster ? "cluster: "
-                                                  : "other: ") + std::string(error.what());
+                                                  : "other: ") +
+             std::string(error.what());
     }
     return "ok";
   }
@@ -66,9 +72,10 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("the fields of a context come together") {
   Files files;
-  const Config config = files.load(kubeconfig(
-      "server: 'https://h:6443/prefix/', tls-server-name: n, proxy-url: 'http://p:3128', insecure-skip-tls-verify: true",
-      "token: ' t0k '", "namespace: team-a"));
+  const Config config =
+      files.load(kubeconfig("server: 'https://h:6443/prefix/', tls-server-name: n, proxy-url: "
+                            "'http://p:3128', insecure-skip-tls-verify: true",
+                            "token: ' t0k '", "namespace: team-a"));
   CHECK(config.server == "https://h:6443/prefix");
   CHECK(config.tls_server_name == "n");
   CHECK(config.proxy_url == "http://p:3128");
@@ -82,18 +89,20 @@ TEST_CASE("the fields of a context come together") {
 
 TEST_CASE("the first file to define a name wins whole, and so does the first current-context") {
   Files files;
-  const auto one = files.folder.write("one/config",
+  const auto one = files.folder.write(
+      "one/config",
       "contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {tokenFile: tok}}]\n");
   files.folder.write("one/tok", "from-one\n");
-  const auto two = files.folder.write("two/config", kubeconfig(https + ", certificate-authority: ca.pem", "token: two", "namespace: two"));
+  const auto two = files.folder.write(
+      "two/config", kubeconfig(https + ", certificate-authority: ca.pem", "token: two", "namespace: two"));
   files.folder.write("two/ca.pem", "authority");
-  files.places.kubeconfig_variable = one.string() + ":" + (files.folder.path() / "missing").string() + "::" + two.string() +
-                                     ":" + one.string();
+  files.places.kubeconfig_variable = one.string() + ":" + (files.folder.path() / "missing").string() +
+                                     "::" + two.string() + ":" + one.string();
   const Config config = load_config({}, files.places);
-  CHECK(config.token == "from-one");            // not merged field by field
-  CHECK(config.name_space == "default");        // the context of the first file has none
-  CHECK(config.server == "https://h:6443");     // a name that the first does not define
-  CHECK(config.ca_pem == "authority");          // relative to its own file
+  CHECK(config.token == "from-one");         // not merged field by field
+  CHECK(config.name_space == "default");     // the context of the first file has none
+  CHECK(config.server == "https://h:6443");  // a name that the first does not define
+  CHECK(config.ca_pem == "authority");       // relative to its own file
   CHECK(config.token_file == (files.folder.path() / "one" / "tok").string());
   CHECK(config.source == one.string());
   CHECK(config.user_source == one.string());
@@ -103,18 +112,19 @@ TEST_CASE("--kubeconfig is read alone, $KUBECONFIG before ~/.kube/config") {
   Files files;
   files.folder.write("home/.kube/config", kubeconfig("server: 'https://home'", ""));
   CHECK(load_config({}, files.places).server == "https://home");
-  files.places.kubeconfig_variable = files.folder.write("var", kubeconfig("server: 'https://variable'", "")).string();
+  files.places.kubeconfig_variable =
+      files.folder.write("var", kubeconfig("server: 'https://variable'", "")).string();
   CHECK(load_config({}, files.places).server == "https://variable");
   CHECK(files.load(kubeconfig("server: 'https://flag'", "")).server == "https://flag");
   ConfigFlags flags;
   flags.kubeconfig = (files.folder.path() / "nothing").string();
-  CHECK(has(Files::problem_of([&] { load_config(flags, files.places); }), "usage: kubeconfig " + flags.kubeconfig));
+  CHECK(has(Files::problem_of([&] { load_config(flags, files.places); }),
+            "usage: kubeconfig " + flags.kubeconfig));
 }
 
 TEST_CASE("flags choose context and namespace") {
   Files files;
-  const std::string text = kubeconfig(https, "", "namespace: own") +
-                           "extra: ignored\n";
+  const std::string text = kubeconfig(https, "", "namespace: own") + "extra: ignored\n";
   CHECK(files.load(text, {"", "", "mine"}).name_space == "mine");
   CHECK(files.load(text, {"", "c", ""}).name_space == "own");
   CHECK(has(files.problem(text, {"", "d", ""}), "usage: context \"d\" does not exist in "));
@@ -144,10 +154,12 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
       {"server: 'ftp://h'", "", "neither https:// nor http://"},
       {"server: 'https://'", "", "is not a URL"},
       {"server: 'https://me:s3cret@h'", "", "holds a user name or password"},
-      {https + ", certificate-authority: x.pem, certificate-authority-data: WA==", "", "has both certificate-authority and"},
+      {https + ", certificate-authority: x.pem, certificate-authority-data: WA==", "",
+       "has both certificate-authority and"},
       {https + ", certificate-authority-data: '###s3cret'", "", "certificate-authority-data is not base64"},
       {https + ", certificate-authority: nothing.pem", "", "certificate-authority: cannot read"},
-      {https + ", certificate-authority: x.pem, insecure-skip-tls-verify: true", "", "has both insecure-skip-tls-verify and"},
+      {https + ", certificate-authority: x.pem, insecure-skip-tls-verify: true", "",
+       "has both insecure-skip-tls-verify and"},
       {https + ", insecure-skip-tls-verify: maybe", "", "is neither true nor false"},
       {https + ", proxy-url: 'ftp://p'", "", "proxy-url is none of"},
       {https, "client-certificate: x.pem", "user \"u\" has a client certificate, but no key"},
@@ -158,12 +170,15 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
       {https, "tokenFile: nothing", "tokenFile: cannot read"},
       {https, "token: \"s3cret\\nX: y\"", "holds control characters"},
       {https, "as-groups: [a]", "but no \"as\""},
-      {https, "exec: {command: aws-iam, args: [s3cret]}", "from the program \"aws-iam\" (exec), which mlk does not support yet"},
+      {https, "exec: {command: aws-iam, args: [s3cret]}",
+       "from the program \"aws-iam\" (exec), which mlk does not support yet"},
       {https, "exec: {args: []}", "exec names no command"},
-      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}", "auth-provider \"oidc\", which mlk does not support yet"},
+      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}",
+       "auth-provider \"oidc\", which mlk does not support yet"},
       {https, "exec: {command: x}, auth-provider: {name: y}", "has both exec and auth-provider"},
       {"server: 'http://h.example'", "", "is plain http"},
-      {"server: 'http://127.0.0.1:8001'", "token: s3cret", "has credentials, but server http://127.0.0.1:8001 is plain http"},
+      {"server: 'http://127.0.0.1:8001'", "token: s3cret",
+       "has credentials, but server http://127.0.0.1:8001 is plain http"},
   };
   for (const auto& row : table) {
     const std::string problem = files.problem(kubeconfig(row.cluster, row.user));
@@ -184,13 +199,15 @@ TEST_CASE("http is for this machine alone, and the scheme may be left out") {
   CHECK(files.load(kubeconfig("server: 'http://127.0.0.1:8001'", "")).server == "http://127.0.0.1:8001");
   CHECK(files.load(kubeconfig("server: 'localhost:8080'", "")).server == "http://localhost:8080");
   CHECK(files.load(kubeconfig("server: 'http://[::1]:8001/'", "")).server == "http://[::1]:8001");
-  CHECK(files.load(kubeconfig("server: 'h:6443', insecure-skip-tls-verify: yes", "token: t")).server == "https://h:6443");
+  CHECK(files.load(kubeconfig("server: 'h:6443', insecure-skip-tls-verify: yes", "token: t")).server ==
+        "https://h:6443");
   CHECK(files.load(kubeconfig("server: 'HTTPS://h:6443?x=1#y'", "")).server == "https://h:6443");
 }
 
 TEST_CASE("impersonation becomes headers") {
   Files files;
-  const Config config = files.load(kubeconfig(https, "token: t, as: boss, as-uid: '7', as-groups: [a, b], as-user-extra: {k/x: [v]}"));
+  const Config config = files.load(
+      kubeconfig(https, "token: t, as: boss, as-uid: '7', as-groups: [a, b], as-user-extra: {k/x: [v]}"));
   const std::vector<std::pair<std::string, std::string>> expected{{"Impersonate-User", "boss"},
                                                                   {"Impersonate-Uid", "7"},
                                                                   {"Impersonate-Group", "a"},
@@ -201,7 +218,8 @@ TEST_CASE("impersonation becomes headers") {
 
 TEST_CASE("a broken file is named with what is wrong in it") {
   Files files;
-  CHECK(has(files.problem("clusters: [\n"), "usage: kubeconfig " + (files.folder.path() / "config").string() + ": line"));
+  CHECK(has(files.problem("clusters: [\n"),
+            "usage: kubeconfig " + (files.folder.path() / "config").string() + ": line"));
   CHECK(has(files.problem("- a\n"), "not a map: is this a kubeconfig?"));
   CHECK(has(files.problem("clusters: {a: b}\n"), "clusters is not a list"));
   CHECK(has(files.problem("clusters: [{name: a, cluster: x}]\n"), "cluster \"a\" is not a map"));
@@ -223,7 +241,8 @@ TEST_CASE("references that lead nowhere are refused with what there is") {
   CHECK(has(files.problem("current-context: c\ncontexts: [{name: c, context: {cluster: k, user: gone}}]\n"
                           "clusters: [{name: k, cluster: {server: 'https://h'}}]\n"),
             "context \"c\" names the user \"gone\", which does not exist"));
-  CHECK(has(files.problem("current-context: c\ncontexts: [{name: c, context: {}}]\n"), "context \"c\" names no cluster"));
+  CHECK(has(files.problem("current-context: c\ncontexts: [{name: c, context: {}}]\n"),
+            "context \"c\" names no cluster"));
   CHECK(has(files.problem("current-context: gone\n"), "context \"gone\" does not exist"));
 }
 
@@ -243,8 +262,8 @@ TEST_CASE("without any configuration the error says where one was looked for") {
   CHECK(Files::problem_of([&] { load_config({}, files.places); }) ==
         "cluster: no kubeconfig: " + files.places.home + "/.kube/config not found");
   CHECK(has(files.problem(""), "cluster: no contexts in kubeconfig "));
-  CHECK(has(files.problem("contexts: [{name: a, context: {cluster: k}}]\n"), "cluster: " +
-            (files.folder.path() / "config").string() + ": no current-context is set"));
+  CHECK(has(files.problem("contexts: [{name: a, context: {cluster: k}}]\n"),
+            "cluster: " + (files.folder.path() / "config").string() + ": no current-context is set"));
   files.places.home.clear();
   CHECK(has(Files::problem_of([&] { load_config({}, files.places); }), "neither KUBECONFIG nor HOME is set"));
 }

@@ -45,7 +45,8 @@ struct LogServer {
         }
         targets.push_back(request.target.substr(request.target.find('?') + 1));
       }
-      if (now.status != 200) return answer(response, now.status, status_body(now.status, "BadRequest", now.text));
+      if (now.status != 200)
+        return answer(response, now.status, status_body(now.status, "BadRequest", now.text));
       response.set_chunked_content_provider("text/plain", [this, now](std::size_t, httplib::DataSink& sink) {
         if (!now.text.empty()) sink.write(now.text.data(), now.text.size());
         if (now.then == "stay") server.hang();
@@ -91,7 +92,9 @@ bool drive(LogFollower& follower, const json& pod, const std::function<bool()>& 
   });
 }
 
-std::string stamp(const std::string& second, const std::string& text) { return "2026-11-21T07:40:" + second + "Z " + text + "\n"; }
+std::string stamp(const std::string& second, const std::string& text) {
+  return "2026-11-21T07:40:" + second + "Z " + text + "\n";
+}
 
 }  // namespace
 
@@ -128,9 +131,11 @@ TEST_CASE("coming back, as many lines of the last second are skipped as are know
 
 TEST_CASE("a log is read at once, with its options") {
   LogServer logs;
-  logs.answers = {{stamp("01", "one") + stamp("02", "") + "without a time\n" + stamp("03", "last")}, {"waiting to start", "", 400}};
+  logs.answers = {{stamp("01", "one") + stamp("02", "") + "without a time\n" + stamp("03", "last")},
+                  {"waiting to start", "", 400}};
   Client client(logs.start());
-  const auto lines = read_log(client, "n", "p", {.container = "main", .tail_lines = 5, .previous = true, .limit_bytes = 99});
+  const auto lines =
+      read_log(client, "n", "p", {.container = "main", .tail_lines = 5, .previous = true, .limit_bytes = 99});
   REQUIRE(lines.size() == 4);
   CHECK(lines[0].text == "one");
   CHECK(lines[1].text.empty());
@@ -147,7 +152,8 @@ TEST_CASE("a log is read at once, with its options") {
   }
 }
 
-TEST_CASE("a follower comes back after breaks without losing or repeating a line, and ends with the container") {
+TEST_CASE(
+    "a follower comes back after breaks without losing or repeating a line, and ends with the container") {
   LogServer logs;
   logs.answers = {{stamp("01", "a") + stamp("02", "b"), "cut"},
                   {stamp("02", "b") + stamp("02", "c")},  // an orderly end that is none
@@ -185,7 +191,9 @@ TEST_CASE("a container that was restarted is read to the end of its last life fi
 
 TEST_CASE("a silent stream is opened anew, and one that lingers after the end is left") {
   LogServer logs;
-  logs.answers = {{stamp("01", "a"), "stay"}, {stamp("01", "a") + stamp("02", "b"), "stay"}, {stamp("02", "b") + stamp("02", "c")}};
+  logs.answers = {{stamp("01", "a"), "stay"},
+                  {stamp("01", "a") + stamp("02", "b"), "stay"},
+                  {stamp("02", "b") + stamp("02", "c")}};
   logs.repeat_last = true;  // a slow machine may find it silent more often
   Client client(logs.start());
   Lines lines;
@@ -225,21 +233,29 @@ TEST_CASE("access is asked for several things at once, and the answers keep thei
   FakeServer server;
   std::mutex mutex;
   json spec;
-  server.http->Post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", [&](const httplib::Request& request, auto& response) {
-    const json body = json::parse(request.body);
-    const json& attributes = body["spec"]["resourceAttributes"];
-    const std::lock_guard lock(mutex);
-    if (attributes["resource"] == "jobs") spec = attributes;
-    answer(response, 201, json({{"status", {{"allowed", attributes["resource"] == "jobs"}}}}).dump());
-  });
+  server.http->Post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                    [&](const httplib::Request& request, auto& response) {
+                      const json body = json::parse(request.body);
+                      const json& attributes = body["spec"]["resourceAttributes"];
+                      const std::lock_guard lock(mutex);
+                      if (attributes["resource"] == "jobs") spec = attributes;
+                      answer(response, 201,
+                             json({{"status", {{"allowed", attributes["resource"] == "jobs"}}}}).dump());
+                    });
   server.http->Post("/apis/authentication.k8s.io/v1/selfsubjectreviews", [](const auto&, auto& response) {
     answer(response, 201, R"({"status":{"userInfo":{"username":"jane","groups":["g"]}}})");
   });
   Client client(server.start());
-  CHECK(may_all(client, "n", {{"create", resources::pods}, {"create", resources::jobs}, {"get", resources::pods, "log"}}) ==
-        std::vector<bool>{false, true, false});
+  CHECK(
+      may_all(client, "n",
+              {{"create", resources::pods}, {"create", resources::jobs}, {"get", resources::pods, "log"}}) ==
+      std::vector<bool>{false, true, false});
   CHECK(may(client, "n", "create", resources::jobs));
-  CHECK(spec == json({{"verb", "create"}, {"group", "batch"}, {"version", "v1"}, {"resource", "jobs"}, {"namespace", "n"}}));
+  CHECK(spec == json({{"verb", "create"},
+                      {"group", "batch"},
+                      {"version", "v1"},
+                      {"resource", "jobs"},
+                      {"namespace", "n"}}));
   CHECK(whoami(client).name == "jane");
   CHECK(whoami(client).groups == Texts{"g"});
 }

@@ -23,8 +23,8 @@ std::string event(const std::string& type, const std::string& object) {
 }
 std::string gone_event() { return event("ERROR", status_body(410, "Expired", "too old resource version")); }
 
-// Plays lists and watches by script: the n-th list gives lists[n] (the last one again and again), the n-th watch sends
-// watches[n] and then ends, breaks or stays; beyond the script watches stay open and silent.
+// Plays lists and watches by script: the n-th list gives lists[n] (the last one again and again), the n-th
+// watch sends watches[n] and then ends, breaks or stays; beyond the script watches stay open and silent.
 struct Script {
   struct Watch {
     std::vector<std::string> events;
@@ -54,13 +54,16 @@ struct Script {
   void watch(httplib::Response& response) {
     const auto n = static_cast<std::size_t>(watch_count++);
     const Watch script = n < watches.size() ? watches[n] : Watch();
-    if (script.then == Watch::status) return answer(response, script.code, status_body(script.code, "Gone", "too old"));
-    response.set_chunked_content_provider("application/json", [this, script](std::size_t, httplib::DataSink& sink) {
-      for (const std::string& text : script.events) sink.write(text.data(), text.size());
-      if (script.then == Watch::stay) server.hang();
-      if (script.then == Watch::end) sink.done();
-      return script.then == Watch::end;
-    });
+    if (script.then == Watch::status)
+      return answer(response, script.code, status_body(script.code, "Gone", "too old"));
+    response.set_chunked_content_provider("application/json",
+                                          [this, script](std::size_t, httplib::DataSink& sink) {
+                                            for (const std::string& text : script.events)
+                                              sink.write(text.data(), text.size());
+                                            if (script.then == Watch::stay) server.hang();
+                                            if (script.then == Watch::end) sink.done();
+                                            return script.then == Watch::end;
+                                          });
   }
   int watches_seen() {
     const std::lock_guard lock(mutex);
@@ -79,7 +82,8 @@ struct Script {
 std::string list_of(const std::vector<std::string>& items, int version) {
   std::string text;
   for (const std::string& item : items) text += (text.empty() ? "" : ",") + item;
-  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + std::to_string(version) + R"("},"items":[)" + text + "]}";
+  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + std::to_string(version) +
+         R"("},"items":[)" + text + "]}";
 }
 
 // Names and phases of what the reflector holds.
@@ -103,8 +107,8 @@ ReflectorTimes quick() {
 TEST_CASE("a reflector lists, then follows changes, by name") {
   Script script;
   script.lists = {list_of({pod("b", 1), pod("a", 2)}, 5)};
-  script.watches = {{{event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7, "Failed")), event("DELETED", pod("b", 8)),
-                      event("BOOKMARK", pod("", 9))},
+  script.watches = {{{event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7, "Failed")),
+                      event("DELETED", pod("b", 8)), event("BOOKMARK", pod("", 9))},
                      Script::Watch::stay}};
   Client client(script.start());
   std::atomic<int> changes = 0;
@@ -116,7 +120,9 @@ TEST_CASE("a reflector lists, then follows changes, by name") {
   CHECK(reflector.failing_for() == milliseconds(0));
   CHECK(script.target(0) == "/api/v1/namespaces/n/pods?labelSelector=x%3Dy&limit=500");
   const std::string watch = script.target(1);
-  CHECK(watch.find("labelSelector=x%3Dy&watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=") != std::string::npos);
+  CHECK(
+      watch.find("labelSelector=x%3Dy&watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=") !=
+      std::string::npos);
 }
 
 TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
@@ -157,7 +163,9 @@ TEST_CASE("half an event before an orderly end is not taken for one") {
 TEST_CASE("a version that is too old leads to a new list, whichever way the server says so") {
   Script script;
   script.lists = {list_of({pod("a", 1), pod("b", 2)}, 5), list_of({pod("a", 3, "Failed")}, 20)};
-  SUBCASE("in the stream") { script.watches = {{{event("ADDED", pod("c", 6)), gone_event()}, Script::Watch::end}}; }
+  SUBCASE("in the stream") {
+    script.watches = {{{event("ADDED", pod("c", 6)), gone_event()}, Script::Watch::end}};
+  }
   SUBCASE("as the status") { script.watches = {{{}, Script::Watch::status, 410}}; }
   Client client(script.start());
   Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
@@ -234,7 +242,8 @@ TEST_CASE("a server that closes every watch at once is not asked in a tight loop
 TEST_CASE("a reflector can be destroyed at any moment") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
-  for (int i = 0; i < 1000; ++i) script.watches.push_back({{event("ADDED", pod("b", 6))}, Script::Watch::cut});
+  for (int i = 0; i < 1000; ++i)
+    script.watches.push_back({{event("ADDED", pod("b", 6))}, Script::Watch::cut});
   Client client(script.start());
   for (int i = 0; i < 20; ++i) {
     Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());

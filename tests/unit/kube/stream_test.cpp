@@ -67,7 +67,8 @@ TEST_CASE("a stream brings whole lines, however they are cut on the way") {
   Client client(server.config());
   Collected got;
   std::atomic<int> opened = 0;
-  const auto stream = client.stream({.path = "/x"}, got.on_line(), got.on_end(), [&](int status) { opened = status; });
+  const auto stream =
+      client.stream({.path = "/x"}, got.on_line(), got.on_end(), [&](int status) { opened = status; });
   REQUIRE(eventually([&] { return got.ended(); }));
   CHECK(got.lines == std::vector<std::string>{"one", "two", "", "three"});
   CHECK(got.end->status == 200);
@@ -88,7 +89,8 @@ TEST_CASE("a broken stream says so, and keeps the half line to itself") {
 
 TEST_CASE("a stream that is refused ends with the status and the body") {
   FakeServer server;
-  server.http->Get(".*", [](const auto&, auto& response) { answer(response, 410, status_body(410, "Gone", "too old")); });
+  server.http->Get(
+      ".*", [](const auto&, auto& response) { answer(response, 410, status_body(410, "Gone", "too old")); });
   Client client(server.start());
   Collected got;
   const auto stream = client.stream({.path = "/x"}, got.on_line(), got.on_end());
@@ -99,7 +101,8 @@ TEST_CASE("a stream that is refused ends with the status and the body") {
 }
 
 TEST_CASE("a line over 16 MiB ends the stream") {
-  RawServer server([](int, const std::string&) { return chunked({"ok\n", std::string(17u << 20, 'x')}, true); });
+  RawServer server(
+      [](int, const std::string&) { return chunked({"ok\n", std::string(17u << 20, 'x')}, true); });
   Client client(server.config());
   Collected got;
   const auto stream = client.stream({.path = "/x"}, got.on_line(), got.on_end());
@@ -113,16 +116,19 @@ TEST_CASE("a stream whose answer does not begin is given up, one that has begun 
   FakeServer server;
   server.http->Get("/silent", [&](const auto&, auto&) { server.hang(); });
   server.http->Get("/quiet", [&](const auto&, auto& response) {
-    response.set_chunked_content_provider("application/json", [&](std::size_t offset, httplib::DataSink& sink) {
-      if (offset == 0) return sink.write("first\n", 6);
-      std::this_thread::sleep_for(milliseconds(2500));
-      return sink.write("second\n", 7) && (sink.done(), true);
-    });
+    response.set_chunked_content_provider("application/json",
+                                          [&](std::size_t offset, httplib::DataSink& sink) {
+                                            if (offset == 0) return sink.write("first\n", 6);
+                                            std::this_thread::sleep_for(milliseconds(2500));
+                                            return sink.write("second\n", 7) && (sink.done(), true);
+                                          });
   });
   Client client(server.start());
   Collected silent, quiet;
-  const auto one = client.stream({.path = "/silent", .timeout = milliseconds(300)}, silent.on_line(), silent.on_end());
-  const auto two = client.stream({.path = "/quiet", .timeout = milliseconds(2000)}, quiet.on_line(), quiet.on_end());
+  const auto one =
+      client.stream({.path = "/silent", .timeout = milliseconds(300)}, silent.on_line(), silent.on_end());
+  const auto two =
+      client.stream({.path = "/quiet", .timeout = milliseconds(2000)}, quiet.on_line(), quiet.on_end());
   REQUIRE(eventually([&] { return silent.ended() && quiet.ended(); }));
   CHECK(silent.end->error.find("no answer within 0.3 s") != std::string::npos);
   CHECK(quiet.end->status == 200);
@@ -135,7 +141,8 @@ TEST_CASE("no callback runs after a stream has been destroyed") {
   Client client(server.start());
   for (int i = 0; i < 20; ++i) {
     auto count = std::make_unique<std::atomic<int>>(0);
-    auto stream = client.stream({.path = "/x"}, [&count](std::string_view) { ++*count; }, [](StreamEnd) { FAIL("ended"); });
+    auto stream = client.stream(
+        {.path = "/x"}, [&count](std::string_view) { ++*count; }, [](StreamEnd) { FAIL("ended"); });
     if (i % 2 == 0) REQUIRE(eventually([&] { return *count > 0; }));
     stream.reset();
     count.reset();  // a late callback would now touch what is gone
@@ -151,11 +158,14 @@ TEST_CASE("a stream may be destroyed in its own callback") {
   std::atomic<int> lines = 0;
   {
     const std::lock_guard lock(mutex);
-    stream = client.stream({.path = "/x"}, [&](std::string_view) {
-      const std::lock_guard guard(mutex);
-      ++lines;
-      stream.reset();
-    }, [](StreamEnd) {});
+    stream = client.stream(
+        {.path = "/x"},
+        [&](std::string_view) {
+          const std::lock_guard guard(mutex);
+          ++lines;
+          stream.reset();
+        },
+        [](StreamEnd) {});
   }
   REQUIRE(eventually([&] { return lines > 0; }));
   client.send({.method = "PUT", .path = "/nothing"});  // the loop goes on
@@ -170,7 +180,8 @@ TEST_CASE("a stream that outlives its client is silent") {
   std::atomic<bool> ended = false;
   {
     Client client(server.start());
-    stream = client.stream({.path = "/x"}, [&](std::string_view) { ++lines; }, [&](StreamEnd) { ended = true; });
+    stream =
+        client.stream({.path = "/x"}, [&](std::string_view) { ++lines; }, [&](StreamEnd) { ended = true; });
     REQUIRE(eventually([&] { return lines > 0; }));
   }
   const int before = lines;
@@ -186,7 +197,8 @@ TEST_CASE("many streams share a client") {
   std::vector<std::atomic<int>> counts(20);
   std::vector<std::unique_ptr<Stream>> streams;
   for (auto& count : counts) {
-    streams.push_back(client.stream({.path = "/x"}, [&count](std::string_view) { ++count; }, [](StreamEnd) {}));
+    streams.push_back(
+        client.stream({.path = "/x"}, [&count](std::string_view) { ++count; }, [](StreamEnd) {}));
   }
   CHECK(eventually([&] {
     return std::all_of(counts.begin(), counts.end(), [](const auto& count) { return count > 3; });

@@ -122,7 +122,8 @@ TEST_CASE("tokens, passwords and impersonation go into headers over TLS") {
   Config config = server.start();
   config.ca_pem = authority.pem();
   config.token = "t0k";
-  config.impersonation = {{"Impersonate-User", "boss"}, {"Impersonate-Group", "a"}, {"Impersonate-Group", "b"}};
+  config.impersonation = {
+      {"Impersonate-User", "boss"}, {"Impersonate-Group", "a"}, {"Impersonate-Group", "b"}};
   CHECK(outcome(config) == "200");
   CHECK(authorization == "Bearer t0k");
   CHECK(user == "boss");

@@ -1,11 +1,11 @@
-#include <sys/stat.h>
+#include "cli/util/files.h"
 
 #include <cstdlib>
+#include <sys/stat.h>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
-#include "cli/util/files.h"
 #include "cli/util/process.h"
 #include "tests/unit/util/temporary_folder.h"
 
@@ -89,7 +89,7 @@ TEST_CASE("a file is replaced at once, with its mode and nothing left aside") {
   const auto file = folder.write("x", "old");
   mlk::write_file_atomically(file, "new text", 0600);
   CHECK(mlk::read_file(file, 100) == "new text");
-  struct stat info {};
+  struct stat info{};
   REQUIRE(::stat(file.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0600);
   int count = 0;
@@ -110,7 +110,8 @@ TEST_CASE("writing where nothing can be written is an error that leaves nothing 
 TEST_CASE("the folders of mlk follow XDG and fall back to below HOME") {
   const Variable home("HOME", "/home/someone");
   {
-    const Variable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"), cache("XDG_CACHE_HOME", nullptr);
+    const Variable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"),
+        cache("XDG_CACHE_HOME", nullptr);
     CHECK(mlk::state_home() == "/state/mlk");
     CHECK(mlk::config_home() == "/home/someone/.config/mlk");  // relative paths are to be ignored
     CHECK(mlk::cache_home() == "/home/someone/.cache/mlk");

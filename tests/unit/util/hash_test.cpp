@@ -1,8 +1,8 @@
+#include "cli/util/hash.h"
+
 #include <stdexcept>
 
 #include <doctest/doctest.h>
-
-#include "cli/util/hash.h"
 
 TEST_CASE("SHA-256 gives the published digests") {
   CHECK(mlk::sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

@@ -1,15 +1,15 @@
-#include <signal.h>
-#include <unistd.h>
+#include "cli/util/process.h"
 
 #include <chrono>
 #include <cstdlib>
+#include <signal.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
-#include "cli/util/process.h"
 #include "tests/unit/util/temporary_folder.h"
 
 using mlk::Command;
@@ -157,7 +157,8 @@ TEST_CASE("several threads run processes at the same time") {
   std::vector<std::string> outputs(8);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    threads.emplace_back([&outputs, i] { outputs[i] = run_process(shell("echo " + std::to_string(i))).output; });
+    threads.emplace_back(
+        [&outputs, i] { outputs[i] = run_process(shell("echo " + std::to_string(i))).output; });
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");

@@ -1,13 +1,12 @@
 // A folder that is gone at the end of the test, also when it fails.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 
 class TemporaryFolder {
  public:

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "cli/util/text.h"
+
+#include <doctest/doctest.h>
 
 using mlk::nearest;
 using Parts = std::vector<std::string>;

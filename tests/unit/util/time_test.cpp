@@ -1,23 +1,26 @@
-#include <doctest/doctest.h>
-
 #include "cli/util/time.h"
 
-using std::chrono::nanoseconds;
-using std::chrono::seconds;
+#include <doctest/doctest.h>
+
 using mlk::parse_duration;
 using mlk::parse_time;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
 
 TEST_CASE("times are read as Kubernetes writes them") {
   CHECK(parse_time("1970-01-01T00:00:00Z") == mlk::Time{});
   CHECK(parse_time("2026-11-21T07:40:25Z")->time_since_epoch() == seconds(1795246825));
-  CHECK(parse_time("2026-11-21T07:40:25.5Z")->time_since_epoch() == seconds(1795246825) + nanoseconds(500'000'000));
-  CHECK(parse_time("2026-11-21T07:40:25.123456789Z")->time_since_epoch() == seconds(1795246825) + nanoseconds(123456789));
+  CHECK(parse_time("2026-11-21T07:40:25.5Z")->time_since_epoch() ==
+        seconds(1795246825) + nanoseconds(500'000'000));
+  CHECK(parse_time("2026-11-21T07:40:25.123456789Z")->time_since_epoch() ==
+        seconds(1795246825) + nanoseconds(123456789));
   CHECK(parse_time("2024-02-29T00:00:00+00:00")->time_since_epoch() == seconds(1709164800));
 }
 
 TEST_CASE("what is no time is refused") {
-  for (const char* text : {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
-                           "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01:00"}) {
+  for (const char* text :
+       {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
+        "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01:00"}) {
     CAPTURE(std::string(text));
     CHECK_FALSE(parse_time(text));
   }
@@ -27,7 +30,8 @@ TEST_CASE("times are written as they are read") {
   for (const char* text : {"1970-01-01T00:00:00Z", "2026-11-21T07:40:25Z", "1969-12-31T23:59:59Z"}) {
     CHECK(mlk::format_time(*parse_time(text)) == text);
   }
-  CHECK(mlk::format_time_micro(*parse_time("2026-11-21T07:40:25.123456789Z")) == "2026-11-21T07:40:25.123456Z");
+  CHECK(mlk::format_time_micro(*parse_time("2026-11-21T07:40:25.123456789Z")) ==
+        "2026-11-21T07:40:25.123456Z");
 }
 
 TEST_CASE("durations are read in units, or as seconds") {
