@@ -4,6 +4,7 @@
 #include "cli/local/admit.h"
 #include "cli/local/api.h"
 #include "cli/local/identity.h"
+#include "cli/local/json_field.h"
 #include "cli/local/patch.h"
 #include "cli/local/schema.h"
 #include "cli/local/seed.h"
@@ -13,8 +14,10 @@
 namespace mlk::local {
 namespace {
 
-bool is_dry_run(const Request& request) {
-  const std::string value = request.parameter("dryRun");
+// In the query, or in the options of a DELETE.
+bool is_dry_run(const Request& request, const json& options = json::object()) {
+  std::string value = request.parameter("dryRun");
+  for (const json& given : field(options, "dryRun")) value = given.is_string() ? given.get<std::string>() : "?";
   if (value.empty()) return false;
   if (value != "All") throw invalid("Options", "", "dryRun", "Unsupported value: \"" + value + "\": supported values: \"All\"");
   return true;
@@ -225,10 +228,12 @@ void Api::orphan_dependents(const std::string& uid) {
 }
 
 Answer Api::remove(const Request& request, const Target& target) {
-  const json object = remove_object(target, delete_options(request), is_dry_run(request));
+  const json options = delete_options(request);
+  const bool dry_run = is_dry_run(request, options);
+  const json object = remove_object(target, options, dry_run);
   const json& metadata = object.at("metadata");
   Answer answer;
-  if (store_.find(target.kind->plural, target.name_space, target.name)) {
+  if (dry_run || store_.find(target.kind->plural, target.name_space, target.name)) {
     answer.body = object.dump();
   } else {
     answer.body = json{{"kind", "Status"}, {"apiVersion", "v1"}, {"metadata", json::object()}, {"status", "Success"},
@@ -242,7 +247,7 @@ Answer Api::remove_all(const Request& request, const Target& target) {
   const LabelSelector labels(request.parameter("labelSelector"));
   const FieldSelector fields(request.parameter("fieldSelector"));
   const json options = delete_options(request);
-  const bool dry_run = is_dry_run(request);
+  const bool dry_run = is_dry_run(request, options);
   if (target.kind->namespaced && target.name_space.empty()) {
     throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
   }

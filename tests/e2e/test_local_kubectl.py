@@ -1,0 +1,279 @@
+"""kubectl against the embedded cluster, and what happens to its pods when the server or a supervisor is killed."""
+
+import json
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import urllib.error
+import urllib.request
+
+import mlk
+import pytest
+
+JOB = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: NAME, labels: {run: NAME}}
+data: {greeting: hello}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: NAME, labels: {run: NAME}}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {run: NAME}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME-worker, labels: {run: NAME}}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  backoffLimitPerIndex: 3
+  podReplacementPolicy: Failed
+  podFailurePolicy:
+    rules:
+    - {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}
+    - {action: FailJob, onExitCodes: {operator: In, values: [64]}}
+  template:
+    metadata: {labels: {run: NAME}}
+    spec:
+      restartPolicy: Never
+      subdomain: NAME
+      terminationGracePeriodSeconds: 5
+      volumes: [{name: config, configMap: {name: NAME}}]
+      containers:
+      - name: main
+        image: none
+        command: [sh, -c]
+        args:
+        - |
+          SCRIPT
+        env:
+        - {name: PEERS, value: "NAME-worker-0.NAME:7000,NAME-worker-1.NAME.default.svc:7000"}
+        - {name: CONFIG, value: /etc/config/greeting}
+        - {name: RESULT, value: /dev/termination-log}
+        volumeMounts: [{name: config, mountPath: /etc/config}]
+"""
+
+
+class Kubectl:
+    """kubectl with the embedded cluster's kubeconfig, and nothing of the user's own."""
+
+    def __init__(self, cluster, program, folder):
+        self.cluster, self.program = cluster, program
+        self.env = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(folder)}
+
+    def __call__(self, *words, check=0, input=None, timeout=60):
+        return mlk.run(self.program, *words, check=check, input=input, timeout=timeout, env=self.env).stdout
+
+    def json(self, *words):
+        return json.loads(self(*words, "-o", "json"))
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **self.env})
+
+    def apply(self, name, script):
+        text = script.replace("\n", "\n          ")
+        return self("apply", "-f", "-", input=JOB.replace("SCRIPT", text).replace("NAME", name))
+
+    def pods(self, name):
+        return self.json("get", "pods", "-l", f"run={name}")["items"]
+
+
+@pytest.fixture
+def kubectl_for(kubectl, tmp_path):
+    program = os.environ.get("MLK_KUBECTL")
+    return lambda cluster: Kubectl(cluster, program or kubectl(), tmp_path)
+
+
+@pytest.fixture
+def k(embedded, kubectl_for):
+    return kubectl_for(embedded)
+
+
+def running(k, name, count=2):
+    pods = [pod for pod in k.pods(name) if pod["status"]["phase"] == "Running"]
+    return pods if len(pods) == count else None
+
+
+def local(cluster, *words, check=0):
+    return mlk.run(mlk.MLK, "local", *words, check=check, env=cluster.env)
+
+
+def state_of(cluster):
+    return local(cluster, "status", "-o", "json").json()
+
+
+def test_a_job_is_applied_runs_is_waited_for_and_goes_with_its_objects(k, name):
+    k.apply(name, 'cat $CONFIG; echo " $JOB_COMPLETION_INDEX $PEERS"; echo \'{"step":1}\' > $RESULT')
+    k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
+    pods = k.pods(name)
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+    addresses = [pod["status"]["podIP"] for pod in pods]
+    assert len(set(addresses)) == 2 and all(address.startswith("127.") for address in addresses)
+    log = k("logs", pods[1]["metadata"]["name"])
+    assert log == f"hello 1 {addresses[0]}:7000,{addresses[1]}:7000\n"
+    assert pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] == '{"step":1}\n'
+    table = k("get", "jobs", f"{name}-worker")
+    assert "Complete" in table and "2/2" in table
+    k("delete", "configmap,service,job", "-l", f"run={name}")
+    mlk.wait_until(lambda: not k.pods(name), "the pods went with their Job")
+
+
+def test_logs_follow_a_pod_to_its_end(k, name):
+    k.apply(name, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done")
+    pod = mlk.wait_until(lambda: running(k, name), "both pods run")[0]["metadata"]["name"]
+    follower = k.start("logs", "-f", pod)
+    output, _ = follower.communicate(timeout=60)
+    assert output == "".join(f"line {i}\n" for i in range(1, 6))
+    assert k("logs", pod, "--tail=2") == "line 4\nline 5\n"
+    stamped = k("logs", pod, "--timestamps").splitlines()
+    assert all(line[:4].isdigit() and line.split(" ")[0].endswith("Z") for line in stamped)
+    k("delete", "job", f"{name}-worker")
+
+
+def test_a_watch_shows_a_pod_come_and_go(k, name):
+    k.apply(name, "sleep 60")
+    mlk.wait_until(lambda: running(k, name), "both pods run")
+    watch = k.start("get", "pods", "-l", f"run={name}", "--watch", "--output-watch-events")
+    try:
+        k("delete", "job", f"{name}-worker")
+        seen = ""
+        while "DELETED" not in seen:
+            line = watch.stdout.readline()
+            assert line, f"the watch ended early: {seen}"
+            seen += line
+        assert "ADDED" in seen and "Terminating" in seen
+    finally:
+        watch.kill()
+        watch.wait()
+
+
+def test_a_deleted_pod_gets_sigterm_and_its_grace(k, name, tmp_path):
+    k.apply(name, f"trap 'echo stopped > {tmp_path}/$JOB_COMPLETION_INDEX; exit 143' TERM\nwhile true; do sleep 0.1; done")
+    pod = mlk.wait_until(lambda: running(k, name), "both pods run")[0]["metadata"]
+    mlk.wait_until(lambda: k("logs", pod["name"]) is not None, "the log can be read")
+    k("delete", "pod", pod["name"])
+    assert (tmp_path / "0").read_text() == "stopped\n"
+    k("delete", "job", f"{name}-worker")
+
+
+def test_a_final_exit_code_fails_the_job_and_the_other_pod_is_stopped(k, name):
+    k.apply(name, 'if [ $JOB_COMPLETION_INDEX = 1 ]; then echo "bad configuration"; exit 64; fi; sleep 60')
+    k("wait", "--for=condition=Failed", f"job/{name}-worker", "--timeout=60s", timeout=90)
+    conditions = k.json("get", "job", f"{name}-worker")["status"]["conditions"]
+    assert [c["reason"] for c in conditions if c["type"] == "Failed"] == ["PodFailurePolicy"]
+    left = k.pods(name)
+    assert [pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for pod in left] == [64]
+    k("delete", "job", f"{name}-worker")
+
+
+def test_misspelt_fields_are_refused_by_the_server(k):
+    text = JOB.replace("SCRIPT", "true").replace("NAME", "typo").replace("backoffLimitPerIndex", "backofLimitPerIndex")
+    mlk_result = mlk.run(k.program, "apply", "-f", "-", input=text, env=k.env)
+    assert mlk_result.code != 0
+    assert 'unknown field "spec.backofLimitPerIndex"' in mlk_result.stderr
+    k("delete", "configmap,service", "-l", "run=typo")
+
+
+def test_ordinary_kubectl_commands_work(k, name):
+    k("create", "configmap", name, "--from-literal=a=1")
+    k("label", "configmap", name, "team=x")
+    k("annotate", "configmap", name, "note=y")
+    k("patch", "configmap", name, "--type=merge", "-p", '{"data":{"a":"2"}}')
+    k("apply", "--server-side", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"b": "3"}}))
+    found = k.json("get", "configmap", name)
+    assert found["data"] == {"a": "2", "b": "3"} and found["metadata"]["labels"]["team"] == "x"
+    assert name in k("describe", "configmap", name)
+    assert k("auth", "can-i", "create", "jobs").strip() == "yes"
+    assert "configmaps" in k("api-resources") and "local" in k("get", "nodes") and "default" in k("get", "namespaces")
+    k("create", "secret", "generic", name, "--from-literal=k=v")
+    k("delete", "configmap,secret", name)
+
+
+def test_a_namespace_goes_with_what_is_in_it(k, name):
+    k("create", "namespace", name)
+    k("create", "configmap", "a", "-n", name)
+    k("delete", "namespace", name)
+    assert "not found" in mlk.run(k.program, "get", "namespace", name, env=k.env).stderr.lower()
+
+
+def test_pods_live_on_when_the_server_is_killed_and_the_job_completes(fresh_embedded, kubectl_for, name):
+    k = kubectl_for(fresh_embedded)
+    k.apply(name, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run")}
+    os.kill(state_of(fresh_embedded)["pid"], signal.SIGKILL)
+    local(fresh_embedded, "up")
+    k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
+    pods = k.pods(name)
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods} == before
+    for pod in before:
+        assert k("logs", pod).split() == [str(i) for i in range(1, 41)]
+    assert k.json("get", "job", f"{name}-worker")["status"]["succeeded"] == 2
+
+
+def test_the_server_may_be_killed_again_and_again(fresh_embedded, kubectl_for, name):
+    k = kubectl_for(fresh_embedded)
+    k.apply(name, "sleep 4")
+    for _ in range(4):
+        os.kill(state_of(fresh_embedded)["pid"], signal.SIGKILL)
+        local(fresh_embedded, "up")
+    k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
+    assert k.json("get", "job", f"{name}-worker")["status"].get("failed", 0) == 0
+
+
+def test_a_killed_supervisor_takes_its_program_along_and_the_job_replaces_the_pod(fresh_embedded, kubectl_for, name):
+    k = kubectl_for(fresh_embedded)
+    k.apply(name, f"echo $$; while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
+    pods = mlk.wait_until(lambda: running(k, name), "both pods run")
+    uid, pod = pods[0]["metadata"]["uid"], pods[0]["metadata"]["name"]
+    program = int(mlk.wait_until(lambda: k("logs", pod), "the pod printed its process id"))
+    folder = f"{state_of(fresh_embedded)['state']}/pods/{uid}"
+    supervisors = subprocess.run(["pgrep", "-f", f"supervise {folder}"], capture_output=True, text=True, check=True).stdout.split()
+    assert len(supervisors) == 1
+    os.kill(int(supervisors[0]), signal.SIGKILL)
+    lost = mlk.wait_until(lambda: [p for p in k.pods(name) if p["metadata"]["uid"] == uid and p["status"]["phase"] == "Failed"], "the pod failed")
+    assert [c["status"] for c in lost[0]["status"]["conditions"] if c["type"] == "DisruptionTarget"] == ["True"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(program, 0)
+    mlk.wait_until(lambda: running(k, name), "the Job replaced it")
+    open(f"{fresh_embedded.env['XDG_STATE_HOME']}/go", "w").close()
+    k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
+
+
+def test_down_stops_the_pods_and_up_goes_on_with_the_job(fresh_embedded, kubectl_for, name):
+    k = kubectl_for(fresh_embedded)
+    k.apply(name, f"while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
+    mlk.wait_until(lambda: running(k, name), "both pods run")
+    said = local(fresh_embedded, "down")
+    assert said.stderr.count("stopped pod") + said.stdout.count("stopped pod") == 2
+    local(fresh_embedded, "status", check=3)
+    local(fresh_embedded, "down")
+    open(f"{fresh_embedded.env['XDG_STATE_HOME']}/go", "w").close()
+    local(fresh_embedded, "up")
+    k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
+
+
+def test_two_that_start_it_at_once_get_the_same_server(fresh_embedded):
+    local(fresh_embedded, "down")
+    env = {**os.environ, **fresh_embedded.env}
+    starters = [subprocess.Popen([str(mlk.MLK), "local", "up"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    said = [starter.communicate(timeout=60) for starter in starters]
+    assert [starter.returncode for starter in starters] == [0, 0, 0, 0], said
+    assert len(set(said)) == 1
+
+
+def test_nobody_gets_in_without_the_token_and_the_state_is_the_owners_alone(embedded):
+    state = state_of(embedded)
+    context = ssl._create_unverified_context()
+    for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}):
+        for method, body in (("GET", None), ("POST", b"{}"), ("DELETE", None)):
+            request = urllib.request.Request(f"{state['server']}/api/v1/namespaces/default/secrets", body, header, method=method)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, context=context, timeout=30)
+            assert refused.value.code == 401
+    assert stat.S_IMODE(os.stat(state["state"]).st_mode) == 0o700
+    for file in ("kubeconfig", "credentials.json"):
+        assert stat.S_IMODE(os.stat(f"{state['state']}/{file}").st_mode) == 0o600

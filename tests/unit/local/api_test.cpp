@@ -1,0 +1,445 @@
+// The REST API, request by request, without sockets.
+#include "cli/local/api.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/local/garbage.h"
+#include "cli/local/jobs.h"
+#include "cli/local/seed.h"
+#include "tests/unit/local/samples.h"
+
+using namespace mlk::local;
+using mlk::local::samples::Folder;
+using mlk::local::samples::noon;
+
+namespace {
+
+const std::string maps = "/api/v1/namespaces/default/configmaps";
+const std::string jobs = "/apis/batch/v1/namespaces/default/jobs";
+const std::string pods = "/api/v1/namespaces/default/pods";
+
+struct Cluster {
+  Folder folder;
+  Store store{folder.path() / "objects"};
+  PodLogs logs{folder.path() / "pods"};
+  Api api{store, logs, [] { return noon; }};
+
+  Cluster() { seed(store, noon); }
+
+  Answer send(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json",
+              const std::string& accept = "application/json") {
+    Request request;
+    request.method = method;
+    request.path = target.substr(0, target.find('?'));
+    if (const auto mark = target.find('?'); mark != target.npos) {
+      std::string rest = target.substr(mark + 1);
+      while (!rest.empty()) {
+        const auto end = std::min(rest.find('&'), rest.size());
+        const auto equals = rest.find('=');
+        request.query[rest.substr(0, equals)] = rest.substr(equals + 1, end - equals - 1);
+        rest.erase(0, end + 1);
+      }
+    }
+    if (!body.is_null()) request.body = body.is_string() ? body.get<std::string>() : body.dump();
+    request.content_type = type;
+    request.accept = accept;
+    return api.handle(request);
+  }
+  json ask(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json") {
+    return json::parse(send(method, target, body, type).body);
+  }
+  int code(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json") {
+    return send(method, target, body, type).status;
+  }
+
+  // All lines of a stream; a watch ends at its timeout.
+  std::vector<json> stream(const std::string& target) {
+    const Answer answer = send("GET", target);
+    REQUIRE(answer.stream);
+    std::string text;
+    answer.stream({[&](std::string_view part) {
+                     text += part;
+                     return true;
+                   },
+                   [] { return true; }});
+    std::vector<json> lines;
+    for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+      lines.push_back(json::parse(text.substr(begin, end - begin)));
+    }
+    return lines;
+  }
+};
+
+json map_named(const std::string& name, const json& more = json::object()) {
+  json object = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"data", {{"k", "v"}}}};
+  object.merge_patch(more);
+  return object;
+}
+
+json job_named(const std::string& name, const json& spec = json::object(), const json& container = json::object()) {
+  json object = {{"apiVersion", "batch/v1"},
+                 {"kind", "Job"},
+                 {"metadata", {{"name", name}}},
+                 {"spec",
+                  {{"completionMode", "Indexed"},
+                   {"completions", 2},
+                   {"parallelism", 2},
+                   {"template", {{"spec", {{"restartPolicy", "Never"}, {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}}}}}};
+  object["spec"]["template"]["spec"]["containers"][0].merge_patch(container);
+  object["spec"].merge_patch(spec);
+  return object;
+}
+
+std::vector<std::string> names(const json& list) {
+  std::vector<std::string> result;
+  for (const json& item : list.at("items")) result.push_back(item.at("metadata").at("name"));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("what a client sends and what it is answered") {
+  const struct {
+    const char* method;
+    std::string path;
+    json body;
+    int status;
+    const char* reason;
+  } table[] = {
+      {"GET", "/nowhere", nullptr, 404, "NotFound"},
+      {"GET", "/api/v1/namespaces/default/replicasets", nullptr, 404, "NotFound"},
+      {"GET", maps + "/none", nullptr, 404, "NotFound"},
+      {"GET", "/api/v1/configmaps/x", nullptr, 404, "NotFound"},
+      {"GET", pods + "/x/exec", nullptr, 404, "NotFound"},
+      {"POST", maps, "{", 400, "BadRequest"},
+      {"POST", maps, "[]", 400, "BadRequest"},
+      {"POST", maps, std::string(5000, '['), 400, "BadRequest"},
+      {"POST", maps, job_named("x"), 400, "BadRequest"},
+      {"POST", maps, map_named("Bad_Name"), 422, "Invalid"},
+      {"POST", maps, map_named(""), 422, "Invalid"},
+      {"POST", maps, map_named("x", {{"metadata", {{"namespace", "other"}}}}), 400, "BadRequest"},
+      {"POST", maps, map_named("x", {{"metadata", {{"labels", {{"a", "not valid"}}}}}}), 422, "Invalid"},
+      {"POST", maps, map_named("x", {{"data", {{"../up", "x"}}}}), 422, "Invalid"},
+      {"POST", maps, map_named("x", {{"data", {{"k", 1}}}}), 400, "BadRequest"},
+      {"POST", "/api/v1/namespaces/none/configmaps", map_named("x"), 404, "NotFound"},
+      {"POST", maps + "?fieldValidation=Strict", map_named("x", {{"dat", 1}}), 400, "BadRequest"},
+      {"POST", maps + "?dryRun=Some", map_named("x"), 422, "Invalid"},
+      {"PUT", maps + "/none", map_named("none"), 404, "NotFound"},
+      {"DELETE", maps + "/none", nullptr, 404, "NotFound"},
+      {"DELETE", "/api/v1/nodes/local", nullptr, 405, "MethodNotAllowed"},
+      {"GET", maps + "?labelSelector=a b", nullptr, 400, "BadRequest"},
+      {"GET", maps + "?continue=nonsense", nullptr, 400, "BadRequest"},
+      {"GET", maps + "?limit=-1", nullptr, 400, "BadRequest"},
+      {"GET", maps + "?resourceVersion=999999999", nullptr, 504, "Timeout"},
+  };
+  Cluster cluster;
+  for (const auto& row : table) {
+    CAPTURE(row.method);
+    CAPTURE(row.path);
+    const Answer answer = cluster.send(row.method, row.path, row.body);
+    const json status = json::parse(answer.body);
+    CHECK(answer.status == row.status);
+    CHECK(status.at("kind") == "Status");
+    CHECK(status.at("reason") == row.reason);
+    CHECK(!status.at("message").get<std::string>().empty());
+  }
+}
+
+TEST_CASE("an object that is created is there, with what the server adds") {
+  Cluster cluster;
+  const Answer answer = cluster.send("POST", maps + "?fieldValidation=Strict&fieldManager=mlk", map_named("a"));
+  CHECK(answer.status == 201);
+  const json made = json::parse(answer.body);
+  CHECK(made.at("metadata").at("namespace") == "default");
+  CHECK(made.at("metadata").at("uid").get<std::string>().size() == 36);
+  CHECK(made.at("metadata").at("creationTimestamp") == "2026-11-21T12:00:00Z");
+  CHECK(cluster.ask("GET", maps + "/a") == made);
+  CHECK(cluster.ask("POST", maps, map_named("a")).at("reason") == "AlreadyExists");
+}
+
+TEST_CASE("generateName makes a new name each time") {
+  Cluster cluster;
+  json object = map_named("");
+  object["metadata"] = {{"generateName", "a-"}};
+  const std::string first = cluster.ask("POST", maps, object).at("metadata").at("name");
+  CHECK(first.size() == 7);
+  CHECK(first != cluster.ask("POST", maps, object).at("metadata").at("name").get<std::string>());
+}
+
+TEST_CASE("a dry run checks everything and stores nothing") {
+  Cluster cluster;
+  CHECK(cluster.code("POST", maps + "?dryRun=All", map_named("a")) == 201);
+  CHECK(cluster.code("GET", maps + "/a") == 404);
+  cluster.send("POST", maps, map_named("a"));
+  CHECK(cluster.code("POST", maps + "?dryRun=All", map_named("a")) == 409);
+  CHECK(cluster.code("DELETE", maps + "/a?dryRun=All") == 200);
+  CHECK(cluster.ask("DELETE", maps + "/a", {{"dryRun", {"All"}}}).at("kind") == "ConfigMap");
+  CHECK(cluster.ask("PATCH", maps + "/a?dryRun=All", {{"data", {{"k", "new"}}}}, "application/merge-patch+json").at("data").at("k") == "new");
+  CHECK(cluster.ask("GET", maps + "/a").at("data").at("k") == "v");
+}
+
+TEST_CASE("a misspelt field anywhere in a Job is an error under Strict, a warning under Warn, and is never stored") {
+  const json typo = job_named("j", {{"backofLimit", 1}}, {{"comand", {"x"}}});
+  Cluster cluster;
+  const json refused = cluster.ask("POST", jobs + "?fieldValidation=Strict", typo);
+  CHECK(refused.at("code") == 400);
+  CHECK(refused.at("message") ==
+        "Job in version \"v1\" cannot be handled as a Job: strict decoding error: unknown field \"spec.backofLimit\", unknown field "
+        "\"spec.template.spec.containers[0].comand\"");
+  const Answer warned = cluster.send("POST", jobs + "?fieldValidation=Warn", typo);
+  CHECK(warned.status == 201);
+  CHECK(warned.warning.find("spec.backofLimit") != std::string::npos);
+  CHECK(!cluster.ask("GET", jobs + "/j").at("spec").contains("backofLimit"));
+}
+
+TEST_CASE("values of the wrong type are refused, as the typed API does it") {
+  Cluster cluster;
+  CHECK(cluster.code("POST", jobs, job_named("j", {{"completions", "2"}})) == 400);
+  CHECK(cluster.code("POST", jobs, job_named("j", json::object(), {{"env", {{{"name", "A"}, {"value", 1}}}}})) == 400);
+  CHECK(cluster.code("POST", jobs, job_named("j", json::object(), {{"command", "true"}})) == 400);
+}
+
+TEST_CASE("Jobs that Kubernetes would refuse, or that cannot be local processes, are refused") {
+  const struct {
+    const char* field;
+    json spec;
+  } table[] = {{"spec.completionMode", {{"completionMode", "NonIndexed"}}},
+               {"spec.parallelism", {{"parallelism", -1}}},
+               {"spec.template.spec.restartPolicy", {{"template", {{"spec", {{"restartPolicy", "OnFailure"}}}}}}},
+               {"spec.template.spec.containers", {{"template", {{"spec", {{"containers", json::array()}}}}}}},
+               {"spec.backoffLimitPerIndex", {{"maxFailedIndexes", 1}}},
+               {"spec.podFailurePolicy.rules.action", {{"podFailurePolicy", {{"rules", {{{"action", "Panic"}, {"onExitCodes", json::object()}}}}}}}},
+               {"spec.podFailurePolicy.rules.onExitCodes.values",
+                {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", {0}}}}}}}}}}},
+               {"spec.podReplacementPolicy",
+                {{"podReplacementPolicy", "TerminatingOrFailed"}, {"podFailurePolicy", {{"rules", json::array()}}}}},
+               {"spec.successPolicy.rules.succeededIndexes", {{"successPolicy", {{"rules", {{{"succeededIndexes", "x"}}}}}}}}};
+  Cluster cluster;
+  for (const auto& row : table) {
+    CAPTURE(row.field);
+    const json answer = cluster.ask("POST", jobs, job_named("j", row.spec));
+    CHECK(answer.at("code") == 422);
+    REQUIRE(answer.contains("details"));
+    CHECK(answer.at("details").at("causes").at(0).at("field") == row.field);
+  }
+}
+
+TEST_CASE("a Job gets the defaults and labels of the real API") {
+  Cluster cluster;
+  const json made = cluster.ask("POST", jobs, job_named("j", {{"backoffLimitPerIndex", 1}}));
+  const json& spec = made.at("spec");
+  CHECK(spec.at("backoffLimit") == 2147483647);
+  CHECK(spec.at("suspend") == false);
+  CHECK(spec.at("podReplacementPolicy") == "TerminatingOrFailed");
+  CHECK(spec.at("template").at("metadata").at("labels").at("batch.kubernetes.io/job-name") == "j");
+  CHECK(spec.at("selector").at("matchLabels").at("batch.kubernetes.io/controller-uid") == made.at("metadata").at("uid"));
+  CHECK(spec.at("template").at("spec").at("containers").at(0).at("terminationMessagePath") == "/dev/termination-log");
+}
+
+TEST_CASE("what may not change does not change") {
+  Cluster cluster;
+  cluster.send("POST", maps, map_named("a", {{"immutable", true}}));
+  const std::string merge = "application/merge-patch+json";
+  CHECK(cluster.code("PATCH", maps + "/a", {{"data", {{"k", "w"}}}}, merge) == 422);
+  CHECK(cluster.code("PATCH", maps + "/a", {{"metadata", {{"labels", {{"l", "1"}}}}}}, merge) == 200);
+  cluster.send("POST", jobs, job_named("j"));
+  CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completionMode", "NonIndexed"}}}}, merge) == 422);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completions", 3}}}}, merge) == 422);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completions", 3}, {"parallelism", 3}}}}, merge) == 200);
+  CHECK(cluster.ask("PATCH", jobs + "/j", {{"spec", {{"suspend", true}}}}, merge).at("metadata").at("generation") == 3);
+}
+
+TEST_CASE("an update has to know the newest version") {
+  Cluster cluster;
+  json object = cluster.ask("POST", maps, map_named("a"));
+  object["data"]["k"] = "w";
+  const json changed = cluster.ask("PUT", maps + "/a", object);
+  CHECK(changed.at("data").at("k") == "w");
+  const json stale = cluster.ask("PUT", maps + "/a", object);
+  CHECK(stale.at("reason") == "Conflict");
+  object["metadata"].erase("resourceVersion");
+  CHECK(cluster.code("PUT", maps + "/a", object) == 200);
+}
+
+TEST_CASE("the four kinds of patches") {
+  Cluster cluster;
+  cluster.send("POST", jobs, job_named("j", {{"suspend", true}}, {{"env", {{{"name", "A"}, {"value", "1"}}}}}));
+  CHECK(cluster.ask("PATCH", jobs + "/j", {{"metadata", {{"labels", {{"x", "1"}}}}}}, "application/strategic-merge-patch+json")
+            .at("metadata").at("labels").at("x") == "1");
+  const json plus = {{{"op", "replace"}, {"path", "/spec/suspend"}, {"value", false}}};
+  CHECK(cluster.ask("PATCH", jobs + "/j", plus, "application/json-patch+json").at("spec").at("suspend") == false);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{{"op", "remove"}, {"path", "/none"}}}, "application/json-patch+json") == 422);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{"x", 1}}, "application/xml") == 415);
+  const std::string apply = "application/apply-patch+yaml";
+  CHECK(cluster.code("PATCH", maps + "/new?fieldManager=me", map_named("new"), apply) == 201);
+  CHECK(cluster.ask("PATCH", maps + "/new?fieldManager=me", map_named("new", {{"data", {{"k", "2"}}}}), apply).at("data").at("k") == "2");
+}
+
+TEST_CASE("lists filter, page, and show one moment on all pages") {
+  Cluster cluster;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    cluster.send("POST", maps, map_named(name, {{"metadata", {{"labels", {{"odd", name < std::string("c") ? "1" : "0"}}}}}}));
+  }
+  CHECK(names(cluster.ask("GET", maps + "?labelSelector=odd=1")) == std::vector<std::string>{"a", "b"});
+  CHECK(names(cluster.ask("GET", maps + "?fieldSelector=metadata.name=c")) == std::vector<std::string>{"c"});
+  CHECK(names(cluster.ask("GET", "/api/v1/configmaps")).size() == 4);
+  const json first = cluster.ask("GET", maps + "?limit=3");
+  CHECK(names(first) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(first.at("metadata").at("remainingItemCount") == 1);
+  cluster.send("DELETE", maps + "/d");
+  const json second = cluster.ask("GET", maps + "?limit=3&continue=" + first.at("metadata").at("continue").get<std::string>());
+  CHECK(names(second) == std::vector<std::string>{"d"});
+  CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
+}
+
+TEST_CASE("a client gets the form that it asks for, and protobuf is refused") {
+  Cluster cluster;
+  cluster.send("POST", maps, map_named("a"));
+  const auto form = [&](const std::string& accept) { return cluster.send("GET", maps + "/a", nullptr, "", accept); };
+  CHECK(json::parse(form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").body).at("kind") == "Table");
+  const json metadata = json::parse(form("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").body);
+  CHECK(metadata.at("kind") == "PartialObjectMetadata");
+  CHECK(!metadata.contains("data"));
+  CHECK(json::parse(form("application/vnd.kubernetes.protobuf,application/json").body).at("kind") == "ConfigMap");
+  CHECK(form("application/vnd.kubernetes.protobuf").status == 406);
+  CHECK(cluster.send("POST", maps, "x", "application/vnd.kubernetes.protobuf").status == 415);
+}
+
+TEST_CASE("a watch begins where the list ended") {
+  Cluster cluster;
+  const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
+  cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
+  cluster.send("PATCH", maps + "/a", {{"metadata", {{"labels", {{"l", "2"}}}}}}, "application/merge-patch+json");
+  cluster.send("DELETE", maps + "/a");
+  const auto types = [&](const std::string& more) {
+    std::vector<std::string> result;
+    for (const json& event : cluster.stream(maps + "?watch=1&resourceVersion=" + since + more)) result.push_back(event.at("type"));
+    return result;
+  };
+  CHECK(types("&timeoutSeconds=1") == std::vector<std::string>{"ADDED", "MODIFIED", "DELETED"});
+  CHECK(types("&timeoutSeconds=1&labelSelector=l=2") == std::vector<std::string>{"ADDED", "DELETED"});
+  CHECK(types("&timeoutSeconds=1&labelSelector=l=1") == std::vector<std::string>{"ADDED", "DELETED"});
+  CHECK(types("&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name=z") == std::vector<std::string>{"BOOKMARK"});
+}
+
+TEST_CASE("a watch from before the server's start is told to list again") {
+  const Folder folder;
+  std::string old;
+  {
+    Store store(folder.path());
+    seed(store, noon);
+    old = std::to_string(store.revision());
+  }
+  Store store(folder.path());
+  PodLogs logs(folder.path());
+  Api api(store, logs, [] { return noon; });
+  Request request;
+  request.path = maps;
+  request.query = {{"watch", "1"}, {"resourceVersion", old}};
+  const Answer answer = api.handle(request);
+  CHECK(answer.status == 410);
+  CHECK(json::parse(answer.body).at("reason") == "Expired");
+}
+
+TEST_CASE("a watch can begin with what is there, and says where that ends") {
+  Cluster cluster;
+  cluster.send("POST", maps, map_named("a"));
+  const std::vector<json> events = cluster.stream(maps + "?watch=1&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true");
+  REQUIRE(events.size() >= 2);
+  CHECK(events[0].at("type") == "ADDED");
+  CHECK(events[1].at("type") == "BOOKMARK");
+  CHECK(events[1].at("object").at("metadata").at("annotations").at("k8s.io/initial-events-end") == "true");
+}
+
+TEST_CASE("deleting keeps to preconditions, and what belongs to an object goes with it") {
+  Cluster cluster;
+  const json owner = cluster.ask("POST", maps, map_named("owner"));
+  const json reference = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "owner"}, {"uid", owner.at("metadata").at("uid")}};
+  cluster.send("POST", maps, map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+  CHECK(cluster.code("DELETE", maps + "/owner", {{"preconditions", {{"uid", "other"}}}}) == 409);
+  collect_garbage(cluster.store, noon);
+  CHECK(cluster.code("GET", maps + "/child") == 200);
+  CHECK(cluster.code("DELETE", maps + "/owner", {{"propagationPolicy", "Background"}}) == 200);
+  CHECK(cluster.code("GET", maps + "/owner") == 404);
+  collect_garbage(cluster.store, noon);
+  CHECK(cluster.code("GET", maps + "/child") == 404);
+}
+
+TEST_CASE("orphans stay, and in the foreground the owner goes last") {
+  Cluster cluster;
+  for (const std::string policy : {"Orphan", "Foreground"}) {
+    const json owner = cluster.ask("POST", maps, map_named("owner"));
+    const json reference = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "owner"}, {"uid", owner.at("metadata").at("uid")},
+                            {"blockOwnerDeletion", true}};
+    cluster.send("POST", maps, map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+    cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", policy}});
+    CHECK(cluster.code("GET", maps + "/owner") == (policy == "Orphan" ? 404 : 200));
+    for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
+    CHECK(cluster.code("GET", maps + "/owner") == 404);
+    CHECK(cluster.code("GET", maps + "/child") == (policy == "Orphan" ? 200 : 404));
+    cluster.send("DELETE", maps + "/child");
+  }
+}
+
+TEST_CASE("a collection can be deleted by its labels") {
+  Cluster cluster;
+  cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
+  cluster.send("POST", maps, map_named("b"));
+  CHECK(names(cluster.ask("DELETE", maps + "?labelSelector=l=1")) == std::vector<std::string>{"a"});
+  CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("a namespace can be made and takes everything in it along when it goes") {
+  Cluster cluster;
+  CHECK(cluster.code("POST", "/api/v1/namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);
+  CHECK(cluster.code("POST", "/api/v1/namespaces/team/configmaps", map_named("a")) == 201);
+  CHECK(cluster.code("GET", "/api/v1/namespaces/team/serviceaccounts/default") == 200);
+  CHECK(cluster.code("DELETE", "/api/v1/namespaces/team") == 200);
+  CHECK(cluster.code("POST", "/api/v1/namespaces/team/configmaps", map_named("b")) == 403);
+  for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
+  CHECK(cluster.code("GET", "/api/v1/namespaces/team") == 404);
+  CHECK(cluster.code("GET", "/api/v1/namespaces/team/configmaps/a") == 404);
+}
+
+TEST_CASE("a Job makes its pods, and they go with it") {
+  Cluster cluster;
+  cluster.send("POST", jobs, job_named("j"));
+  step_jobs(cluster.store, noon);
+  const json made = cluster.ask("GET", pods);
+  REQUIRE(made.at("items").size() == 2);
+  CHECK(made.at("items").at(0).at("spec").at("hostname") == "j-0");
+  CHECK(cluster.ask("GET", jobs + "/j").at("status").at("active") == 2);
+  step_jobs(cluster.store, noon);
+  CHECK(cluster.ask("GET", pods).at("items").size() == 2);
+  cluster.send("DELETE", jobs + "/j", {{"propagationPolicy", "Background"}});
+  for (int i = 0; i < 3; ++i) {
+    collect_garbage(cluster.store, noon);
+    step_jobs(cluster.store, noon);
+  }
+  CHECK(cluster.ask("GET", pods).at("items").empty());
+}
+
+TEST_CASE("reviews allow everything, and discovery says what there is") {
+  Cluster cluster;
+  const std::string review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+  CHECK(cluster.ask("POST", review, {{"kind", "SelfSubjectAccessReview"}}).at("status").at("allowed") == true);
+  CHECK(cluster.ask("GET", "/version").at("gitVersion") == "v1.37.0+mlk");
+  CHECK(cluster.ask("GET", "/apis").at("groups").at(0).at("name") == "batch");
+  CHECK(cluster.ask("GET", "/apis/batch/v1").at("resources").at(0).at("name") == "jobs");
+  CHECK(cluster.send("GET", "/readyz").body == "ok");
+}
+
+TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubernetes") {
+  Cluster cluster;
+  json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", "p"}}},
+              {"spec", {{"restartPolicy", "Never"}, {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
+  cluster.send("POST", pods, pod);
+  const Answer unbound = cluster.send("GET", pods + "/p/log");
+  CHECK(unbound.status == 200);
+  CHECK(unbound.body.empty());
+  cluster.store.modify("pods", "default", "p", [](json& object) { object["spec"]["nodeName"] = "local"; });
+  CHECK(cluster.code("GET", pods + "/p/log") == 400);
+  CHECK(cluster.code("GET", pods + "/p/log?container=other") == 400);
+  CHECK(cluster.code("GET", pods + "/p/log?previous=true") == 400);
+  CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=1&sinceTime=2026-11-21T12:00:00Z") == 422);
+}

@@ -1,0 +1,75 @@
+// Jobs, pods and folders that the tests of the embedded cluster share.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/time.h"
+
+namespace mlk::local::samples {
+
+using nlohmann::json;
+
+inline const Time noon = *parse_time("2026-11-21T12:00:00Z");
+
+// A new folder, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    char path[] = "/tmp/mlk-local-test-XXXXXX";
+    path_ = ::mkdtemp(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A Job as the store holds it; `spec` is merged over the defaults.
+inline json job(int completions, const json& spec = json::object()) {
+  json result = {{"apiVersion", "batch/v1"},
+                 {"kind", "Job"},
+                 {"metadata", {{"name", "j"}, {"namespace", "default"}, {"uid", "job-uid"}}},
+                 {"spec",
+                  {{"completions", completions},
+                   {"parallelism", completions},
+                   {"completionMode", "Indexed"},
+                   {"backoffLimit", 2147483647},
+                   {"backoffLimitPerIndex", 2},
+                   {"podReplacementPolicy", "Failed"},
+                   {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}, {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}}}}},
+                 {"status", {{"startTime", "2026-11-21T11:00:00Z"}}}};
+  result["spec"].merge_patch(spec);
+  return result;
+}
+
+// A pod of that Job. `phase` Failed takes an exit code, and ended at noon.
+inline json pod(int index, const std::string& phase, int exit_code = 0, int failures = 0) {
+  static int number = 0;
+  const std::string suffix = std::to_string(++number);
+  const std::string text = std::to_string(index);
+  json result = {
+      {"metadata",
+       {{"name", "j-" + text + "-" + suffix},
+        {"namespace", "default"},
+        {"uid", "pod-" + suffix},
+        {"annotations",
+         {{"batch.kubernetes.io/job-completion-index", text}, {"batch.kubernetes.io/job-index-failure-count", std::to_string(failures)}}},
+        {"finalizers", {"batch.kubernetes.io/job-tracking"}}}},
+      {"status", {{"phase", phase}}}};
+  if (phase == "Failed" || phase == "Succeeded") {
+    result["status"]["containerStatuses"] = json::array(
+        {{{"name", "main"}, {"state", {{"terminated", {{"exitCode", exit_code}, {"finishedAt", "2026-11-21T12:00:00Z"}}}}}}});
+  }
+  return result;
+}
+
+}  // namespace mlk::local::samples
