@@ -2,6 +2,9 @@
 # touched but by the package manager, and in one cache folder.
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/mlk
 export CCACHE_DIR := $(CACHE)/ccache
+# One cache for all checkouts.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help build demo test bench format

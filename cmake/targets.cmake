@@ -19,6 +19,7 @@ function(mlk_test name)
   find_package(doctest REQUIRED)
   add_executable(unit_${name} ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/main.cpp)
   target_link_libraries(unit_${name} PRIVATE mlk_options doctest::doctest ${ARGN})
-  target_compile_definitions(unit_${name} PRIVATE MLK_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MLK_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/unit/main.cpp PROPERTIES
+    COMPILE_DEFINITIONS MLK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_property(GLOBAL APPEND PROPERTY MLK_UNIT_TESTS unit_${name})
 endfunction()

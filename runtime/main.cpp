@@ -8,22 +8,17 @@
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/allreduce.h"
 #include "runtime/config.h"
 #include "runtime/exit_code.h"
 #include "runtime/job.h"
 #include "runtime/launch_env.h"
 #include "runtime/log.h"
+#include "runtime/ps_server.h"
+#include "runtime/ps_worker.h"
 #include "runtime/reporter.h"
 #include "runtime/single.h"
 #include "runtime/stop_signal.h"
-
-#if __has_include("runtime/ps_server.h") && __has_include("runtime/ps_worker.h") && \
-                                                          __has_include("runtime/allreduce.h")
-#define MLK_DISTRIBUTED 1
-#include "runtime/allreduce.h"
-#include "runtime/ps_server.h"
-#include "runtime/ps_worker.h"
-#endif
 
 namespace mlk::rt {
 namespace {
@@ -45,12 +40,8 @@ ExitCode run_mode(Job& job) {
   }
   if (job.config.mode == Mode::single) return run_single(job);
   require_peers(job.env, job.config.mode == Mode::ps);
-#if MLK_DISTRIBUTED
   if (job.config.mode == Mode::allreduce) return run_allreduce(job);
   return server ? run_ps_server(job) : run_ps_worker(job);
-#else
-  throw Failure(ExitCode::internal_error, "mode not built");
-#endif
 }
 
 // Runs `body`; what it throws is told to people, and to the cluster through the result file.

@@ -15,6 +15,7 @@
 #include "cli/app.h"
 #include "cli/commands/command_tree.h"
 #include "cli/commands/session.h"
+#include "tests/unit/paths.h"
 
 namespace fs = std::filesystem;
 
@@ -22,7 +23,7 @@ namespace {
 
 using mlk::visible_commands;
 
-const fs::path top = MLK_SOURCE_DIR;
+const fs::path top = mlk::test::source_dir();
 
 struct Tree {
   std::ostringstream out, err;

@@ -10,6 +10,7 @@
 #include "cli/experiment/load.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "tests/unit/paths.h"
 
 namespace mlk {
 namespace {
@@ -32,7 +33,7 @@ TEST_CASE("each malformed file is refused with its exact message") {
   const bool update = std::getenv("MLK_UPDATE_GOLDEN") != nullptr;
   int files = 0;
   for (const fs::directory_entry& entry :
-       fs::directory_iterator(fs::path(MLK_SOURCE_DIR) / "tests/unit/experiment/malformed")) {
+       fs::directory_iterator(mlk::test::source_dir() / "tests/unit/experiment/malformed")) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
     fs::path expected = entry.path();

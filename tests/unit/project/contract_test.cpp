@@ -9,11 +9,13 @@
 #include <set>
 #include <string>
 
+#include "tests/unit/paths.h"
+
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path top = MLK_SOURCE_DIR;
+const fs::path top = mlk::test::source_dir();
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path);

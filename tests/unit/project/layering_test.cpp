@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/paths.h"
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -50,7 +52,7 @@ std::string folder_of(const std::string& path) {
 
 std::vector<Source> sources(const std::vector<std::string>& roots) {
   std::vector<Source> found;
-  const fs::path top = MLK_SOURCE_DIR;
+  const fs::path top = mlk::test::source_dir();
   for (const std::string& root : roots) {
     if (!fs::exists(top / root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(top / root)) {

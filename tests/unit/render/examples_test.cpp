@@ -7,6 +7,7 @@
 #include "cli/run/labels.h"
 #include "cli/util/files.h"
 #include "tests/unit/render/golden.h"
+#include "tests/unit/paths.h"
 
 namespace mlk {
 namespace {
@@ -27,7 +28,7 @@ FileContents files_of(const Experiment& experiment, const fs::path& folder) {
 }
 
 TEST_CASE("every example has fewer than 25 lines, begins with a comment, and renders") {
-  const fs::path folder = fs::path(MLK_SOURCE_DIR) / "examples";
+  const fs::path folder = mlk::test::source_dir() / "examples";
   int examples = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".yaml") continue;

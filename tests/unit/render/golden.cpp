@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/files.h"
+#include "tests/unit/paths.h"
 
 namespace mlk::test {
 
@@ -18,7 +19,7 @@ nlohmann::json as_list(const Rendered& rendered) {
 
 void check_golden(const std::string& name, const nlohmann::json& objects) {
   const std::filesystem::path path =
-      std::filesystem::path(MLK_SOURCE_DIR) / "tests/golden" / (name + ".json");
+      mlk::test::source_dir() / "tests/golden" / (name + ".json");
   constexpr int indent = 2;
   const std::string text = objects.dump(indent) + "\n";
   if (std::getenv("MLK_UPDATE_GOLDEN") != nullptr) {

@@ -5,6 +5,7 @@
 
 #include "cli/run/status.h"
 #include "cli/util/files.h"
+#include "tests/unit/paths.h"
 
 namespace mlk::test {
 
@@ -16,7 +17,7 @@ struct Fixture {
 };
 
 inline Fixture load(const std::string& name) {
-  const std::string path = std::string(MLK_SOURCE_DIR) + "/tests/unit/run/fixtures/" + name + ".json";
+  const std::string path = mlk::test::source_dir().string() + "/tests/unit/run/fixtures/" + name + ".json";
   const nlohmann::json all = nlohmann::json::parse(read_file(path, 4 << 20));
   Fixture fixture;
   fixture.now = *parse_time(all.at("now").get<std::string>());
