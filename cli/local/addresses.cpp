@@ -21,11 +21,12 @@ std::string Addresses::address_of(const std::string& name_space, const std::stri
   const std::string key = name_space + "/" + host;
   if (const auto known = by_host_.find(key); known != by_host_.end()) return known->second;
   const auto digest = sha256(key);
-  unsigned number = static_cast<unsigned>(digest[0]) << 16 | static_cast<unsigned>(digest[1]) << 8 | digest[2];
+  unsigned number =
+      static_cast<unsigned>(digest[0]) << 16 | static_cast<unsigned>(digest[1]) << 8 | digest[2];
   while (true) {
     const unsigned last = number & 0xff;
-    const std::string address =
-        "127." + std::to_string(64 + ((number >> 16) & 0x3f)) + "." + std::to_string((number >> 8) & 0xff) + "." + std::to_string(last);
+    const std::string address = "127." + std::to_string(64 + ((number >> 16) & 0x3f)) + "." +
+                                std::to_string((number >> 8) & 0xff) + "." + std::to_string(last);
     ++number;
     if (last == 0 || last == 255 || !taken_.insert(address).second) continue;
     by_host_[key] = address;

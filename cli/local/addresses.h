@@ -13,8 +13,8 @@ class Addresses {
  public:
   explicit Addresses(std::filesystem::path file);  // what save() wrote before
 
-  // 127.64.0.0/10, from the hash of the name, so that the address of a pod that does not exist yet can be told; the next free
-  // one when two names meet. The same for ever once given.
+  // 127.64.0.0/10, from the hash of the name, so that the address of a pod that does not exist yet can be
+  // told; the next free one when two names meet. The same for ever once given.
   std::string address_of(const std::string& name_space, const std::string& host);
 
   void save();  // before anybody relies on new ones

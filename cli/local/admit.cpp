@@ -4,8 +4,8 @@
 #include <set>
 
 #include "cli/local/defaults.h"
-#include "cli/local/status.h"
 #include "cli/local/json_field.h"
+#include "cli/local/status.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 
@@ -17,15 +17,16 @@ bool is_lower_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' 
 bool is_label_value(const std::string& text) {
   const auto edge = [](unsigned char c) { return std::isalnum(c) != 0; };
   if (text.empty()) return true;
-  return text.size() <= 63 && edge(text.front()) && edge(text.back()) && std::all_of(text.begin(), text.end(), [&](char c) {
-    return edge(c) || c == '-' || c == '_' || c == '.';
-  });
+  return text.size() <= 63 && edge(text.front()) && edge(text.back()) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return edge(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 bool is_qualified_name(const std::string& text) {
   const auto slash = text.find('/');
   const std::string name = slash == text.npos ? text : text.substr(slash + 1);
-  return !name.empty() && is_label_value(name) && (slash == text.npos || is_dns_subdomain(text.substr(0, slash)));
+  return !name.empty() && is_label_value(name) &&
+         (slash == text.npos || is_dns_subdomain(text.substr(0, slash)));
 }
 
 void check_metadata(const Kind& kind, const json& metadata) {
@@ -35,21 +36,26 @@ void check_metadata(const Kind& kind, const json& metadata) {
   if (label ? !is_dns_label(name) : !is_dns_subdomain(name)) {
     throw invalid(kind.kind, name, "metadata.name",
                   "Invalid value: \"" + name + "\": a lowercase RFC 1123 " + (label ? "label" : "subdomain") +
-                      " must consist of lower case alphanumeric characters" + (label ? " or '-'" : ", '-' or '.'") +
+                      " must consist of lower case alphanumeric characters" +
+                      (label ? " or '-'" : ", '-' or '.'") +
                       ", and must start and end with an alphanumeric character");
   }
   for (const auto& [key, value] : field(metadata, "labels").items()) {
-    if (!is_qualified_name(key)) throw invalid(kind.kind, name, "metadata.labels", "Invalid value: \"" + key + "\"");
+    if (!is_qualified_name(key))
+      throw invalid(kind.kind, name, "metadata.labels", "Invalid value: \"" + key + "\"");
     if (!is_label_value(value.get<std::string>())) {
-      throw invalid(kind.kind, name, "metadata.labels", "Invalid value: " + value.dump() + ": a valid label must be an " +
-                    "empty string or consist of alphanumeric characters, '-', '_' or '.', at most 63");
+      throw invalid(kind.kind, name, "metadata.labels",
+                    "Invalid value: " + value.dump() + ": a valid label must be an " +
+                        "empty string or consist of alphanumeric characters, '-', '_' or '.', at most 63");
     }
   }
   std::size_t annotation_bytes = 0;
   for (const auto& [key, value] : field(metadata, "annotations").items()) {
     std::string lower = key;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (!is_qualified_name(lower)) throw invalid(kind.kind, name, "metadata.annotations", "Invalid value: \"" + key + "\"");
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (!is_qualified_name(lower))
+      throw invalid(kind.kind, name, "metadata.annotations", "Invalid value: \"" + key + "\"");
     annotation_bytes += key.size() + value.get_ref<const std::string&>().size();
   }
   if (annotation_bytes > 256 * 1024) {
@@ -75,7 +81,9 @@ void check_data(const Kind& kind, const json& object) {
                         std::all_of(key.begin(), key.end(), [](unsigned char c) {
                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
                         });
-      if (!good) throw invalid(kind.kind, name, std::string(part) + "[" + key + "]", "Invalid value: a valid config key");
+      if (!good)
+        throw invalid(kind.kind, name, std::string(part) + "[" + key + "]",
+                      "Invalid value: a valid config key");
       bytes += value.get_ref<const std::string&>().size();
       if (kind.kind == "Secret" || std::string(part) == "binaryData") {
         try {
@@ -86,20 +94,25 @@ void check_data(const Kind& kind, const json& object) {
       }
     }
   }
-  if (bytes > 1024 * 1024 + 512 * 1024) throw invalid(kind.kind, name, "data", "Too long: must have at most 1048576 bytes");
+  if (bytes > 1024 * 1024 + 512 * 1024)
+    throw invalid(kind.kind, name, "data", "Too long: must have at most 1048576 bytes");
 }
 
-void check_unchanged(const Kind& kind, const json& before, const json& after, const json::json_pointer& field) {
+void check_unchanged(const Kind& kind, const json& before, const json& after,
+                     const json::json_pointer& field) {
   const json old_value = before.contains(field) ? before.at(field) : json();
   const json new_value = after.contains(field) ? after.at(field) : json();
   if (old_value == new_value) return;
   std::string path = field.to_string().substr(1);
   std::replace(path.begin(), path.end(), '/', '.');
-  throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(), path, "Invalid value: field is immutable");
+  throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(), path,
+                "Invalid value: field is immutable");
 }
 
 void check_immutable(const Kind& kind, const json& before, const json& after) {
-  const auto same = [&](const char* field) { check_unchanged(kind, before, after, json::json_pointer(field)); };
+  const auto same = [&](const char* field) {
+    check_unchanged(kind, before, after, json::json_pointer(field));
+  };
   if ((kind.kind == "ConfigMap" || kind.kind == "Secret") && before.value("immutable", false)) {
     for (const char* field : {"/data", "/binaryData", "/immutable"}) same(field);
   } else if (kind.kind == "Secret") {
@@ -109,21 +122,23 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
   } else if (kind.kind == "Pod") {
     json old_spec = before.at("spec"), new_spec = after.at("spec");
     for (json* spec : {&old_spec, &new_spec}) {
-      for (const char* field : {"tolerations", "activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds"}) {
+      for (const char* field :
+           {"tolerations", "activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds"}) {
         spec->erase(field);
       }
     }
     check_unchanged(kind, {{"metadata", before.at("metadata")}, {"spec", old_spec}}, {{"spec", new_spec}},
                     json::json_pointer("/spec"));
   } else if (kind.kind == "Job") {
-    for (const char* field : {"/spec/completionMode", "/spec/selector", "/spec/podFailurePolicy", "/spec/successPolicy",
-                              "/spec/backoffLimitPerIndex", "/spec/maxFailedIndexes", "/spec/podReplacementPolicy",
-                              "/spec/managedBy"}) {
+    for (const char* field : {"/spec/completionMode", "/spec/selector", "/spec/podFailurePolicy",
+                              "/spec/successPolicy", "/spec/backoffLimitPerIndex", "/spec/maxFailedIndexes",
+                              "/spec/podReplacementPolicy", "/spec/managedBy"}) {
       same(field);
     }
     const json& spec = after.at("spec");
     // An elastic Job: both change together.
-    if (spec.at("completions") != before.at("spec").at("completions") && spec.at("completions") != spec.at("parallelism")) {
+    if (spec.at("completions") != before.at("spec").at("completions") &&
+        spec.at("completions") != spec.at("parallelism")) {
       same("/spec/completions");
     }
     same("/spec/template");
@@ -133,7 +148,8 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
 }  // namespace
 
 bool is_dns_label(const std::string& text) {
-  return !text.empty() && text.size() <= 63 && is_lower_alphanumeric(text.front()) && is_lower_alphanumeric(text.back()) &&
+  return !text.empty() && text.size() <= 63 && is_lower_alphanumeric(text.front()) &&
+         is_lower_alphanumeric(text.back()) &&
          std::all_of(text.begin(), text.end(), [](char c) { return is_lower_alphanumeric(c) || c == '-'; });
 }
 
@@ -156,17 +172,20 @@ json admit_new(const Admission& admission, json object) {
     name = metadata.at("generateName").get<std::string>().substr(0, 58) + admission.random_suffix;
     metadata["name"] = name;
   }
-  if (name.empty()) throw invalid(kind.kind, "", "metadata.name", "Required value: name or generateName is required");
+  if (name.empty())
+    throw invalid(kind.kind, "", "metadata.name", "Required value: name or generateName is required");
   if (kind.namespaced) {
     const std::string given = metadata.value("namespace", admission.name_space);
     if (given != admission.name_space) {
-      throw bad_request("the namespace of the provided object does not match the namespace sent on the request");
+      throw bad_request(
+          "the namespace of the provided object does not match the namespace sent on the request");
     }
     metadata["namespace"] = admission.name_space;
   } else {
     metadata.erase("namespace");
   }
-  for (const char* field : {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}) {
+  for (const char* field :
+       {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}) {
     metadata.erase(field);
   }
   metadata["uid"] = admission.uid;
@@ -189,15 +208,21 @@ json admit_change(const Admission& admission, const json& before, json after, bo
   json& metadata = after["metadata"];
   if (metadata.is_null()) metadata = json::object();
   if (metadata.value("name", name) != name) {
-    throw bad_request("the name of the object (" + metadata.value("name", "") + ") does not match the name on the URL (" + name + ")");
+    throw bad_request("the name of the object (" + metadata.value("name", "") +
+                      ") does not match the name on the URL (" + name + ")");
   }
   const std::string version = metadata.value("resourceVersion", "");
-  if (!version.empty() && version != "0" && version != old_metadata.at("resourceVersion").get<std::string>()) {
-    throw conflict(kind.plural, name, "the object has been modified; please apply your changes to the latest version and try again");
+  if (!version.empty() && version != "0" &&
+      version != old_metadata.at("resourceVersion").get<std::string>()) {
+    throw conflict(
+        kind.plural, name,
+        "the object has been modified; please apply your changes to the latest version and try again");
   }
-  if (const std::string uid = metadata.value("uid", ""); !uid.empty() && uid != old_metadata.at("uid").get<std::string>()) {
-    throw conflict(kind.plural, name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " +
-                   old_metadata.at("uid").get<std::string>());
+  if (const std::string uid = metadata.value("uid", "");
+      !uid.empty() && uid != old_metadata.at("uid").get<std::string>()) {
+    throw conflict(kind.plural, name,
+                   "Precondition failed: UID in precondition: " + uid +
+                       ", UID in object meta: " + old_metadata.at("uid").get<std::string>());
   }
   if (of_status) {
     json result = before;
@@ -205,8 +230,8 @@ json admit_change(const Admission& admission, const json& before, json after, bo
     return result;
   }
   metadata.erase("managedFields");
-  for (const char* field : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "generateName",
-                            "deletionTimestamp", "deletionGracePeriodSeconds"}) {
+  for (const char* field : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation",
+                            "generateName", "deletionTimestamp", "deletionGracePeriodSeconds"}) {
     metadata.erase(field);
     if (old_metadata.contains(field)) metadata[field] = old_metadata.at(field);
   }

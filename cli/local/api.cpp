@@ -83,14 +83,15 @@ Api::Target Api::parse_target(const std::string& path) {
     throw nowhere;
   }
   Target target{nullptr, "", "", ""};
-  const bool in_namespace = parts[at] == "namespaces" && parts.size() >= at + 3 && parts[at + 2] != "status" &&
-                            parts[at + 2] != "finalize";
+  const bool in_namespace = parts[at] == "namespaces" && parts.size() >= at + 3 &&
+                            parts[at + 2] != "status" && parts[at + 2] != "finalize";
   if (in_namespace) {
     target.name_space = parts[at + 1];
     at += 2;
   }
   target.kind = find_kind(group, version, parts[at]);
-  if (target.kind == nullptr || target.kind->namespaced != (in_namespace || (target.kind->namespaced && parts.size() == at + 1))) {
+  if (target.kind == nullptr ||
+      target.kind->namespaced != (in_namespace || (target.kind->namespaced && parts.size() == at + 1))) {
     throw nowhere;
   }
   if (parts.size() > at + 1) target.name = parts[at + 1];
@@ -113,7 +114,8 @@ Answer Api::handle(const Request& request) {
   } catch (const json::exception& error) {
     return json_answer(bad_request(error.what()).status(), 400);
   } catch (const std::exception& error) {  // a full disk, for one
-    return json_answer(Refusal(500, "InternalError", std::string("Internal error occurred: ") + error.what()).status(), 500);
+    return json_answer(
+        Refusal(500, "InternalError", std::string("Internal error occurred: ") + error.what()).status(), 500);
   }
 }
 
@@ -133,15 +135,18 @@ Answer Api::dispatch(const Request& request) {
       return json_answer(*document);
     }
   }
-  if (request.path.starts_with("/apis/authorization.k8s.io/v1/") || request.path.starts_with("/apis/authentication.k8s.io/v1/")) {
+  if (request.path.starts_with("/apis/authorization.k8s.io/v1/") ||
+      request.path.starts_with("/apis/authentication.k8s.io/v1/")) {
     return review(request);
   }
   const Target target = parse_target(request.path);
   const auto not_allowed = [] {
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+    return Refusal(405, "MethodNotAllowed",
+                   "the server does not allow this method on the requested resource");
   };
   if (!target.sub.empty() && target.sub != "status" && target.sub != "log") {
-    throw Refusal(404, "NotFound", "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
+    throw Refusal(404, "NotFound",
+                  "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
   }
   if (target.sub == "log") {
     if (target.kind->kind != "Pod" || request.method != "GET") throw not_allowed();
@@ -155,12 +160,14 @@ Answer Api::dispatch(const Request& request) {
   if (request.method == "POST" && target.name.empty()) return create(request, target);
   if (request.method == "PUT" && !target.name.empty()) return replace(request, target);
   if (request.method == "PATCH" && !target.name.empty()) return patch(request, target);
-  if (request.method == "DELETE") return target.name.empty() ? remove_all(request, target) : remove(request, target);
+  if (request.method == "DELETE")
+    return target.name.empty() ? remove_all(request, target) : remove(request, target);
   throw not_allowed();
 }
 
 Answer Api::review(const Request& request) {
-  if (request.method != "POST") throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+  if (request.method != "POST")
+    throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
   json object = parse_body(request.body);
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   // Whoever has the token is the user who runs the cluster: everything that is served is allowed.
@@ -168,9 +175,10 @@ Answer Api::review(const Request& request) {
     object["status"] = {{"allowed", true}};
   } else if (plural == "selfsubjectrulesreviews") {
     const json all = json::array({"*"});
-    object["status"] = {{"incomplete", false},
-                        {"resourceRules", json::array({{{"verbs", all}, {"apiGroups", all}, {"resources", all}}})},
-                        {"nonResourceRules", json::array({{{"verbs", all}, {"nonResourceURLs", all}}})}};
+    object["status"] = {
+        {"incomplete", false},
+        {"resourceRules", json::array({{{"verbs", all}, {"apiGroups", all}, {"resources", all}}})},
+        {"nonResourceRules", json::array({{{"verbs", all}, {"nonResourceURLs", all}}})}};
   } else if (plural == "selfsubjectreviews") {
     object["status"] = {{"userInfo", {{"username", "local"}, {"groups", {"system:authenticated"}}}}};
   } else {
@@ -204,8 +212,11 @@ Answer Api::list(const Request& request, const Target& target) {
   } else {
     snapshot = store_.snapshot(target.kind->plural, target.name_space);
     if (wanted > snapshot.revision) {
-      throw Refusal(504, "Timeout", "Too large resource version: " + std::to_string(wanted) + ", current: " + std::to_string(snapshot.revision),
-                    {{"causes", json::array({{{"reason", "ResourceVersionTooLarge"}, {"message", "Too large resource version"}}})},
+      throw Refusal(504, "Timeout",
+                    "Too large resource version: " + std::to_string(wanted) +
+                        ", current: " + std::to_string(snapshot.revision),
+                    {{"causes", json::array({{{"reason", "ResourceVersionTooLarge"},
+                                              {"message", "Too large resource version"}}})},
                      {"retryAfterSeconds", 1}});
     }
     if (request.parameter("resourceVersionMatch") == "Exact") {
@@ -241,7 +252,8 @@ Answer Api::watch(const Request& request, const Target& target) {
   const FieldSelector fields(options.field_selector);
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
-    store_.changes_after(revision, target.kind->plural, std::chrono::steady_clock::now());  // 410 when too old
+    store_.changes_after(revision, target.kind->plural,
+                         std::chrono::steady_clock::now());  // 410 when too old
   }
   Answer answer;
   answer.stream = [this, target, options](const Sink& sink) {
@@ -258,17 +270,21 @@ Answer Api::log(const Request& request, const Target& target) {
     throw bad_request("container " + asked + " is not valid for pod " + target.name);
   }
   if (request.flag("previous")) {
-    throw bad_request("previous terminated container \"" + container + "\" in pod \"" + target.name + "\" not found");
+    throw bad_request("previous terminated container \"" + container + "\" in pod \"" + target.name +
+                      "\" not found");
   }
   LogOptions options;
   options.follow = request.flag("follow");
   options.timestamps = request.flag("timestamps");
   options.tail_lines = number_parameter<long long>(request, "tailLines");
   options.limit_bytes = number_parameter<std::uint64_t>(request, "limitBytes");
-  if (options.limit_bytes == 0) throw invalid("PodLogOptions", target.name, "limitBytes", "Invalid value: 0: must be greater than 0");
+  if (options.limit_bytes == 0)
+    throw invalid("PodLogOptions", target.name, "limitBytes", "Invalid value: 0: must be greater than 0");
   const auto seconds = number_parameter<long>(request, "sinceSeconds");
   const std::string since = request.parameter("sinceTime");
-  if (seconds && !since.empty()) throw invalid("PodLogOptions", target.name, "sinceSeconds", "at most one of `sinceTime` or `sinceSeconds` may be specified");
+  if (seconds && !since.empty())
+    throw invalid("PodLogOptions", target.name, "sinceSeconds",
+                  "at most one of `sinceTime` or `sinceSeconds` may be specified");
   if (seconds) options.since = now_() - std::chrono::seconds(*seconds);
   if (!since.empty()) {
     const auto time = parse_time(since);
@@ -281,15 +297,18 @@ Answer Api::log(const Request& request, const Target& target) {
   const json* state = container_status(*pod);
   if (!scheduled) return answer;  // Kubernetes answers with nothing as well
   if (state == nullptr || state->contains("waiting")) {
-    const std::string reason = state == nullptr ? "ContainerCreating" : state->at("waiting").value("reason", "ContainerCreating");
-    throw bad_request("container \"" + container + "\" in pod \"" + target.name + "\" is waiting to start: " + reason);
+    const std::string reason =
+        state == nullptr ? "ContainerCreating" : state->at("waiting").value("reason", "ContainerCreating");
+    throw bad_request("container \"" + container + "\" in pod \"" + target.name +
+                      "\" is waiting to start: " + reason);
   }
   const std::string uid = pod->at("/metadata/uid"_json_pointer).get<std::string>();
   answer.stream = [this, target, options, uid](const Sink& sink) {
     const auto ended = [&] {
       const Object now = store_.find("pods", target.name_space, target.name);
       const json* current = now ? container_status(*now) : nullptr;
-      return current == nullptr || now->at("/metadata/uid"_json_pointer) != uid || current->contains("terminated");
+      return current == nullptr || now->at("/metadata/uid"_json_pointer) != uid ||
+             current->contains("terminated");
     };
     logs_.read(uid, options, sink.write, [&] { return !stopping_ && sink.alive(); }, ended);
   };

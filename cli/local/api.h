@@ -43,14 +43,15 @@ struct Answer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::string warning;  // for the header Warning: 299
+  std::string warning;                      // for the header Warning: 299
   std::function<void(const Sink&)> stream;  // instead of the body, when set
 };
 
 // Safe from any thread.
 class Api {
  public:
-  Api(Store& store, PodLogs& logs, std::function<Time()> now) : store_(store), logs_(logs), now_(std::move(now)) {}
+  Api(Store& store, PodLogs& logs, std::function<Time()> now)
+      : store_(store), logs_(logs), now_(std::move(now)) {}
 
   Answer handle(const Request& request);
   void stop();  // ends all streams
@@ -90,7 +91,8 @@ class Api {
   std::atomic<bool> stopping_{false};
 };
 
-// A watch as a stream; api_watch.cpp. `revision`: what the client has seen; "" and "0": everything that is there comes first.
+// A watch as a stream; api_watch.cpp. `revision`: what the client has seen; "" and "0": everything that is
+// there comes first.
 struct WatchOptions {
   std::string label_selector, field_selector, revision;
   bool bookmarks = false;
@@ -98,7 +100,7 @@ struct WatchOptions {
   std::chrono::seconds timeout{3600};
   View view = View::object;
 };
-void stream_watch(const Store& store, const Kind& kind, const std::string& name_space, const WatchOptions& options,
-                  const std::function<Time()>& now, const Sink& sink);
+void stream_watch(const Store& store, const Kind& kind, const std::string& name_space,
+                  const WatchOptions& options, const std::function<Time()>& now, const Sink& sink);
 
 }  // namespace mlk::local

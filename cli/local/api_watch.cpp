@@ -16,13 +16,19 @@ constexpr std::chrono::seconds bookmark_interval{60};
 
 class Watch {
  public:
-  Watch(const Kind& kind, const std::string& name_space, const WatchOptions& options, const std::function<Time()>& now,
-        const Sink& sink)
-      : kind_(kind), name_space_(name_space), options_(options), now_(now), sink_(sink), labels_(options.label_selector),
+  Watch(const Kind& kind, const std::string& name_space, const WatchOptions& options,
+        const std::function<Time()>& now, const Sink& sink)
+      : kind_(kind),
+        name_space_(name_space),
+        options_(options),
+        now_(now),
+        sink_(sink),
+        labels_(options.label_selector),
         fields_(options.field_selector) {}
 
   bool send(const char* type, const json& object) {
-    return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() + "\n");
+    return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() +
+                       "\n");
   }
   bool send_error(const Refusal& refusal) {
     return sink_.write(json{{"type", "ERROR"}, {"object", refusal.status()}}.dump() + "\n");
@@ -35,8 +41,8 @@ class Watch {
   }
 
   bool wants(const json& object) const {
-    return (name_space_.empty() || object.at("metadata").value("namespace", "") == name_space_) && labels_.matches(object) &&
-           fields_.matches(object);
+    return (name_space_.empty() || object.at("metadata").value("namespace", "") == name_space_) &&
+           labels_.matches(object) && fields_.matches(object);
   }
 
   // An object that comes to match, or no longer matches, is new or gone for this client.
@@ -59,8 +65,8 @@ class Watch {
 
 }  // namespace
 
-void stream_watch(const Store& store, const Kind& kind, const std::string& name_space, const WatchOptions& options,
-                  const std::function<Time()>& now, const Sink& sink) {
+void stream_watch(const Store& store, const Kind& kind, const std::string& name_space,
+                  const WatchOptions& options, const std::function<Time()>& now, const Sink& sink) {
   Watch watch(kind, name_space, options, now, sink);
   const auto end = steady_clock::now() + options.timeout;
   std::uint64_t revision = 0;
@@ -78,7 +84,8 @@ void stream_watch(const Store& store, const Kind& kind, const std::string& name_
   auto next_bookmark = steady_clock::now() + bookmark_interval;
   try {
     while (sink.alive() && steady_clock::now() < end) {
-      for (const Change& change : store.changes_after(revision, kind.plural, std::min(end, steady_clock::now() + look_interval))) {
+      for (const Change& change :
+           store.changes_after(revision, kind.plural, std::min(end, steady_clock::now() + look_interval))) {
         if (!watch.send_change(change)) return;
       }
       if (options.bookmarks && steady_clock::now() >= next_bookmark) {

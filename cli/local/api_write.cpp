@@ -17,16 +17,19 @@ namespace {
 // In the query, or in the options of a DELETE.
 bool is_dry_run(const Request& request, const json& options = json::object()) {
   std::string value = request.parameter("dryRun");
-  for (const json& given : field(options, "dryRun")) value = given.is_string() ? given.get<std::string>() : "?";
+  for (const json& given : field(options, "dryRun"))
+    value = given.is_string() ? given.get<std::string>() : "?";
   if (value.empty()) return false;
-  if (value != "All") throw invalid("Options", "", "dryRun", "Unsupported value: \"" + value + "\": supported values: \"All\"");
+  if (value != "All")
+    throw invalid("Options", "", "dryRun", "Unsupported value: \"" + value + "\": supported values: \"All\"");
   return true;
 }
 
 json read_object(const Request& request) {
   if (!request.content_type.empty() && !request.content_type.starts_with("application/json")) {
-    throw Refusal(415, "UnsupportedMediaType",
-                  "the body of the request was in an unknown format - accepted media types include: application/json");
+    throw Refusal(
+        415, "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: application/json");
   }
   json object = parse_body(request.body);
   if (!object.is_object()) throw bad_request("the body is not an object");
@@ -37,8 +40,9 @@ void check_type(const Kind& kind, const json& object) {
   const std::string api_version = object.value("apiVersion", kind.api_version());
   const std::string name = object.value("kind", kind.kind);
   if (api_version != kind.api_version() || name != kind.kind) {
-    throw bad_request("the API version in the data (" + api_version + ", " + name + ") does not match the expected API version (" +
-                      kind.api_version() + ", " + kind.kind + ")");
+    throw bad_request("the API version in the data (" + api_version + ", " + name +
+                      ") does not match the expected API version (" + kind.api_version() + ", " + kind.kind +
+                      ")");
   }
 }
 
@@ -48,7 +52,8 @@ json delete_options(const Request& request) {
     const std::string value = request.parameter(name);
     if (value.empty()) continue;
     if (std::string(name) == "gracePeriodSeconds") {
-      if (value.size() > 9 || value.find_first_not_of("0123456789") != value.npos) throw bad_request("invalid gracePeriodSeconds");
+      if (value.size() > 9 || value.find_first_not_of("0123456789") != value.npos)
+        throw bad_request("invalid gracePeriodSeconds");
       options[name] = std::stoi(value);
     } else {
       options[name] = value;
@@ -68,8 +73,8 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
     const std::string value = wanted.value(field, "");
     if (value.empty() || value == metadata.at(field).get<std::string>()) continue;
     throw conflict(kind.plural, metadata.at("name").get<std::string>(),
-                   std::string("Precondition failed: ") + field + " in precondition: " + value + ", in object meta: " +
-                       metadata.at(field).get<std::string>());
+                   std::string("Precondition failed: ") + field + " in precondition: " + value +
+                       ", in object meta: " + metadata.at(field).get<std::string>());
   }
 }
 
@@ -84,7 +89,8 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
     const std::string phase = object.value("/status/phase"_json_pointer, "Pending");
     if (phase == "Succeeded" || phase == "Failed" || !spec.contains("nodeName")) grace = 0;
     grace = std::max(0L, grace);
-    if (metadata.contains("deletionTimestamp")) grace = std::min(grace, metadata.value("deletionGracePeriodSeconds", 0L));
+    if (metadata.contains("deletionTimestamp"))
+      grace = std::min(grace, metadata.value("deletionGracePeriodSeconds", 0L));
   }
   const bool orphan = options.value("propagationPolicy", "Background") == "Foreground";
   if (!metadata.contains("deletionTimestamp") || metadata.value("deletionGracePeriodSeconds", 0L) != grace) {
@@ -130,7 +136,9 @@ Answer Api::create(const Request& request, const Target& target) {
   if (kind.namespaced) {
     const Object name_space = store_.get("namespaces", "", target.name_space);
     if (name_space->at("metadata").contains("deletionTimestamp")) {
-      throw Refusal(403, "Forbidden", "unable to create new content in namespace " + target.name_space + " because it is being terminated");
+      throw Refusal(403, "Forbidden",
+                    "unable to create new content in namespace " + target.name_space +
+                        " because it is being terminated");
     }
   }
   json object = admit_new({kind, target.name_space, new_uid(), random_suffix(), now_()}, std::move(given));
@@ -141,18 +149,21 @@ Answer Api::create(const Request& request, const Target& target) {
     if (store_.find(kind.plural, target.name_space, name)) throw already_exists(kind.plural, name);
   } else {
     object = *store_.create(kind.plural, std::move(object));
-    if (kind.kind == "Namespace") add_default_account(store_, object.at("metadata").at("name").get<std::string>(), now_());
+    if (kind.kind == "Namespace")
+      add_default_account(store_, object.at("metadata").at("name").get<std::string>(), now_());
   }
   Answer result = answer(request, kind, object, 201);
   result.warning = warning;
   return result;
 }
 
-Answer Api::change(const Request& request, const Target& target, const std::function<json(const json&)>& edit) {
+Answer Api::change(const Request& request, const Target& target,
+                   const std::function<json(const json&)>& edit) {
   const Kind& kind = *target.kind;
   view_of(request.accept);
   const bool of_status = target.sub == "status";
-  if (of_status && !kind.has_status) throw Refusal(404, "NotFound", "the server could not find the requested resource");
+  if (of_status && !kind.has_status)
+    throw Refusal(404, "NotFound", "the server could not find the requested resource");
   const bool dry_run = is_dry_run(request);
   const Admission admission{kind, target.name_space, "", "", now_()};
   std::string warning;
@@ -180,7 +191,8 @@ Answer Api::replace(const Request& request, const Target& target) {
 }
 
 Answer Api::patch(const Request& request, const Target& target) {
-  if (is_apply_patch(request.content_type) && !store_.find(target.kind->plural, target.name_space, target.name)) {
+  if (is_apply_patch(request.content_type) &&
+      !store_.find(target.kind->plural, target.name_space, target.name)) {
     // Server-side apply creates what is not there.
     Request creation = request;
     creation.method = "POST";
@@ -190,7 +202,8 @@ Answer Api::patch(const Request& request, const Target& target) {
     creation.body = object.dump();
     return create(creation, target);
   }
-  return change(request, target, [&](const json& before) { return apply_patch(request.content_type, before, request.body); });
+  return change(request, target,
+                [&](const json& before) { return apply_patch(request.content_type, before, request.body); });
 }
 
 json Api::remove_object(const Target& target, const json& options, bool dry_run) {
@@ -202,7 +215,8 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
   if (options.value("propagationPolicy", "Background") == "Orphan") orphan_dependents(uid);
   const Object result = store_.modify(kind.plural, target.name_space, target.name, [&](json& current) {
     check_preconditions(kind, current, options);
-    if (current.at("metadata").at("uid") != uid) throw conflict(kind.plural, target.name, "the object has been replaced");
+    if (current.at("metadata").at("uid") != uid)
+      throw conflict(kind.plural, target.name, "the object has been replaced");
     mark_deleted(kind, current, options, now_());
     if (kind.kind == "Namespace") {
       // Its contents go first: garbage.cpp.
@@ -218,11 +232,17 @@ void Api::orphan_dependents(const std::string& uid) {
     for (const Object& object : store_.list(kind.plural)) {
       const json& metadata = object->at("metadata");
       const json owners = metadata.value("ownerReferences", json::array());
-      if (std::none_of(owners.begin(), owners.end(), [&](const json& owner) { return owner.value("uid", "") == uid; })) continue;
-      store_.modify(kind.plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(), [&](json& dependent) {
-        json& list = dependent["metadata"]["ownerReferences"];
-        list.erase(std::remove_if(list.begin(), list.end(), [&](const json& owner) { return owner.value("uid", "") == uid; }), list.end());
-      });
+      if (std::none_of(owners.begin(), owners.end(),
+                       [&](const json& owner) { return owner.value("uid", "") == uid; }))
+        continue;
+      store_.modify(kind.plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(),
+                    [&](json& dependent) {
+                      json& list = dependent["metadata"]["ownerReferences"];
+                      list.erase(
+                          std::remove_if(list.begin(), list.end(),
+                                         [&](const json& owner) { return owner.value("uid", "") == uid; }),
+                          list.end());
+                    });
     }
   }
 }
@@ -236,9 +256,16 @@ Answer Api::remove(const Request& request, const Target& target) {
   if (dry_run || store_.find(target.kind->plural, target.name_space, target.name)) {
     answer.body = object.dump();
   } else {
-    answer.body = json{{"kind", "Status"}, {"apiVersion", "v1"}, {"metadata", json::object()}, {"status", "Success"},
-                       {"details", {{"name", target.name}, {"group", target.kind->group}, {"kind", target.kind->plural},
-                                    {"uid", metadata.at("uid")}}}}.dump();
+    answer.body = json{{"kind", "Status"},
+                       {"apiVersion", "v1"},
+                       {"metadata", json::object()},
+                       {"status", "Success"},
+                       {"details",
+                        {{"name", target.name},
+                         {"group", target.kind->group},
+                         {"kind", target.kind->plural},
+                         {"uid", metadata.at("uid")}}}}
+                      .dump();
   }
   return answer;
 }

@@ -1,14 +1,13 @@
 #include "cli/local/controllers.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <iostream>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/local/events.h"
 #include "cli/local/garbage.h"
@@ -24,13 +23,16 @@ using std::chrono::steady_clock;
 // A supervisor that dies cannot tell: its folder is looked at this often.
 constexpr milliseconds sweep_interval{1000};
 
-Error system_error(const std::string& what) { return Error(ExitCode::failure, what + ": " + std::strerror(errno)); }
+Error system_error(const std::string& what) {
+  return Error(ExitCode::failure, what + ": " + std::strerror(errno));
+}
 
 }  // namespace
 
 Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program)
     : store_(store), kubelet_(store, logs, paths, std::move(program)) {
-  if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST) throw system_error("cannot make " + paths.fifo().string());
+  if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST)
+    throw system_error("cannot make " + paths.fifo().string());
   // Opened for both, so that it has no end of file when no supervisor has it open.
   fifo_ = ::open(paths.fifo().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fifo_ < 0) throw system_error("cannot open " + paths.fifo().string());
@@ -76,7 +78,8 @@ void Controllers::run() {
       kubelet_.step(now, sweep);
       collect_garbage(store_, now);
       if (sweep) expire_events(store_, now);
-      if (again) timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
+      if (again)
+        timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
     } catch (const std::exception& error) {  // a full disk, for one: tried again at the next sweep
       std::cerr << error.what() << std::endl;
     }

@@ -1,4 +1,5 @@
-// The one loop behind the API: kubelet, Jobs, garbage and events, woken by changes, supervisors and the clock.
+// The one loop behind the API: kubelet, Jobs, garbage and events, woken by changes, supervisors and the
+// clock.
 #pragma once
 
 #include <atomic>

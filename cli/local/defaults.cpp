@@ -5,8 +5,8 @@
 
 #include "cli/local/admit.h"
 #include "cli/local/indexes.h"
-#include "cli/local/status.h"
 #include "cli/local/json_field.h"
+#include "cli/local/status.h"
 #include "cli/util/hash.h"
 
 namespace mlk::local {
@@ -60,9 +60,11 @@ void default_job(json& object) {
   if (!spec.contains("completions") && !spec.contains("parallelism")) spec["completions"] = 1;
   put_if_missing(spec, "completions", spec.value("parallelism", 1));
   put_if_missing(spec, "parallelism", 1);
-  put_if_missing(spec, "backoffLimit", spec.contains("backoffLimitPerIndex") ? std::numeric_limits<int>::max() : 6);
+  put_if_missing(spec, "backoffLimit",
+                 spec.contains("backoffLimitPerIndex") ? std::numeric_limits<int>::max() : 6);
   put_if_missing(spec, "suspend", false);
-  put_if_missing(spec, "podReplacementPolicy", spec.contains("podFailurePolicy") ? "Failed" : "TerminatingOrFailed");
+  put_if_missing(spec, "podReplacementPolicy",
+                 spec.contains("podFailurePolicy") ? "Failed" : "TerminatingOrFailed");
   const std::string uid = object.at("metadata").at("uid").get<std::string>();
   const std::string name = object.at("metadata").at("name").get<std::string>();
   put_if_missing(spec, "selector", {{"matchLabels", {{"batch.kubernetes.io/controller-uid", uid}}}});
@@ -82,7 +84,8 @@ void default_job(json& object) {
 
 class Rules {
  public:
-  Rules(const Kind& kind, const json& object) : kind_(kind), name_(object.at("metadata").at("name").get<std::string>()) {}
+  Rules(const Kind& kind, const json& object)
+      : kind_(kind), name_(object.at("metadata").at("name").get<std::string>()) {}
 
   void require(bool good, const std::string& field, const std::string& message) const {
     if (!good) throw invalid(kind_.kind, name_, field, message);
@@ -91,7 +94,8 @@ class Rules {
     if (!spec.contains(field)) return;
     const auto value = spec.at(field).get<long long>();
     require(value >= minimum && value <= std::numeric_limits<int>::max(), std::string("spec.") + field,
-            "Invalid value: " + std::to_string(value) + ": must be greater than or equal to " + std::to_string(minimum));
+            "Invalid value: " + std::to_string(value) + ": must be greater than or equal to " +
+                std::to_string(minimum));
   }
 
   void containers(const json& spec, const std::string& path, const char* list) const {
@@ -102,7 +106,8 @@ class Rules {
     std::set<std::string> names;
     for (const json& container : spec.value(list, json::array())) {
       const std::string at = path + "." + list;
-      require(is_dns_label(container.value("name", "")), at + ".name", "Invalid value: a lowercase RFC 1123 label");
+      require(is_dns_label(container.value("name", "")), at + ".name",
+              "Invalid value: a lowercase RFC 1123 label");
       require(names.insert(container.value("name", "")).second, at + ".name", "Duplicate value");
       require(!container.value("image", "").empty(), at + ".image", "Required value");
       for (const json& mount : container.value("volumeMounts", json::array())) {
@@ -110,8 +115,8 @@ class Rules {
                 "Not found: \"" + mount.value("name", "") + "\"");
         require(!mount.value("mountPath", "").empty(), at + ".volumeMounts.mountPath", "Required value");
         const std::string sub_path = mount.value("subPath", "");
-        require(!sub_path.starts_with("/") && sub_path.find("..") == sub_path.npos, at + ".volumeMounts.subPath",
-                "Invalid value: must be a relative path without '..'");
+        require(!sub_path.starts_with("/") && sub_path.find("..") == sub_path.npos,
+                at + ".volumeMounts.subPath", "Invalid value: must be a relative path without '..'");
       }
       for (const json& variable : container.value("env", json::array())) {
         require(!variable.value("name", "").empty(), at + ".env.name", "Required value");
@@ -131,35 +136,44 @@ class Rules {
     require(spec.value("initContainers", json::array()).empty(), path + ".initContainers",
             "Unsupported: a pod of the local cluster is one process, it cannot have init containers");
     require(spec.value("restartPolicy", "") == "Never", path + ".restartPolicy",
-            "Unsupported value: \"" + spec.value("restartPolicy", "") + "\": the local cluster knows \"Never\" alone");
+            "Unsupported value: \"" + spec.value("restartPolicy", "") +
+                "\": the local cluster knows \"Never\" alone");
+    require(!spec.contains("activeDeadlineSeconds"), path + ".activeDeadlineSeconds",
+            "Unsupported: the local cluster knows the deadline of a Job alone");
     const std::string host = spec.value("hostname", ""), subdomain = spec.value("subdomain", "");
     require(host.empty() || is_dns_label(host), path + ".hostname", "Invalid value: \"" + host + "\"");
-    require(subdomain.empty() || is_dns_label(subdomain), path + ".subdomain", "Invalid value: \"" + subdomain + "\"");
+    require(subdomain.empty() || is_dns_label(subdomain), path + ".subdomain",
+            "Invalid value: \"" + subdomain + "\"");
   }
 
   void job(const json& spec) const {
-    for (const char* field : {"parallelism", "completions", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes",
-                              "ttlSecondsAfterFinished", "activeDeadlineSeconds"}) {
+    for (const char* field : {"parallelism", "completions", "backoffLimit", "backoffLimitPerIndex",
+                              "maxFailedIndexes", "ttlSecondsAfterFinished", "activeDeadlineSeconds"}) {
       at_least(spec, field, 0);
     }
     require(spec.at("completionMode") == "Indexed", "spec.completionMode",
-            "Unsupported value: " + spec.at("completionMode").dump() + ": the local cluster knows \"Indexed\" alone");
+            "Unsupported value: " + spec.at("completionMode").dump() +
+                ": the local cluster knows \"Indexed\" alone");
     const int completions = spec.at("completions").get<int>();
     require(completions <= 100000, "spec.completions", "Invalid value: must be at most 100000");
-    require(spec.at("parallelism").get<int>() <= 100000, "spec.parallelism", "Invalid value: must be at most 100000");
+    require(spec.at("parallelism").get<int>() <= 100000, "spec.parallelism",
+            "Invalid value: must be at most 100000");
     require(spec.contains("/template/spec"_json_pointer), "spec.template.spec", "Required value");
     pod_spec(spec.at("template").at("spec"), "spec.template.spec");
     const std::string last = name_ + "-" + std::to_string(completions > 0 ? completions - 1 : 0);
-    require(is_dns_label(last), "metadata.name", "Invalid value: will not able to create pod with invalid DNS label: " + last);
-    require(!spec.contains("maxFailedIndexes") || spec.contains("backoffLimitPerIndex"), "spec.backoffLimitPerIndex",
-            "Required value: when maxFailedIndexes is specified");
+    require(is_dns_label(last), "metadata.name",
+            "Invalid value: will not able to create pod with invalid DNS label: " + last);
+    require(!spec.contains("maxFailedIndexes") || spec.contains("backoffLimitPerIndex"),
+            "spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified");
     failure_policy(spec);
     for (const json& rule : spec.value("/successPolicy/rules"_json_pointer, json::array())) {
-      require(rule.contains("succeededCount") || rule.contains("succeededIndexes"), "spec.successPolicy.rules",
+      require(rule.contains("succeededCount") || rule.contains("succeededIndexes"),
+              "spec.successPolicy.rules",
               "Required value: at least one of succeededCount or succeededIndexes must be specified");
-      require(!rule.contains("succeededCount") || rule.at("succeededCount").get<long long>() > 0, "spec.successPolicy.rules.succeededCount",
-              "Invalid value: must be greater than zero");
-      require(!rule.contains("succeededIndexes") || Indexes::parse(rule.at("succeededIndexes").get<std::string>()).has_value(),
+      require(!rule.contains("succeededCount") || rule.at("succeededCount").get<long long>() > 0,
+              "spec.successPolicy.rules.succeededCount", "Invalid value: must be greater than zero");
+      require(!rule.contains("succeededIndexes") ||
+                  Indexes::parse(rule.at("succeededIndexes").get<std::string>()).has_value(),
               "spec.successPolicy.rules.succeededIndexes", "Invalid value: error parsing succeededIndexes");
     }
   }
@@ -172,8 +186,8 @@ class Rules {
     const std::string field = "spec.podFailurePolicy.rules";
     for (const json& rule : spec.at("podFailurePolicy").value("rules", json::array())) {
       const std::string action = rule.value("action", "");
-      require(action == "FailJob" || action == "FailIndex" || action == "Ignore" || action == "Count", field + ".action",
-              "Unsupported value: \"" + action + "\"");
+      require(action == "FailJob" || action == "FailIndex" || action == "Ignore" || action == "Count",
+              field + ".action", "Unsupported value: \"" + action + "\"");
       require(action != "FailIndex" || spec.contains("backoffLimitPerIndex"), field + ".action",
               "Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set");
       require(rule.contains("onExitCodes") != rule.contains("onPodConditions"), field,
@@ -181,10 +195,13 @@ class Rules {
       if (!rule.contains("onExitCodes")) continue;
       const json& codes = rule.at("onExitCodes");
       const std::string op = codes.value("operator", "");
-      require(op == "In" || op == "NotIn", field + ".onExitCodes.operator", "Unsupported value: \"" + op + "\"");
-      require(!codes.value("values", json::array()).empty(), field + ".onExitCodes.values", "Invalid value: at least one value is required");
+      require(op == "In" || op == "NotIn", field + ".onExitCodes.operator",
+              "Unsupported value: \"" + op + "\"");
+      require(!codes.value("values", json::array()).empty(), field + ".onExitCodes.values",
+              "Invalid value: at least one value is required");
       for (const json& value : codes.at("values")) {
-        require(op != "In" || value != 0, field + ".onExitCodes.values", "Invalid value: 0: must not be 0 for the In operator");
+        require(op != "In" || value != 0, field + ".onExitCodes.values",
+                "Invalid value: 0: must not be 0 for the In operator");
       }
     }
   }
@@ -218,7 +235,8 @@ void set_defaults(const Kind& kind, json& object) {
   } else if (kind.kind == "Secret") {
     put_if_missing(object, "type", "Opaque");
     const json plain = object.value("stringData", json::object());
-    for (const auto& [key, value] : plain.items()) object["data"][key] = base64_encode(value.get<std::string>());
+    for (const auto& [key, value] : plain.items())
+      object["data"][key] = base64_encode(value.get<std::string>());
     object.erase("stringData");
   } else if (kind.kind == "Namespace") {
     put_if_missing(object, "status", {{"phase", "Active"}});

@@ -19,7 +19,8 @@ struct Review {
 constexpr Review reviews[] = {{"authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"},
                               {"authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"},
                               {"authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"}};
-constexpr const char* groups[] = {"batch", "coordination.k8s.io", "authorization.k8s.io", "authentication.k8s.io"};
+constexpr const char* groups[] = {"batch", "coordination.k8s.io", "authorization.k8s.io",
+                                  "authentication.k8s.io"};
 
 json group_object(const std::string& name) {
   const json version = {{"groupVersion", name + "/v1"}, {"version", "v1"}};
@@ -32,10 +33,14 @@ json resource_list(const std::string& group) {
     if (kind.group != group) continue;
     json verbs = {"get", "list", "watch"};
     if (kind.writable) {
-      for (const char* verb : {"create", "delete", "deletecollection", "patch", "update"}) verbs.push_back(verb);
+      for (const char* verb : {"create", "delete", "deletecollection", "patch", "update"})
+        verbs.push_back(verb);
     }
-    json resource = {{"name", kind.plural},         {"singularName", kind.singular}, {"namespaced", kind.namespaced},
-                     {"kind", kind.kind},           {"verbs", verbs}};
+    json resource = {{"name", kind.plural},
+                     {"singularName", kind.singular},
+                     {"namespaced", kind.namespaced},
+                     {"kind", kind.kind},
+                     {"verbs", verbs}};
     if (!kind.short_names.empty()) resource["shortNames"] = kind.short_names;
     resources.push_back(resource);
     json sub = {{"singularName", ""}, {"namespaced", kind.namespaced}, {"kind", kind.kind}};
@@ -52,28 +57,36 @@ json resource_list(const std::string& group) {
   }
   for (const Review& review : reviews) {
     if (group != review.group) continue;
-    resources.push_back({{"name", review.plural}, {"singularName", ""}, {"namespaced", false}, {"kind", review.kind},
+    resources.push_back({{"name", review.plural},
+                         {"singularName", ""},
+                         {"namespaced", false},
+                         {"kind", review.kind},
                          {"verbs", {"create"}}});
   }
-  return {{"kind", "APIResourceList"}, {"apiVersion", "v1"}, {"groupVersion", group.empty() ? "v1" : group + "/v1"},
+  return {{"kind", "APIResourceList"},
+          {"apiVersion", "v1"},
+          {"groupVersion", group.empty() ? "v1" : group + "/v1"},
           {"resources", resources}};
 }
 
-// As much as kubectl reads: which kinds exist, and that they take fieldValidation, so that it leaves validation to us.
+// As much as kubectl reads: which kinds exist, and that they take fieldValidation, so that it leaves
+// validation to us.
 json openapi(const std::string& group) {
   json paths = json::object();
   for (const Kind& kind : kinds()) {
     if (kind.group != group || !kind.writable) continue;
     const std::string root = group.empty() ? "/api/v1" : "/apis/" + group + "/v1";
-    const std::string path = root + (kind.namespaced ? "/namespaces/{namespace}/" : "/") + kind.plural + "/{name}";
+    const std::string path =
+        root + (kind.namespaced ? "/namespaces/{namespace}/" : "/") + kind.plural + "/{name}";
     json parameters = json::array();
     for (const char* name : {"fieldValidation", "dryRun", "fieldManager"}) {
       parameters.push_back({{"name", name}, {"in", "query"}, {"schema", {{"type", "string"}}}});
     }
-    paths[path]["patch"] = {{"parameters", parameters},
-                            {"responses", {{"200", {{"description", "OK"}}}}},
-                            {"x-kubernetes-action", "patch"},
-                            {"x-kubernetes-group-version-kind", {{"group", group}, {"version", "v1"}, {"kind", kind.kind}}}};
+    paths[path]["patch"] = {
+        {"parameters", parameters},
+        {"responses", {{"200", {{"description", "OK"}}}}},
+        {"x-kubernetes-action", "patch"},
+        {"x-kubernetes-group-version-kind", {{"group", group}, {"version", "v1"}, {"kind", kind.kind}}}};
   }
   return {{"openapi", "3.0.0"}, {"info", {{"title", "mlk local"}, {"version", "v1"}}}, {"paths", paths}};
 }
@@ -91,9 +104,9 @@ json openapi_roots() {
 
 std::optional<json> discover(const std::string& path) {
   if (path == "/version") {
-    return json{{"major", "1"},           {"minor", "37"},         {"gitVersion", "v1.37.0+mlk"}, {"gitCommit", ""},
-                {"gitTreeState", "clean"}, {"buildDate", ""},       {"goVersion", ""},             {"compiler", ""},
-                {"platform", "local"}};
+    return json{{"major", "1"},    {"minor", "37"},           {"gitVersion", "v1.37.0+mlk"},
+                {"gitCommit", ""}, {"gitTreeState", "clean"}, {"buildDate", ""},
+                {"goVersion", ""}, {"compiler", ""},          {"platform", "local"}};
   }
   if (path == "/api") {
     return json{{"kind", "APIVersions"}, {"versions", {"v1"}}, {"serverAddressByClientCIDRs", json::array()}};

@@ -8,7 +8,8 @@
 
 namespace mlk::local {
 
-// The document at `path` ("/version", "/api", "/apis/batch/v1", "/openapi/v3" ...); nullopt when there is none.
+// The document at `path` ("/version", "/api", "/apis/batch/v1", "/openapi/v3" ...); nullopt when there is
+// none.
 std::optional<nlohmann::json> discover(const std::string& path);
 
 }  // namespace mlk::local

@@ -57,7 +57,9 @@ class Collector {
       modify(plural, *object, [](json& current) { drop_finalizer(current, foreground); });
     }
     for (const auto& [plural, object] : objects_) {
-      if (plural == "namespaces" && has_finalizer(*object, "kubernetes") && object->at("metadata").contains("deletionTimestamp")) empty(*object);
+      if (plural == "namespaces" && has_finalizer(*object, "kubernetes") &&
+          object->at("metadata").contains("deletionTimestamp"))
+        empty(*object);
     }
   }
 
@@ -80,7 +82,8 @@ class Collector {
     modify(plural, object, [&](json& current) {
       json& metadata = current["metadata"];
       const std::string phase = current.value("/status/phase"_json_pointer, "");
-      const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" && phase != "Failed";
+      const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" &&
+                        phase != "Failed";
       const long grace = runs ? current.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
       metadata["deletionTimestamp"] = format_time(now_ + std::chrono::seconds(grace));
       metadata["deletionGracePeriodSeconds"] = grace;
@@ -91,9 +94,10 @@ class Collector {
   void modify(const std::string& plural, const json& object, const Edit& edit) {
     const json& metadata = object.at("metadata");
     try {
-      store_.modify(plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(), [&](json& current) {
-        if (uid_of(current) == uid_of(object)) edit(current);
-      });
+      store_.modify(plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>(),
+                    [&](json& current) {
+                      if (uid_of(current) == uid_of(object)) edit(current);
+                    });
     } catch (const Refusal&) {
       return;  // gone already
     }

@@ -1,4 +1,5 @@
-// The garbage collector: what belongs to an object that is gone goes as well; so does what is in a namespace that goes.
+// The garbage collector: what belongs to an object that is gone goes as well; so does what is in a namespace
+// that goes.
 #pragma once
 
 #include "cli/local/store.h"

@@ -1,16 +1,15 @@
 #include "cli/local/http_server.h"
 
-#include <openssl/crypto.h>
-#include <openssl/pem.h>
-#include <sys/socket.h>
-
 #include <condition_variable>
 #include <deque>
 #include <list>
 #include <mutex>
+#include <sys/socket.h>
 #include <thread>
 
 #include <httplib.h>
+#include <openssl/crypto.h>
+#include <openssl/pem.h>
 
 #include "cli/local/status.h"
 #include "cli/util/error.h"
@@ -20,8 +19,10 @@ namespace mlk::local {
 namespace {
 
 constexpr std::size_t body_limit = 3 << 20;
-constexpr std::size_t connection_limit = 700;  // threads; below the 1024 descriptors that a process has at least
-constexpr int write_patience_seconds = 300;    // a pager that nobody scrolls holds up its stream, not the server
+constexpr std::size_t connection_limit =
+    700;  // threads; below the 1024 descriptors that a process has at least
+constexpr int write_patience_seconds =
+    300;  // a pager that nobody scrolls holds up its stream, not the server
 
 // A thread for each connection that is open, kept for the next one: a stream may stay for hours.
 class ConnectionThreads : public httplib::TaskQueue {
@@ -70,12 +71,17 @@ class ConnectionThreads : public httplib::TaskQueue {
 };
 
 bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
-  const std::unique_ptr<BIO, decltype(&BIO_free)> certificate_text(BIO_new_mem_buf(credentials.certificate.data(), -1), BIO_free);
-  const std::unique_ptr<BIO, decltype(&BIO_free)> key_text(BIO_new_mem_buf(credentials.key.data(), -1), BIO_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr), X509_free);
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> certificate_text(
+      BIO_new_mem_buf(credentials.certificate.data(), -1), BIO_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> key_text(BIO_new_mem_buf(credentials.key.data(), -1),
+                                                           BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr), X509_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
   return certificate && key && SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION) == 1 &&
-         SSL_CTX_use_certificate(&context, certificate.get()) == 1 && SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
+         SSL_CTX_use_certificate(&context, certificate.get()) == 1 &&
+         SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
 }
 
 Request to_request(const httplib::Request& from, std::string body) {
@@ -96,11 +102,13 @@ void send(const Answer& answer, httplib::Response& response) {
     response.set_content(answer.body, answer.content_type);
     return;
   }
-  response.set_chunked_content_provider(answer.content_type, [stream = answer.stream](std::size_t, httplib::DataSink& sink) {
-    stream({[&](std::string_view text) { return sink.write(text.data(), text.size()); }, [&] { return sink.is_writable(); }});
-    sink.done();
-    return true;
-  });
+  response.set_chunked_content_provider(
+      answer.content_type, [stream = answer.stream](std::size_t, httplib::DataSink& sink) {
+        stream({[&](std::string_view text) { return sink.write(text.data(), text.size()); },
+                [&] { return sink.is_writable(); }});
+        sink.done();
+        return true;
+      });
 }
 
 void refuse(const Refusal& refusal, httplib::Response& response) {
@@ -111,33 +119,38 @@ void refuse(const Refusal& refusal, httplib::Response& response) {
 }  // namespace
 
 struct HttpServer::State {
-  // With access to the listening socket: the library's queue of five connections is short for a hundred log followers.
+  // With access to the listening socket: the library's queue of five connections is short for a hundred log
+  // followers.
   struct Server : httplib::SSLServer {
     using SSLServer::SSLServer;
     void lengthen_queue() { ::listen(svr_sock_, 512); }
   };
 
   State(Api& api_, const Credentials& credentials)
-      : api(api_), expected("Bearer " + credentials.token),
+      : api(api_),
+        expected("Bearer " + credentials.token),
         server([&](SSL_CTX& context) { return use_credentials(context, credentials); }) {}
 
   bool allowed(const httplib::Request& request, httplib::Response& response) const {
     const std::string given = request.get_header_value("Authorization");
-    if (given.size() == expected.size() && CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0) return true;
+    if (given.size() == expected.size() && CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0)
+      return true;
     refuse(Refusal(401, "Unauthorized", "Unauthorized"), response);
     return false;
   }
 
   void handle(const httplib::Request& request, httplib::Response& response, std::string body) const {
-    // The library would compress streams, and hold lines back until its buffer is full. It keeps the request as
-    // its own, not const, object.
+    // The library would compress streams, and hold lines back until its buffer is full. It keeps the request
+    // as its own, not const, object.
     const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
     send(api.handle(to_request(request, std::move(body))), response);
   }
 
-  void handle_body(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader) const {
+  void handle_body(const httplib::Request& request, httplib::Response& response,
+                   const httplib::ContentReader& reader) const {
     if (!allowed(request, response)) return;
-    if (request.is_multipart_form_data()) return refuse(Refusal(415, "UnsupportedMediaType", "the body is not JSON"), response);
+    if (request.is_multipart_form_data())
+      return refuse(Refusal(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
     bool fits = true;
     // Without one of these there is no body, and the library would wait for the end of the connection.
@@ -149,7 +162,9 @@ struct HttpServer::State {
       });
     }
     if (!fits) {
-      return refuse(Refusal(413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(body_limit)), response);
+      return refuse(Refusal(413, "RequestEntityTooLarge",
+                            "Request entity too large: limit is " + std::to_string(body_limit)),
+                    response);
     }
     handle(request, response, std::move(body));
   }
@@ -161,10 +176,12 @@ struct HttpServer::State {
   std::thread thread;
 };
 
-HttpServer::HttpServer(Api& api, const Credentials& credentials, int port) : state_(std::make_unique<State>(api, credentials)) {
+HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
+    : state_(std::make_unique<State>(api, credentials)) {
   State& state = *state_;
   auto& server = state.server;
-  if (!server.is_valid()) throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
+  if (!server.is_valid())
+    throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
   server.new_task_queue = [] { return new ConnectionThreads; };
   server.set_tcp_nodelay(true);
   server.set_write_timeout(write_patience_seconds);
@@ -179,7 +196,8 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port) : sta
   server.Get(".*", [&state](const httplib::Request& request, httplib::Response& response) {
     if (state.allowed(request, response)) state.handle(request, response, "");
   });
-  const auto with_body = [&state](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+  const auto with_body = [&state](const httplib::Request& request, httplib::Response& response,
+                                  const httplib::ContentReader& reader) {
     state.handle_body(request, response, reader);
   };
   server.Post(".*", with_body);
@@ -189,7 +207,8 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port) : sta
   server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
     refuse(Refusal(500, "InternalError", "Internal error occurred"), response);
   });
-  state.port = port > 0 && server.bind_to_port("127.0.0.1", port) ? port : server.bind_to_any_port("127.0.0.1");
+  state.port =
+      port > 0 && server.bind_to_port("127.0.0.1", port) ? port : server.bind_to_any_port("127.0.0.1");
   if (state.port <= 0) throw Error(ExitCode::failure, "cannot listen on 127.0.0.1");
   server.lengthen_queue();
   state.thread = std::thread([&server] { server.listen_after_bind(); });

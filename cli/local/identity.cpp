@@ -16,7 +16,8 @@ std::string new_uid() {
 std::string random_suffix() {
   constexpr char letters[] = "bcdfghjklmnpqrstvwxz2456789";
   std::string suffix;
-  for (const char byte : random_bytes(5)) suffix += letters[static_cast<unsigned char>(byte) % (sizeof letters - 1)];
+  for (const char byte : random_bytes(5))
+    suffix += letters[static_cast<unsigned char>(byte) % (sizeof letters - 1)];
   return suffix;
 }
 

@@ -10,7 +10,8 @@ namespace {
 std::optional<int> parse_index(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 99999) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 99999)
+    return std::nullopt;
   return value;
 }
 

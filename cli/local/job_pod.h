@@ -14,14 +14,15 @@ namespace mlk::local {
 struct JobPod {
   const nlohmann::json* object;
   std::string name, uid;
-  int index;        // -1: it has none
-  bool tracked;     // has the finalizer: not counted yet
-  bool deleted;     // has a deletion time
-  bool finished;    // its phase is final
+  int index;      // -1: it has none
+  bool tracked;   // has the finalizer: not counted yet
+  bool deleted;   // has a deletion time
+  bool finished;  // its phase is final
   bool succeeded;
-  bool failed;      // as the Job counts it: with replacement at once, a pod that is being deleted has failed already
+  bool failed;  // as the Job counts it: with replacement at once, a pod that is being deleted has failed
+                // already
   bool ready;
-  int failures;     // of its index before it
+  int failures;  // of its index before it
   int ignored;
   std::optional<Time> ended;
   FailureRule rule;  // set for failed pods

@@ -60,8 +60,8 @@ FailureRule match_failure(const json& job_spec, const json& pod) {
     const std::string place = " matching " + action + " rule at index " + std::to_string(index);
     if (rule.contains("onExitCodes")) {
       if (const auto exit = matching_exit(rule.at("onExitCodes"), pod)) {
-        return {action_of(action), "Container " + exit->first + " for pod " + name + " failed with exit code " +
-                                       std::to_string(exit->second) + place};
+        return {action_of(action), "Container " + exit->first + " for pod " + name +
+                                       " failed with exit code " + std::to_string(exit->second) + place};
       }
     } else if (const json* pattern = matching_condition(patterns, conditions)) {
       return {action_of(action), "Pod " + name + " has condition " + pattern->value("type", "") + place};
@@ -78,9 +78,10 @@ std::optional<int> matched_success_rule(const json& job_spec, const Indexes& com
     std::size_t met = completed.size();
     std::size_t wanted = 0;
     if (rule.contains("succeededIndexes")) {
-      const Indexes chosen = Indexes::parse(rule.at("succeededIndexes").get<std::string>()).value_or(Indexes());
-      met = static_cast<std::size_t>(
-          std::count_if(chosen.all().begin(), chosen.all().end(), [&](int i) { return completed.contains(i); }));
+      const Indexes chosen =
+          Indexes::parse(rule.at("succeededIndexes").get<std::string>()).value_or(Indexes());
+      met = static_cast<std::size_t>(std::count_if(chosen.all().begin(), chosen.all().end(),
+                                                   [&](int i) { return completed.contains(i); }));
       wanted = chosen.size();
     }
     if (rule.contains("succeededCount")) wanted = rule.at("succeededCount").get<std::size_t>();

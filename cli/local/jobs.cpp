@@ -1,6 +1,7 @@
 #include "cli/local/jobs.h"
 
 #include <algorithm>
+#include <iostream>
 #include <vector>
 
 #include "cli/local/admit.h"
@@ -29,7 +30,8 @@ void release(Store& store, const std::string& name_space, const std::string& nam
     json& metadata = pod["metadata"];
     if (!metadata.contains("finalizers")) return;
     json& finalizers = metadata["finalizers"];
-    finalizers.erase(std::remove(finalizers.begin(), finalizers.end(), json(tracking_finalizer)), finalizers.end());
+    finalizers.erase(std::remove(finalizers.begin(), finalizers.end(), json(tracking_finalizer)),
+                     finalizers.end());
     if (finalizers.empty()) metadata.erase("finalizers");
   });
 }
@@ -47,13 +49,16 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
   });
 }
 
-// A Refusal means that the object has changed or gone meanwhile: the next step decides anew.
+// A Refusal means that the object has changed or gone meanwhile: the next step decides anew. One object that
+// cannot be handled does not hold up the others.
 template <class Action>
 void attempt(const Action& action) {
   try {
     action();
   } catch (const Refusal&) {
     return;
+  } catch (const std::exception& error) {
+    std::cerr << "job controller: " << error.what() << std::endl;
   }
 }
 
@@ -65,17 +70,20 @@ void carry_out(Store& store, const json& job, const JobActions& actions, Time no
     });
   }
   for (const std::string& pod : actions.release) attempt([&] { release(store, name_space, pod); });
-  for (const std::string& pod : actions.remove) attempt([&] { mark_for_deletion(store, name_space, pod, now); });
+  for (const std::string& pod : actions.remove)
+    attempt([&] { mark_for_deletion(store, name_space, pod, now); });
   for (const NewPod& pod : actions.create) {
     attempt([&] {
       const Admission admission{kind_of("pods"), name_space, new_uid(), "", now};
       json object = admit_new(admission, pod_of(job, pod, random_suffix()));
       object["status"] = {{"phase", "Pending"}};
       store.create("pods", object);
-      record_event(store, job, "job-controller", "Normal", "SuccessfulCreate", "Created pod: " + name_of(object), now);
+      record_event(store, job, "job-controller", "Normal", "SuccessfulCreate",
+                   "Created pod: " + name_of(object), now);
     });
   }
-  for (const JobEvent& event : actions.events) record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
+  for (const JobEvent& event : actions.events)
+    record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
 }
 
 // ttlSecondsAfterFinished: nullopt when it has none.
@@ -115,14 +123,17 @@ std::optional<Time> step_jobs(Store& store, Time now) {
     }
     std::vector<const json*> pointers;
     for (const Object& pod : own) pointers.push_back(pod.get());
-    const JobActions actions = reconcile(*job, pointers, now);
-    attempt([&] { carry_out(store, *job, actions, now); });
-    if (actions.again) look_again(*actions.again);
+    attempt([&] {
+      const JobActions actions = reconcile(*job, pointers, now);
+      if (actions.again) look_again(*actions.again);
+      carry_out(store, *job, actions, now);
+    });
   }
   // What is left belongs to Jobs that are gone: nobody counts it any more.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
-      if (pod->at("metadata").contains("finalizers")) attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
+      if (pod->at("metadata").contains("finalizers"))
+        attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
     }
   }
   return again;

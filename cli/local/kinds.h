@@ -8,15 +8,15 @@
 namespace mlk::local {
 
 struct Kind {
-  std::string group;    // empty for the core group
+  std::string group;  // empty for the core group
   std::string version;
   std::string plural;
   std::string singular;
   std::string kind;
   std::vector<std::string> short_names;
   bool namespaced = true;
-  bool writable = true;  // clients may create, change and delete
-  bool has_status = false;  // spec and status are written by separate requests
+  bool writable = true;         // clients may create, change and delete
+  bool has_status = false;      // spec and status are written by separate requests
   bool has_generation = false;  // metadata.generation counts changes of spec
 
   std::string api_version() const { return group.empty() ? version : group + "/" + version; }

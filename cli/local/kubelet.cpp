@@ -1,13 +1,12 @@
 #include "cli/local/kubelet.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <iostream>
 
 #include "cli/local/events.h"
 #include "cli/local/pod_status.h"
@@ -20,7 +19,9 @@ namespace {
 
 constexpr std::size_t message_limit = 4096;  // of a termination message, as Kubernetes has it
 
-std::string text_at(const json& object, const char* pointer) { return object.value(json::json_pointer(pointer), ""); }
+std::string text_at(const json& object, const char* pointer) {
+  return object.value(json::json_pointer(pointer), "");
+}
 std::string name_of(const json& pod) { return text_at(pod, "/metadata/name"); }
 std::string namespace_of(const json& pod) { return text_at(pod, "/metadata/namespace"); }
 std::string uid_of(const json& pod) { return text_at(pod, "/metadata/uid"); }
@@ -35,19 +36,24 @@ bool is_finished_pod(const json& pod) {
 // What a pod has from the shell in which the cluster was started: enough to find programs, and no keys.
 std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
   std::vector<std::pair<std::string, std::string>> env;
-  for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
-                           "CONDA_PREFIX", "PYTHONPATH"}) {
+  for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+                           "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"}) {
     if (const char* value = std::getenv(name)) env.emplace_back(name, value);
   }
   const char* path = std::getenv("PATH");
-  env.emplace_back("PATH", program.parent_path().string() + ":" + (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
+  env.emplace_back("PATH", program.parent_path().string() + ":" +
+                               (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
   return env;
 }
 
 }  // namespace
 
 Kubelet::Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program)
-    : store_(store), logs_(logs), paths_(paths), program_(std::move(program)), addresses_(paths.root / "addresses.json") {
+    : store_(store),
+      logs_(logs),
+      paths_(paths),
+      program_(std::move(program)),
+      addresses_(paths.root / "addresses.json") {
   std::filesystem::create_directories(paths_.pods());
 }
 
@@ -70,13 +76,17 @@ void Kubelet::step(Time now, bool sweep) {
         step_pod(*pod, now, sweep);
       }
     } catch (const Refusal&) {
-      continue;  // changed or gone meanwhile: the next step sees it as it is
+      continue;                              // changed or gone meanwhile: the next step sees it as it is
+    } catch (const std::exception& error) {  // a full disk, for one; the other pods go on
+      std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
     }
   }
   if (!sweep) return;
   remove_strays(known);
   for (const Object& job : store_.list("jobs")) hosts.insert(namespace_of(*job) + "/" + name_of(*job));
-  addresses_.forget_unless([&](const std::string& host) { return hosts.contains(host) || hosts.contains(host.substr(0, host.rfind('-'))); });
+  addresses_.forget_unless([&](const std::string& host) {
+    return hosts.contains(host) || hosts.contains(host.substr(0, host.rfind('-')));
+  });
 }
 
 void Kubelet::schedule(const json& pod, Time now) {
@@ -93,7 +103,8 @@ void Kubelet::schedule(const json& pod, Time now) {
     current["spec"]["nodeName"] = "local";
     current["status"] = pod_status(current, PodState{}, now);
   });
-  event(pod, "Normal", "Scheduled", "Successfully assigned " + namespace_of(pod) + "/" + name_of(pod) + " to local", now);
+  event(pod, "Normal", "Scheduled",
+        "Successfully assigned " + namespace_of(pod) + "/" + name_of(pod) + " to local", now);
 }
 
 void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
@@ -124,7 +135,8 @@ Process Kubelet::localised(const json& pod) {
   around.pod_folder = paths_.pods() / uid_of(pod);
   around.claims = paths_.claims();
   if (std::filesystem::exists(paths_.volumes())) {
-    around.volumes = json::parse(read_file(paths_.volumes(), 1 << 20)).get<std::map<std::string, std::string>>();
+    around.volumes =
+        json::parse(read_file(paths_.volumes(), 1 << 20)).get<std::map<std::string, std::string>>();
   }
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));
@@ -156,18 +168,29 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
     write_files(pod, process);
     const PodFolder folder(paths_.pods() / uid_of(pod));
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
-    folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env, process.working_folder});
-    local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()}, folder.path() / "supervisor.log");
+    folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env,
+                       process.working_folder});
+    local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()},
+                                 folder.path() / "supervisor.log");
     local.stage = Local::Stage::starting;
     local.look = false;  // it gives notice
   } catch (const Obstacle& obstacle) {
-    PodState state;
-    state.waiting = {obstacle.reason(), obstacle.what()};
-    const json status = pod_status(pod, state, now);
-    if (status == pod.value("status", json())) return;
-    set_status(pod, status);
-    event(pod, "Warning", obstacle.reason() == "ContainerCreating" ? "FailedMount" : "Failed", obstacle.what(), now);
+    hold_up(pod, obstacle.reason(), obstacle.what(), now);
+  } catch (const json::exception& error) {
+    hold_up(pod, "CreateContainerConfigError", error.what(), now);
+  } catch (const std::filesystem::filesystem_error& error) {  // the folder of a volume cannot be made
+    hold_up(pod, "CreateContainerError", error.what(), now);
   }
+}
+
+// The container waits, and says why; every step tries again.
+void Kubelet::hold_up(const json& pod, const std::string& reason, const std::string& message, Time now) {
+  PodState state;
+  state.waiting = {reason, clean_text(message, message_limit)};
+  const json status = pod_status(pod, state, now);
+  if (status == pod.value("status", json())) return;
+  set_status(pod, status);
+  event(pod, "Warning", reason == "ContainerCreating" ? "FailedMount" : "Failed", state.waiting->second, now);
 }
 
 // Reads what the supervisor left in the folder, and finds out when it is gone without a word.
@@ -178,8 +201,10 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   const auto started = folder.started();
   if (!exit && local.child == 0 && folder.supervisor() == 0) {
     if (!started) {
-      // The supervisor did not come to start the program: another one may. Should the first be about to, one gets the lock.
-      local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()}, folder.path() / "supervisor.log");
+      // The supervisor did not come to start the program: another one may. Should the first be about to, one
+      // gets the lock.
+      local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()},
+                                   folder.path() / "supervisor.log");
       return;
     }
     if (!declare_lost(folder)) {
@@ -204,8 +229,11 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   const bool was_running = text_at(pod, "/status/phase") == "Running";
   set_status(pod, pod_status(pod, state, now));
   const std::string container = pod.at("/spec/containers/0/name"_json_pointer).get<std::string>();
-  if (state.running_since && !was_running) event(pod, "Normal", "Started", "Started container " + container, now);
-  if (exit && exit->reason == "StartError") event(pod, "Warning", "Failed", "Error: failed to start container " + container + ": " + exit->message, now);
+  if (state.running_since && !was_running)
+    event(pod, "Normal", "Started", "Started container " + container, now);
+  if (exit && exit->reason == "StartError")
+    event(pod, "Warning", "Failed", "Error: failed to start container " + container + ": " + exit->message,
+          now);
   if (exit) logs_.announce(uid_of(pod));
 }
 
@@ -214,9 +242,11 @@ bool Kubelet::declare_lost(const PodFolder& folder) {
   if (!lock.held() || folder.exit()) return false;
   const auto started = folder.started();
   constexpr long long tolerance = 60;  // seconds by which a clock may have been set
-  if (started && started->group > 0 && std::abs(started->boot - boot_time()) < tolerance) ::kill(-started->group, SIGKILL);
+  if (started && started->group > 0 && std::abs(started->boot - boot_time()) < tolerance)
+    ::kill(-started->group, SIGKILL);
   const std::string at = format_time(std::chrono::system_clock::now());
-  folder.write(Exit{137, SIGKILL, at, started ? started->at : at, "Lost", "The container could not be located when the pod was terminated"});
+  folder.write(Exit{137, SIGKILL, at, started ? started->at : at, "Lost",
+                    "The container could not be located when the pod was terminated"});
   return true;
 }
 
@@ -229,7 +259,8 @@ std::string Kubelet::termination_message(const json& pod, const Exit& exit) cons
     message.clear();  // removed, or grown beyond all measure, by the program
   }
   const json& container = pod.at("/spec/containers/0"_json_pointer);
-  if (message.empty() && exit.code != 0 && container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
+  if (message.empty() && exit.code != 0 &&
+      container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
     return clean_text(logs_.tail(uid_of(pod), 80, 2048), 2048);
   }
   return clean_text(message, message_limit);
@@ -239,7 +270,9 @@ void Kubelet::stop(const json& pod, Local& local, Time now) {
   const long grace = pod.at("metadata").value("deletionGracePeriodSeconds", 30L);
   const PodFolder folder(paths_.pods() / uid_of(pod));
   if (local.stop_grace >= 0 && local.stop_grace <= grace) return;
-  if (local.stop_grace < 0) event(pod, "Normal", "Killing", "Stopping container " + pod.at("/spec/containers/0/name"_json_pointer).get<std::string>(), now);
+  if (local.stop_grace < 0)
+    event(pod, "Normal", "Killing",
+          "Stopping container " + pod.at("/spec/containers/0/name"_json_pointer).get<std::string>(), now);
   local.stop_grace = grace;
   folder.write(Stop{grace, ""});
   if (const pid_t supervisor = folder.supervisor(); supervisor > 0) ::kill(supervisor, SIGTERM);
@@ -247,7 +280,9 @@ void Kubelet::stop(const json& pod, Local& local, Time now) {
 
 // A deleted pod has ended: nothing holds it any more but its finalizers.
 void Kubelet::finish_deleted(const json& pod, Time) {
-  if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 && pod.at("metadata").contains("finalizers")) return;
+  if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 &&
+      pod.at("metadata").contains("finalizers"))
+    return;
   store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
     if (uid_of(current) == uid_of(pod)) current["metadata"]["deletionGracePeriodSeconds"] = 0;
   });
@@ -291,8 +326,11 @@ void Kubelet::set_status(const json& pod, const json& status) {
   });
 }
 
-void Kubelet::event(const json& pod, const std::string& type, const std::string& reason, const std::string& message, Time now) {
-  record_event(store_, pod, type == "Warning" && reason == "FailedScheduling" ? "default-scheduler" : "kubelet", type, reason, message, now);
+void Kubelet::event(const json& pod, const std::string& type, const std::string& reason,
+                    const std::string& message, Time now) {
+  record_event(store_, pod,
+               type == "Warning" && reason == "FailedScheduling" ? "default-scheduler" : "kubelet", type,
+               reason, message, now);
 }
 
 }  // namespace mlk::local

@@ -1,12 +1,11 @@
 // Runs pods: binds them to the node, starts and stops their supervisors, and writes their status.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
+#include <sys/types.h>
 
 #include "cli/local/addresses.h"
 #include "cli/local/local.h"
@@ -30,14 +29,15 @@ class Kubelet {
  private:
   struct Local {
     enum class Stage { waiting, starting, running, ended } stage = Stage::waiting;
-    pid_t child = 0;              // supervisor that this server started and has not reaped
-    long stop_grace = -1;         // what the supervisor was last told
-    bool look = true;             // its folder may have news
+    pid_t child = 0;       // supervisor that this server started and has not reaped
+    long stop_grace = -1;  // what the supervisor was last told
+    bool look = true;      // its folder may have news
   };
 
   void schedule(const json& pod, Time now);
   void step_pod(const json& pod, Time now, bool sweep);
   void start(const json& pod, Local& local, Time now);
+  void hold_up(const json& pod, const std::string& reason, const std::string& message, Time now);
   void look(const json& pod, Local& local, Time now);
   void stop(const json& pod, Local& local, Time now);
   void finish_deleted(const json& pod, Time now);
@@ -49,7 +49,8 @@ class Kubelet {
   void write_files(const json& pod, const Process& process);
   std::string termination_message(const json& pod, const Exit& exit) const;
   void set_status(const json& pod, const json& status);
-  void event(const json& pod, const std::string& type, const std::string& reason, const std::string& message, Time now);
+  void event(const json& pod, const std::string& type, const std::string& reason, const std::string& message,
+             Time now);
 
   Store& store_;
   PodLogs& logs_;

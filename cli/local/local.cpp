@@ -1,5 +1,6 @@
 #include "cli/local/local.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -7,10 +8,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <thread>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,11 +31,12 @@ constexpr std::chrono::milliseconds look_interval{20};
 bool answers(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   if (fd < 0) return false;
-  struct sockaddr_in address {};
+  struct sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool connected = ::connect(fd, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0;
+  const bool connected =
+      ::connect(fd, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
   return connected;
 }
@@ -83,13 +83,14 @@ void stop_server(const Paths& paths, Stopped& stopped) {
 void make_state_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder.parent_path());
   ::mkdir(folder.c_str(), 0700);
-  struct stat info {};
+  struct stat info{};
   // Not through a link: somebody else may have put it there.
   if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     throw Error(ExitCode::failure, "cannot make the folder " + folder.string());
   }
   if (info.st_uid != ::geteuid()) {
-    throw Error(ExitCode::failure, folder.string() + " belongs to another user", "set XDG_STATE_HOME to a folder of your own");
+    throw Error(ExitCode::failure, folder.string() + " belongs to another user",
+                "set XDG_STATE_HOME to a folder of your own");
   }
   if ((info.st_mode & 0777) != 0700 && ::chmod(folder.c_str(), 0700) != 0) {
     throw Error(ExitCode::failure, "cannot protect " + folder.string());
@@ -127,16 +128,19 @@ Info up(const UpOptions& options) {
   add_volumes(paths, options.volumes);
   if (const auto info = running()) return *info;
   pid_t child = 0;
-  if (FileLock::holder(paths.lock()) == 0) child = spawn_detached({options.program.string(), "local", "serve"}, paths.log());
+  if (FileLock::holder(paths.lock()) == 0)
+    child = spawn_detached({options.program.string(), "local", "serve"}, paths.log());
   std::optional<Info> info;
   const bool good = wait_for(options.timeout, [&] {
     info = running();
-    // One that ended at once found another that was starting, or could not start; then there is no holder either.
+    // One that ended at once found another that was starting, or could not start; then there is no holder
+    // either.
     if (!info && child > 0 && ::waitpid(child, nullptr, WNOHANG) == child) child = 0;
     return info.has_value() || (child == 0 && FileLock::holder(paths.lock()) == 0);
   });
   if (info) return *info;
-  throw Error(ExitCode::failure, good ? "the local cluster did not start" : "the local cluster did not come up in time",
+  throw Error(ExitCode::failure,
+              good ? "the local cluster did not start" : "the local cluster did not come up in time",
               "see " + paths.log().string());
 }
 
@@ -158,9 +162,12 @@ Stopped down(std::chrono::seconds grace) {
     ::kill(supervisor, SIGTERM);
     pods.emplace_back(folder, start ? start->pod : folder.uid());
   }
-  const auto all_gone = [&] { return std::all_of(pods.begin(), pods.end(), [](const auto& pod) { return pod.first.supervisor() == 0; }); };
+  const auto all_gone = [&] {
+    return std::all_of(pods.begin(), pods.end(), [](const auto& pod) { return pod.first.supervisor() == 0; });
+  };
   wait_for(std::chrono::seconds(longest + 10), all_gone);
-  for (const auto& [folder, name] : pods) (folder.supervisor() == 0 ? stopped.pods : stopped.left_over).push_back(name);
+  for (const auto& [folder, name] : pods)
+    (folder.supervisor() == 0 ? stopped.pods : stopped.left_over).push_back(name);
   return stopped;
 }
 

@@ -1,13 +1,12 @@
 // The embedded cluster as the commands see it: start it, stop it, find it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace mlk::local {
@@ -19,12 +18,16 @@ struct Paths {
   std::filesystem::path root;
   std::filesystem::path objects() const { return root / "objects"; }  // one JSON file for each object
   std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
-  std::filesystem::path claims() const { return root / "claims"; }    // <namespace>/<claim>, when no --volume says otherwise
+  std::filesystem::path claims() const {
+    return root / "claims";
+  }  // <namespace>/<claim>, when no --volume says otherwise
   std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
   std::filesystem::path server() const { return root / "server.json"; }    // address of the server
   std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
   std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
-  std::filesystem::path fifo() const { return root / "notices" ; }         // supervisors tell the server that there is news
+  std::filesystem::path fifo() const {
+    return root / "notices";
+  }  // supervisors tell the server that there is news
   std::filesystem::path log() const { return root / "server.log"; }
 };
 
@@ -48,8 +51,8 @@ struct UpOptions {
   std::chrono::seconds timeout{20};
 };
 
-// Starts the server in the background when none runs, and waits until it answers. Safe when two start at once.
-// Throws Error: usage for a volume that is no folder, failure when the server does not come up in time.
+// Starts the server in the background when none runs, and waits until it answers. Safe when two start at
+// once. Throws Error: usage for a volume that is no folder, failure when the server does not come up in time.
 Info up(const UpOptions& options);
 
 struct Stopped {
@@ -66,8 +69,8 @@ struct ServeOptions {
   std::filesystem::path program;  // of mlk itself: a supervisor is `PROGRAM local supervise DIR`
 };
 
-// The server process itself; returns its exit code when SIGTERM or SIGINT came. When another server runs already it
-// says so on stderr and returns 0.
+// The server process itself; returns its exit code when SIGTERM or SIGINT came. When another server runs
+// already it says so on stderr and returns 0.
 int serve(const ServeOptions& options);
 
 // The supervisor of one pod, `pod_folder` holds what it has to know. Returns its exit code.

@@ -11,30 +11,38 @@ using nlohmann::json;
 
 namespace {
 
-bool is_host_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; }
+bool is_host_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+}
 
 bool is_path_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' || c == '/' || c == '+' || c == '@';
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' || c == '/' ||
+         c == '+' || c == '@';
 }
 
 // "worker-3" has a number: a pod of an Indexed Job. Any other word before a service's name is left alone.
 bool is_pod_host(const std::string& text) {
   const auto dash = text.rfind('-');
   return dash != text.npos && dash > 0 && dash + 1 < text.size() &&
-         std::all_of(text.begin() + static_cast<long>(dash) + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+         std::all_of(text.begin() + static_cast<long>(dash) + 1, text.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
 }
 
 class Localiser {
  public:
   Localiser(const json& pod, const Surroundings& around)
-      : pod_(pod), around_(around), metadata_(pod.at("metadata")), spec_(pod.at("spec")),
-        container_(spec_.at("containers").at(0)), name_space_(metadata_.value("namespace", "default")) {}
+      : pod_(pod),
+        around_(around),
+        metadata_(pod.at("metadata")),
+        spec_(pod.at("spec")),
+        container_(spec_.at("containers").at(0)),
+        name_space_(metadata_.value("namespace", "default")) {}
 
   Process run() {
     const std::string host = spec_.value("hostname", metadata_.at("name").get<std::string>());
     process_.address = around_.address_of(host);
-    mount_volumes();
     read_environment();
+    mount_volumes();
     for (const auto& [name, value] : around_.inherited) process_.env.emplace_back(name, value);
     process_.env.emplace_back("HOSTNAME", host);
     for (const std::string& name : order_) {
@@ -46,7 +54,9 @@ class Localiser {
       }
     }
     if (container_.value("command", json::array()).empty()) {
-      throw Obstacle("CreateContainerError", "no command: the local cluster starts no images, so the container has to say what to run");
+      throw Obstacle(
+          "CreateContainerError",
+          "no command: the local cluster starts no images, so the container has to say what to run");
     }
     const std::string folder = container_.value("workingDir", "");
     process_.working_folder = folder.empty() ? around_.pod_folder.string() : replace_paths(folder, mounts_);
@@ -70,18 +80,30 @@ class Localiser {
 
   void mount_volumes() {
     std::map<std::string, std::string> folders;
+    std::set<std::string> of_files;  // volumes whose contents are given: nothing is to be made in them
     for (const json& volume : spec_.value("volumes", json::array())) {
-      folders[volume.at("name").get<std::string>()] = folder_of(volume);
+      const std::string name = volume.at("name").get<std::string>();
+      folders[name] = folder_of(volume);
+      if (volume.contains("configMap") || volume.contains("secret")) of_files.insert(name);
     }
     for (const json& mount : container_.value("volumeMounts", json::array())) {
-      std::string folder = folders.at(mount.at("name").get<std::string>());
-      if (const std::string below = mount.value("subPath", mount.value("subPathExpr", "")); !below.empty()) folder += "/" + below;
+      const std::string name = mount.at("name").get<std::string>();
+      std::string folder = folders.at(name);
+      const std::string below =
+          expand_variables(mount.value("subPath", mount.value("subPathExpr", "")), env_);
+      if (below.find("..") != below.npos)
+        throw Obstacle("CreateContainerConfigError", "invalid subPath: \"" + below + "\"");
+      if (!below.empty()) {
+        folder += "/" + below;
+        if (!of_files.contains(name)) process_.folders.push_back(folder);
+      }
       std::string path = mount.at("mountPath").get<std::string>();
       while (path.size() > 1 && path.back() == '/') path.pop_back();
       mounts_[path] = folder;
     }
     process_.termination_message = around_.pod_folder / "termination-log";
-    mounts_[container_.value("terminationMessagePath", "/dev/termination-log")] = process_.termination_message;
+    mounts_[container_.value("terminationMessagePath", "/dev/termination-log")] =
+        process_.termination_message;
   }
 
   std::string folder_of(const json& volume) {
@@ -93,7 +115,8 @@ class Localiser {
     }
     if (volume.contains("persistentVolumeClaim")) {
       const std::string claim = volume.at("persistentVolumeClaim").at("claimName").get<std::string>();
-      if (const auto given = around_.volumes.find(claim); given != around_.volumes.end()) return given->second;
+      if (const auto given = around_.volumes.find(claim); given != around_.volumes.end())
+        return given->second;
       const std::filesystem::path folder = around_.claims / name_space_ / claim;
       process_.folders.push_back(folder);
       return folder;
@@ -105,8 +128,9 @@ class Localiser {
       for (const auto& [key, value] : volume.items()) {
         if (key != "name") type = key;
       }
-      throw Obstacle("CreateContainerConfigError", "the local cluster has no volumes of type " + type + ": give a folder for it with --volume " +
-                                                       name + "=DIR");
+      throw Obstacle("CreateContainerConfigError", "the local cluster has no volumes of type " + type +
+                                                       ": give a folder for it with --volume " + name +
+                                                       "=DIR");
     }
     process_.folders.push_back(own);
     return own;
@@ -120,8 +144,9 @@ class Localiser {
     const json* object = around_.find(secret ? "secrets" : "configmaps", name);
     if (object == nullptr) {
       if (source.value("optional", false)) return;
-      throw Obstacle("ContainerCreating", std::string("MountVolume.SetUp failed for volume \"") + volume.value("name", "") + "\" : " +
-                                              (secret ? "secret" : "configmap") + " \"" + name + "\" not found");
+      throw Obstacle("ContainerCreating",
+                     std::string("MountVolume.SetUp failed for volume \"") + volume.value("name", "") +
+                         "\" : " + (secret ? "secret" : "configmap") + " \"" + name + "\" not found");
     }
     // Nobody but the owner reads the state folder: a mode has only its owner's part.
     const auto mode_of = [](long mode) { return static_cast<unsigned>(mode & 0700) | 0400u; };
@@ -182,7 +207,8 @@ class Localiser {
       } else if (from.contains("configMapKeyRef") || from.contains("secretKeyRef")) {
         add_key(name, from);
       } else {
-        throw Obstacle("CreateContainerConfigError", "unsupported source of the environment variable " + name);
+        throw Obstacle("CreateContainerConfigError",
+                       "unsupported source of the environment variable " + name);
       }
     }
   }
@@ -191,7 +217,8 @@ class Localiser {
     const std::string name = reference.value("name", "");
     const json* object = around_.find(secret ? "secrets" : "configmaps", name);
     if (object == nullptr && !reference.value("optional", false)) {
-      throw Obstacle("CreateContainerConfigError", (secret ? "secret \"" : "configmap \"") + name + "\" not found");
+      throw Obstacle("CreateContainerConfigError",
+                     (secret ? "secret \"" : "configmap \"") + name + "\" not found");
     }
     return object;
   }
@@ -207,8 +234,9 @@ class Localiser {
     if (found != data.end()) {
       add(name, found->second, secret);
     } else if (!reference.value("optional", false)) {
-      throw Obstacle("CreateContainerConfigError", "couldn't find key " + key + " in " + (secret ? "Secret " : "ConfigMap ") +
-                                                       name_space_ + "/" + reference.value("name", ""));
+      throw Obstacle("CreateContainerConfigError", "couldn't find key " + key + " in " +
+                                                       (secret ? "Secret " : "ConfigMap ") + name_space_ +
+                                                       "/" + reference.value("name", ""));
     }
   }
 
@@ -247,7 +275,8 @@ std::string expand_variables(const std::string& text, const std::map<std::string
   return result;
 }
 
-std::string replace_peers(const std::string& text, const std::string& name_space, const std::set<std::string>& services,
+std::string replace_peers(const std::string& text, const std::string& name_space,
+                          const std::set<std::string>& services,
                           const std::function<std::string(const std::string&)>& address_of) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
@@ -278,7 +307,8 @@ std::string replace_paths(const std::string& text, const std::map<std::string, s
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
     // A path begins where no other path goes on; "file:///data" counts as a beginning.
-    const bool begins = text[i] == '/' && (i == 0 || !is_path_character(text[i - 1]) || (i >= 3 && text.compare(i - 3, 3, "://") == 0));
+    const bool begins = text[i] == '/' && (i == 0 || !is_path_character(text[i - 1]) ||
+                                           (i >= 3 && text.compare(i - 3, 3, "://") == 0));
     const std::pair<const std::string, std::string>* longest = nullptr;
     for (const auto& mount : mounts) {
       if (!begins || text.compare(i, mount.first.size(), mount.first) != 0) continue;

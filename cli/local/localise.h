@@ -17,11 +17,14 @@ namespace mlk::local {
 // What surrounds the pod.
 struct Surroundings {
   std::filesystem::path pod_folder;
-  std::filesystem::path claims;                // <namespace>/<claim>
-  std::map<std::string, std::string> volumes;  // --volume: name of a claim, or of a volume of the pod -> folder
-  std::set<std::string> services;              // headless services in the pod's namespace
-  std::vector<std::pair<std::string, std::string>> inherited;  // environment that every pod gets, PATH for one
-  std::function<const nlohmann::json*(const std::string& plural, const std::string& name)> find;  // ConfigMap or Secret, or null
+  std::filesystem::path claims;  // <namespace>/<claim>
+  std::map<std::string, std::string>
+      volumes;                     // --volume: name of a claim, or of a volume of the pod -> folder
+  std::set<std::string> services;  // headless services in the pod's namespace
+  std::vector<std::pair<std::string, std::string>>
+      inherited;  // environment that every pod gets, PATH for one
+  std::function<const nlohmann::json*(const std::string& plural, const std::string& name)>
+      find;  // ConfigMap or Secret, or null
   std::function<std::string(const std::string& host)> address_of;
 };
 
@@ -41,10 +44,12 @@ struct Process {
   std::string address;
 };
 
-// Why a pod cannot start as it is; the kubelet's reason for its container to wait. It may change: a ConfigMap may come.
+// Why a pod cannot start as it is; the kubelet's reason for its container to wait. It may change: a ConfigMap
+// may come.
 class Obstacle : public std::runtime_error {
  public:
-  Obstacle(std::string reason, const std::string& message) : std::runtime_error(message), reason_(std::move(reason)) {}
+  Obstacle(std::string reason, const std::string& message)
+      : std::runtime_error(message), reason_(std::move(reason)) {}
   const std::string& reason() const { return reason_; }
 
  private:
@@ -57,8 +62,10 @@ Process localise(const nlohmann::json& pod, const Surroundings& around);
 // "$(NAME)" replaced where `env` has it, "$$" becomes "$"; as Kubernetes does it in command, args and env.
 std::string expand_variables(const std::string& text, const std::map<std::string, std::string>& env);
 
-// HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local replaced by address_of(HOST), for HOST-<number>.
-std::string replace_peers(const std::string& text, const std::string& name_space, const std::set<std::string>& services,
+// HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local replaced by address_of(HOST), for
+// HOST-<number>.
+std::string replace_peers(const std::string& text, const std::string& name_space,
+                          const std::set<std::string>& services,
                           const std::function<std::string(const std::string&)>& address_of);
 
 // Paths at or below the mounts replaced, the longest mount first: whole path components only.

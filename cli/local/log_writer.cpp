@@ -1,12 +1,11 @@
 #include "cli/local/log_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace mlk::local {
 namespace {
@@ -15,9 +14,9 @@ constexpr std::size_t part_size = 16 * 1024;  // as containerd cuts long lines
 
 // Nine digits always, so that stamps can be compared as text.
 std::string stamp() {
-  struct timespec now {};
+  struct timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  struct tm parts {};
+  struct tm parts{};
   ::gmtime_r(&now.tv_sec, &parts);
   char text[64];
   const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
@@ -27,7 +26,9 @@ std::string stamp() {
 
 }  // namespace
 
-LogFile::LogFile(std::filesystem::path path, std::uint64_t limit) : path_(std::move(path)), limit_(limit) { open(); }
+LogFile::LogFile(std::filesystem::path path, std::uint64_t limit) : path_(std::move(path)), limit_(limit) {
+  open();
+}
 
 LogFile::~LogFile() {
   if (fd_ >= 0) ::close(fd_);
@@ -35,7 +36,7 @@ LogFile::~LogFile() {
 
 void LogFile::open() {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  struct stat info {};
+  struct stat info{};
   size_ = fd_ >= 0 && ::fstat(fd_, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
@@ -65,10 +66,12 @@ void LogStream::feed(std::string_view bytes) {
   std::string out;
   std::size_t begin = 0;
   for (std::size_t end; (end = rest_.find('\n', begin)) != rest_.npos; begin = end + 1) {
-    for (; end - begin > part_size; begin += part_size) put(out, std::string_view(rest_).substr(begin, part_size), false);
+    for (; end - begin > part_size; begin += part_size)
+      put(out, std::string_view(rest_).substr(begin, part_size), false);
     put(out, std::string_view(rest_).substr(begin, end - begin), true);
   }
-  for (; rest_.size() - begin > part_size; begin += part_size) put(out, std::string_view(rest_).substr(begin, part_size), false);
+  for (; rest_.size() - begin > part_size; begin += part_size)
+    put(out, std::string_view(rest_).substr(begin, part_size), false);
   rest_.erase(0, begin);
   if (!out.empty()) file_.append(out);
 }

@@ -15,9 +15,10 @@ constexpr char directive[] = "$patch";
 // The field by which elements of a list are told apart; empty for a list that is replaced whole.
 std::string merge_key(const std::string& field, const json& element) {
   static const std::map<std::string, std::string> keys = {
-      {"containers", "name"},       {"initContainers", "name"},   {"env", "name"},        {"volumes", "name"},
-      {"volumeMounts", "mountPath"}, {"imagePullSecrets", "name"}, {"conditions", "type"}, {"ownerReferences", "uid"},
-      {"schedulingGates", "name"},  {"hostAliases", "ip"}};
+      {"containers", "name"}, {"initContainers", "name"},    {"env", "name"},
+      {"volumes", "name"},    {"volumeMounts", "mountPath"}, {"imagePullSecrets", "name"},
+      {"conditions", "type"}, {"ownerReferences", "uid"},    {"schedulingGates", "name"},
+      {"hostAliases", "ip"}};
   if (field == "ports") return element.contains("containerPort") ? "containerPort" : "port";
   const auto found = keys.find(field);
   return found == keys.end() ? "" : found->second;
@@ -26,7 +27,8 @@ std::string merge_key(const std::string& field, const json& element) {
 void merge(json& target, const json& patch);
 
 void merge_list(const std::string& field, json& target, const json& patch) {
-  const bool of_objects = !patch.empty() && std::all_of(patch.begin(), patch.end(), [](const json& e) { return e.is_object(); });
+  const bool of_objects =
+      !patch.empty() && std::all_of(patch.begin(), patch.end(), [](const json& e) { return e.is_object(); });
   const std::string key = of_objects ? merge_key(field, patch.front()) : "";
   if (field == "finalizers" && target.is_array()) {
     for (const json& element : patch) {
@@ -97,14 +99,17 @@ json parse_body(const std::string& body) {
   };
   try {
     json value = json::parse(body, bounded);
-    if (!value.is_object() && !value.is_array()) throw bad_request("the body is neither an object nor a list");
+    if (!value.is_object() && !value.is_array())
+      throw bad_request("the body is neither an object nor a list");
     return value;
   } catch (const json::exception& error) {
     throw bad_request(std::string("the body is not JSON: ") + error.what());
   }
 }
 
-bool is_apply_patch(const std::string& content_type) { return content_type.starts_with("application/apply-patch+"); }
+bool is_apply_patch(const std::string& content_type) {
+  return content_type.starts_with("application/apply-patch+");
+}
 
 json apply_patch(const std::string& content_type, const json& object, const std::string& body) {
   const json patch = parse_body(body);
@@ -113,16 +118,20 @@ json apply_patch(const std::string& content_type, const json& object, const std:
     try {
       return object.patch(patch);
     } catch (const json::exception& error) {
-      throw Refusal(422, "Invalid", std::string("the server rejected our request due to an error in our request: ") + error.what());
+      throw Refusal(
+          422, "Invalid",
+          std::string("the server rejected our request due to an error in our request: ") + error.what());
     }
   }
   if (!patch.is_object()) throw bad_request("the patch is not an object");
   if (content_type.starts_with("application/merge-patch+json")) {
     result.merge_patch(patch);
-  } else if (content_type.starts_with("application/strategic-merge-patch+json") || is_apply_patch(content_type)) {
+  } else if (content_type.starts_with("application/strategic-merge-patch+json") ||
+             is_apply_patch(content_type)) {
     merge(result, patch);
   } else {
-    throw Refusal(415, "UnsupportedMediaType", "the body of the request was in an unknown format: " + content_type);
+    throw Refusal(415, "UnsupportedMediaType",
+                  "the body of the request was in an unknown format: " + content_type);
   }
   return result;
 }

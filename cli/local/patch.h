@@ -7,9 +7,11 @@
 
 namespace mlk::local {
 
-// What `object` becomes. `content_type` says which kind of patch `body` is; apply patches are merged like strategic ones.
-// Throws Refusal 400 for a body that is none, 415 for another content type, 422 for a JSON patch that does not fit.
-nlohmann::json apply_patch(const std::string& content_type, const nlohmann::json& object, const std::string& body);
+// What `object` becomes. `content_type` says which kind of patch `body` is; apply patches are merged like
+// strategic ones. Throws Refusal 400 for a body that is none, 415 for another content type, 422 for a JSON
+// patch that does not fit.
+nlohmann::json apply_patch(const std::string& content_type, const nlohmann::json& object,
+                           const std::string& body);
 
 bool is_apply_patch(const std::string& content_type);
 

@@ -1,9 +1,8 @@
 #include "cli/local/pod_folder.h"
 
+#include <ctime>
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <ctime>
 
 #include <nlohmann/json.hpp>
 
@@ -35,7 +34,8 @@ json read_record(const std::filesystem::path& file) {
 std::optional<Start> PodFolder::start() const {
   const json record = read_record(path_ / "process.json");
   if (record.is_null()) return std::nullopt;
-  return Start{record.at("pod"), record.at("grace_seconds"), record.at("argv"), record.at("env"), record.at("working_folder")};
+  return Start{record.at("pod"), record.at("grace_seconds"), record.at("argv"), record.at("env"),
+               record.at("working_folder")};
 }
 
 std::optional<Stop> PodFolder::stop() const {
@@ -53,17 +53,23 @@ std::optional<Started> PodFolder::started() const {
 std::optional<Exit> PodFolder::exit() const {
   const json record = read_record(path_ / "exit.json");
   if (record.is_null()) return std::nullopt;
-  return Exit{record.at("code"), record.at("signal"), record.at("at"), record.at("started_at"), record.at("reason"), record.at("message")};
+  return Exit{record.at("code"),       record.at("signal"), record.at("at"),
+              record.at("started_at"), record.at("reason"), record.at("message")};
 }
 
 void PodFolder::write(const Start& start) const {
-  const json record = {{"pod", start.pod}, {"grace_seconds", start.grace_seconds}, {"argv", start.argv}, {"env", start.env},
+  const json record = {{"pod", start.pod},
+                       {"grace_seconds", start.grace_seconds},
+                       {"argv", start.argv},
+                       {"env", start.env},
                        {"working_folder", start.working_folder}};
-  write_file_atomically(path_ / "process.json", record.dump(-1, ' ', false, json::error_handler_t::replace), 0600);
+  write_file_atomically(path_ / "process.json", record.dump(-1, ' ', false, json::error_handler_t::replace),
+                        0600);
 }
 
 void PodFolder::write(const Stop& stop) const {
-  write_file_atomically(path_ / "stop.json", json{{"grace_seconds", stop.grace_seconds}, {"reason", stop.reason}}.dump(), 0600);
+  write_file_atomically(path_ / "stop.json",
+                        json{{"grace_seconds", stop.grace_seconds}, {"reason", stop.reason}}.dump(), 0600);
 }
 
 void PodFolder::write(const Started& started) const {
@@ -72,16 +78,19 @@ void PodFolder::write(const Started& started) const {
 }
 
 void PodFolder::write(const Exit& exit) const {
-  const json record = {{"code", exit.code},   {"signal", exit.signal}, {"at", exit.at}, {"started_at", exit.started_at},
+  const json record = {{"code", exit.code},     {"signal", exit.signal},
+                       {"at", exit.at},         {"started_at", exit.started_at},
                        {"reason", exit.reason}, {"message", exit.message}};
-  write_file_atomically(path_ / "exit.json", record.dump(-1, ' ', false, json::error_handler_t::replace), 0600);
+  write_file_atomically(path_ / "exit.json", record.dump(-1, ' ', false, json::error_handler_t::replace),
+                        0600);
 }
 
 pid_t PodFolder::supervisor() const { return FileLock::holder(path_ / "lock"); }
 
-FileLock::FileLock(const std::filesystem::path& file) : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+FileLock::FileLock(const std::filesystem::path& file)
+    : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
   if (fd_ < 0) return;
-  struct flock whole {};
+  struct flock whole{};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
   held_ = ::fcntl(fd_, F_SETLK, &whole) == 0;
@@ -94,7 +103,7 @@ FileLock::~FileLock() {
 pid_t FileLock::holder(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return 0;
-  struct flock whole {};
+  struct flock whole{};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
   const bool asked = ::fcntl(fd, F_GETLK, &whole) == 0;
@@ -103,7 +112,7 @@ pid_t FileLock::holder(const std::filesystem::path& file) {
 }
 
 long long boot_time() {
-  struct timespec real {}, since_boot {};
+  struct timespec real{}, since_boot{};
   ::clock_gettime(CLOCK_REALTIME, &real);
   ::clock_gettime(CLOCK_MONOTONIC, &since_boot);
   return static_cast<long long>(real.tv_sec) - static_cast<long long>(since_boot.tv_sec);

@@ -9,12 +9,11 @@
 //   termination-log, volumes/
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <utility>
 #include <vector>
 
@@ -34,17 +33,18 @@ struct Stop {
 };
 
 struct Started {
-  std::string at;       // RFC 3339
-  pid_t group = 0;      // 0: not running yet
-  long long boot = 0;   // when the machine started, seconds since 1970: a process group of another boot is not ours
+  std::string at;   // RFC 3339
+  pid_t group = 0;  // 0: not running yet
+  long long boot =
+      0;  // when the machine started, seconds since 1970: a process group of another boot is not ours
 };
 
 struct Exit {
-  int code = 0;           // 128 + signal for a program that a signal ended
+  int code = 0;  // 128 + signal for a program that a signal ended
   int signal = 0;
-  std::string at;         // RFC 3339
+  std::string at;  // RFC 3339
   std::string started_at;
-  std::string reason;     // "StartError": never ran; "Lost": nobody saw the end; "shutdown": as in Stop
+  std::string reason;  // "StartError": never ran; "Lost": nobody saw the end; "shutdown": as in Stop
   std::string message;
 };
 
@@ -71,8 +71,8 @@ class PodFolder {
   const std::filesystem::path path_;
 };
 
-// An advisory lock on a file, held until destruction or the end of the process. The file is opened nowhere else in this
-// process: closing any descriptor of it would end the lock.
+// An advisory lock on a file, held until destruction or the end of the process. The file is opened nowhere
+// else in this process: closing any descriptor of it would end the lock.
 class FileLock {
  public:
   // Does not wait. `held()` says whether it was free.

@@ -1,10 +1,9 @@
 #include "cli/local/pod_log.h"
 
-#include <sys/stat.h>
-
 #include <deque>
 #include <fstream>
 #include <memory>
+#include <sys/stat.h>
 
 namespace mlk::local {
 namespace {
@@ -21,7 +20,7 @@ class LogFiles {
     while (true) {
       if (!read_file(line)) return false;
       // Rotation: the supervisor renames the file that we have read, and begins another.
-      struct stat current {};
+      struct stat current{};
       const bool there = ::stat((folder_ / "log").c_str(), &current) == 0;
       if (!there || (file_ && current.st_ino == inode_)) return true;
       if (file_ && !read_file(line)) return false;  // what came between reading and looking
@@ -33,7 +32,7 @@ class LogFiles {
  private:
   void open(const std::filesystem::path& path) {
     file_ = std::make_unique<std::ifstream>(path, std::ios::binary);
-    struct stat info {};
+    struct stat info{};
     if (!*file_ || ::stat(path.c_str(), &info) != 0) {
       file_.reset();
       return;
@@ -110,11 +109,13 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const auto time = parse_time(line.substr(0, first));
   const std::string_view rest = line.substr(second + 1);
   if (!time || (rest[0] != 'F' && rest[0] != 'P') || (rest.size() > 1 && rest[1] != ' ')) return std::nullopt;
-  return LogLine{*time, line.substr(0, first), rest.size() > 2 ? rest.substr(2) : std::string_view(), rest[0] == 'F'};
+  return LogLine{*time, line.substr(0, first), rest.size() > 2 ? rest.substr(2) : std::string_view(),
+                 rest[0] == 'F'};
 }
 
-void PodLogs::read(const std::string& uid, const LogOptions& options, const std::function<bool(std::string_view)>& write,
-                   const std::function<bool()>& alive, const std::function<bool()>& ended) {
+void PodLogs::read(const std::string& uid, const LogOptions& options,
+                   const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
+                   const std::function<bool()>& ended) {
   LogFiles files(pods_ / uid);
   LogWriter writer(options, write);
   std::uint64_t seen = 0;

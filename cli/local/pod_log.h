@@ -37,10 +37,11 @@ class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}
 
-  // Writes to `write` until the end, or, when following, until `ended` says that nothing more comes. Both may stop it: `write`
-  // by returning false, `alive` as well.
-  void read(const std::string& uid, const LogOptions& options, const std::function<bool(std::string_view)>& write,
-            const std::function<bool()>& alive, const std::function<bool()>& ended);
+  // Writes to `write` until the end, or, when following, until `ended` says that nothing more comes. Both may
+  // stop it: `write` by returning false, `alive` as well.
+  void read(const std::string& uid, const LogOptions& options,
+            const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
+            const std::function<bool()>& ended);
 
   void announce(const std::string& uid);  // there is more in this log
   void announce_all();

@@ -9,9 +9,11 @@ using nlohmann::json;
 namespace {
 
 // The condition as it was when its status does not change; a change gets the time of now.
-void put_condition(json& conditions, const json& old_conditions, const std::string& type, bool value, const std::string& reason,
-                   const std::string& message, Time now) {
-  json condition = {{"type", type}, {"status", value ? "True" : "False"}, {"lastProbeTime", nullptr},
+void put_condition(json& conditions, const json& old_conditions, const std::string& type, bool value,
+                   const std::string& reason, const std::string& message, Time now) {
+  json condition = {{"type", type},
+                    {"status", value ? "True" : "False"},
+                    {"lastProbeTime", nullptr},
                     {"lastTransitionTime", format_time(now)}};
   if (!reason.empty()) condition["reason"] = reason;
   if (!message.empty()) condition["message"] = message;
@@ -27,7 +29,8 @@ std::string qos_class(const json& spec) {
   bool guaranteed = true, any = false;
   for (const json& container : spec.at("containers")) {
     const json resources = container.value("resources", json::object());
-    const json limits = resources.value("limits", json::object()), requests = resources.value("requests", json::object());
+    const json limits = resources.value("limits", json::object()),
+               requests = resources.value("requests", json::object());
     for (const char* name : {"cpu", "memory"}) {
       any = any || limits.contains(name) || requests.contains(name);
       guaranteed = guaranteed && limits.contains(name) && requests.value(name, json()) == limits.at(name);
@@ -40,7 +43,8 @@ json terminated_state(const Exit& exit, const std::string& message) {
   std::string reason = exit.code == 0 ? "Completed" : "Error";
   if (exit.reason == "StartError") reason = "StartError";
   if (exit.reason == "Lost") reason = "ContainerStatusUnknown";
-  json state = {{"exitCode", exit.code}, {"reason", reason}, {"startedAt", exit.started_at}, {"finishedAt", exit.at}};
+  json state = {
+      {"exitCode", exit.code}, {"reason", reason}, {"startedAt", exit.started_at}, {"finishedAt", exit.at}};
   if (!message.empty()) state["message"] = message;
   return state;
 }
@@ -53,15 +57,20 @@ json pod_status(const json& pod, const PodState& state, Time now) {
   const json old_conditions = old.value("conditions", json::array());
   const json& container = spec.at("containers").at(0);
   const bool running = state.running_since.has_value();
-  json status = {{"hostIP", "127.0.0.1"}, {"qosClass", qos_class(spec)}, {"startTime", old.value("startTime", format_time(now))}};
+  json status = {{"hostIP", "127.0.0.1"},
+                 {"qosClass", qos_class(spec)},
+                 {"startTime", old.value("startTime", format_time(now))}};
   if (!state.address.empty()) {
     status["podIP"] = state.address;
     status["podIPs"] = json::array({{{"ip", state.address}}});
     status["hostIPs"] = json::array({{{"ip", "127.0.0.1"}}});
   }
-  json container_status = {{"name", container.at("name")}, {"image", container.value("image", "")},
-                           {"imageID", ""},                {"restartCount", 0},
-                           {"ready", running},             {"started", running},
+  json container_status = {{"name", container.at("name")},
+                           {"image", container.value("image", "")},
+                           {"imageID", ""},
+                           {"restartCount", 0},
+                           {"ready", running},
+                           {"started", running},
                            {"lastState", json::object()}};
   std::string reason;
   if (state.exit) {
@@ -82,15 +91,21 @@ json pod_status(const json& pod, const PodState& state, Time now) {
   }
   status["containerStatuses"] = json::array({container_status});
   json conditions = json::array();
-  const std::string not_ready = reason == "ContainersNotReady" ? "containers with unready status: [" + container.value("name", "") + "]" : "";
-  put_condition(conditions, old_conditions, "Initialized", true, state.exit && state.exit->code == 0 ? reason : "", "", now);
+  const std::string not_ready = reason == "ContainersNotReady"
+                                    ? "containers with unready status: [" + container.value("name", "") + "]"
+                                    : "";
+  put_condition(conditions, old_conditions, "Initialized", true,
+                state.exit && state.exit->code == 0 ? reason : "", "", now);
   put_condition(conditions, old_conditions, "Ready", running, running ? "" : reason, not_ready, now);
-  put_condition(conditions, old_conditions, "ContainersReady", running, running ? "" : reason, not_ready, now);
+  put_condition(conditions, old_conditions, "ContainersReady", running, running ? "" : reason, not_ready,
+                now);
   put_condition(conditions, old_conditions, "PodScheduled", true, "", "", now);
   if (state.exit && (state.exit->reason == "Lost" || state.exit->reason == "shutdown")) {
     // As when a node goes: it is nobody's failure, and the Job may ignore it.
     put_condition(conditions, old_conditions, "DisruptionTarget", true, "TerminationByKubelet",
-                  state.exit->reason == "Lost" ? "The process and its supervisor are gone." : "Pod was terminated in response to imminent node shutdown.", now);
+                  state.exit->reason == "Lost" ? "The process and its supervisor are gone."
+                                               : "Pod was terminated in response to imminent node shutdown.",
+                  now);
     status["reason"] = state.exit->reason == "Lost" ? "NodeLost" : "Terminated";
     status["message"] = state.exit->message;
   }
@@ -114,7 +129,8 @@ std::optional<std::string> why_unschedulable(const json& pod) {
 json unschedulable_status(const json& pod, const std::string& why, Time now) {
   json conditions = json::array();
   const json old = pod.value("status", json::object());
-  put_condition(conditions, old.value("conditions", json::array()), "PodScheduled", false, "Unschedulable", why, now);
+  put_condition(conditions, old.value("conditions", json::array()), "PodScheduled", false, "Unschedulable",
+                why, now);
   return {{"phase", "Pending"}, {"qosClass", qos_class(pod.at("spec"))}, {"conditions", conditions}};
 }
 

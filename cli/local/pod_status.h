@@ -23,7 +23,8 @@ struct PodState {
 // Keeps from the old status what is to be kept: start time, times of conditions that did not change.
 nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time now);
 
-// The scheduler: the one node is called "local". nullopt: the pod fits. Otherwise the message of its PodScheduled condition.
+// The scheduler: the one node is called "local". nullopt: the pod fits. Otherwise the message of its
+// PodScheduled condition.
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod);
 nlohmann::json unschedulable_status(const nlohmann::json& pod, const std::string& why, Time now);
 

@@ -28,7 +28,8 @@ std::optional<std::string> pod_field(const json& pod, const std::string& path, c
     const std::string key = path.substr(prefix.size(), path.size() - prefix.size() - 2);
     return metadata.value(map, json::object()).value(key, "");
   }
-  if (path == "metadata.name" || path == "metadata.namespace" || path == "metadata.uid") return metadata.value(path.substr(9), "");
+  if (path == "metadata.name" || path == "metadata.namespace" || path == "metadata.uid")
+    return metadata.value(path.substr(9), "");
   if (path == "spec.nodeName") return "local";
   if (path == "spec.serviceAccountName") return spec.value("serviceAccountName", "default");
   if (path == "status.podIP" || path == "status.podIPs") return address;
@@ -38,8 +39,9 @@ std::optional<std::string> pod_field(const json& pod, const std::string& path, c
 
 std::optional<double> parse_quantity(const std::string& text) {
   static const std::map<std::string, double> units = {
-      {"", 1},     {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3}, {"k", 1e3},         {"M", 1e6},         {"G", 1e9},        {"T", 1e12},
-      {"P", 1e15}, {"E", 1e18}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
+      {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},   {"k", 1e3},     {"M", 1e6},
+      {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},   {"Ki", 0x1p10}, {"Mi", 0x1p20},
+      {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
   char* end = nullptr;
   // "1E" is a unit, "1E3" an exponent: strtod tells them apart.
   const double number = std::strtod(text.c_str(), &end);

@@ -9,8 +9,10 @@
 
 namespace mlk::local {
 
-// fieldRef: "metadata.labels['x']", "status.podIP" ...; nullopt for a path that Kubernetes does not know either.
-std::optional<std::string> pod_field(const nlohmann::json& pod, const std::string& path, const std::string& address);
+// fieldRef: "metadata.labels['x']", "status.podIP" ...; nullopt for a path that Kubernetes does not know
+// either.
+std::optional<std::string> pod_field(const nlohmann::json& pod, const std::string& path,
+                                     const std::string& address);
 
 // resourceFieldRef: "limits.cpu" ..., divided by its divisor, rounded up.
 std::optional<std::string> resource_field(const nlohmann::json& container, const nlohmann::json& reference);

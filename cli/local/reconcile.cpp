@@ -33,9 +33,13 @@ struct Verdict {
 class Pass {
  public:
   Pass(const json& job, const std::vector<const json*>& pods, Time now)
-      : spec_(job.at("spec")), now_(now), status_(job.value("status", json::object())),
-        completions_(spec_.at("completions").get<int>()), parallelism_(spec_.at("parallelism").get<int>()),
-        by_index_(spec_.contains("backoffLimitPerIndex")), only_failed_(spec_.value("podReplacementPolicy", "") == "Failed"),
+      : spec_(job.at("spec")),
+        now_(now),
+        status_(job.value("status", json::object())),
+        completions_(spec_.at("completions").get<int>()),
+        parallelism_(spec_.at("parallelism").get<int>()),
+        by_index_(spec_.contains("backoffLimitPerIndex")),
+        only_failed_(spec_.value("podReplacementPolicy", "") == "Failed"),
         completed_(Indexes::parse(status_.value("completedIndexes", "")).value_or(Indexes())),
         failed_indexes_(Indexes::parse(status_.value("failedIndexes", "")).value_or(Indexes())) {
     for (const json* pod : pods) pods_.push_back(JobPod::of(*pod, only_failed_));
@@ -70,7 +74,8 @@ class Pass {
     for (const char* kind : {"succeeded", "failed"}) {
       json rest = json::array();
       for (const json& uid : uncounted.value(kind, json::array())) {
-        const auto pod = std::find_if(pods_.begin(), pods_.end(), [&](const JobPod& p) { return p.uid == uid && p.tracked; });
+        const auto pod = std::find_if(pods_.begin(), pods_.end(),
+                                      [&](const JobPod& p) { return p.uid == uid && p.tracked; });
         if (pod != pods_.end()) {
           rest.push_back(uid);
           actions_.release.push_back(pod->name);
@@ -100,13 +105,15 @@ class Pass {
     const int limit = spec_.at("backoffLimitPerIndex").get<int>();
     for (const auto& [index, pod] : last_failure_) {
       if (completed_.contains(index)) continue;
-      if (pod->failures_after() > limit || pod->rule.action == FailureAction::fail_index) failed_indexes_.insert(index);
+      if (pod->failures_after() > limit || pod->rule.action == FailureAction::fail_index)
+        failed_indexes_.insert(index);
     }
   }
 
   // The failed pod of an index holds the number of the index' failures until its replacement carries it on.
   bool is_held(const JobPod& pod) const {
-    if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index)) return false;
+    if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
+      return false;
     const auto last = last_failure_.find(pod.index);
     if (last == last_failure_.end() || last->second != &pod) return false;
     return std::none_of(pods_.begin(), pods_.end(), [&](const JobPod& other) {
@@ -118,7 +125,8 @@ class Pass {
     json& uncounted = status_["uncountedTerminatedPods"];
     for (const JobPod& pod : pods_) {
       if (!pod.tracked) continue;
-      const bool known = std::find(actions_.release.begin(), actions_.release.end(), pod.name) != actions_.release.end();
+      const bool known =
+          std::find(actions_.release.begin(), actions_.release.end(), pod.name) != actions_.release.end();
       if (known) continue;
       if (pod.index < 0 || pod.index >= completions_) {
         // Left over by an elastic Job that became smaller: of no account.
@@ -151,7 +159,8 @@ class Pass {
       if (condition.value("status", "") != "True") continue;
       const std::string type = condition.value("type", "");
       if (type == "SuccessCriteriaMet" || type == "FailureTarget") {
-        return Verdict{type == "FailureTarget" ? "Failed" : "Complete", condition.value("reason", ""), condition.value("message", "")};
+        return Verdict{type == "FailureTarget" ? "Failed" : "Complete", condition.value("reason", ""),
+                       condition.value("message", "")};
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
@@ -164,12 +173,14 @@ class Pass {
     const auto start = parse_time(status_.value("startTime", ""));
     if (start && spec_.contains("activeDeadlineSeconds") && !spec_.value("suspend", false)) {
       const Time deadline = *start + std::chrono::seconds(spec_.at("activeDeadlineSeconds").get<long>());
-      if (now_ >= deadline) return Verdict{"Failed", "DeadlineExceeded", "Job was active longer than specified deadline"};
+      if (now_ >= deadline)
+        return Verdict{"Failed", "DeadlineExceeded", "Job was active longer than specified deadline"};
       look_again(deadline);
     }
     if (by_index_ && spec_.contains("maxFailedIndexes") &&
         static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
-      return Verdict{"Failed", "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"};
+      return Verdict{"Failed", "MaxFailedIndexesExceeded",
+                     "Job has exceeded the specified maximal number of failed indexes"};
     }
     if (static_cast<int>(completed_.size() + failed_indexes_.size()) < completions_) return std::nullopt;
     if (failed_indexes_.size() > 0) return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
@@ -188,7 +199,8 @@ class Pass {
     if (!status_["uncountedTerminatedPods"].empty() || !actions_.release.empty() || left) return;
     set_condition(verdict.type, "True", verdict.reason, verdict.message);
     if (good) status_["completionTime"] = format_time(now_);
-    actions_.events.push_back({good ? "Normal" : "Warning", good ? "Completed" : verdict.reason, good ? "Job completed" : verdict.message});
+    actions_.events.push_back({good ? "Normal" : "Warning", good ? "Completed" : verdict.reason,
+                               good ? "Job completed" : verdict.message});
   }
 
   void suspend() {
@@ -209,7 +221,8 @@ class Pass {
     }
     if (!status_.contains("startTime")) {
       status_["startTime"] = format_time(now_);
-      if (spec_.contains("activeDeadlineSeconds")) look_again(now_ + std::chrono::seconds(spec_.at("activeDeadlineSeconds").get<long>()));
+      if (spec_.contains("activeDeadlineSeconds"))
+        look_again(now_ + std::chrono::seconds(spec_.at("activeDeadlineSeconds").get<long>()));
     }
     std::map<int, int> occupied;  // index -> pods that stand in the way of a new one
     std::vector<const JobPod*> running;
@@ -221,7 +234,8 @@ class Pass {
       if (active(pod)) running.push_back(&pod);
       if (!active(pod)) ++terminating;
     }
-    std::sort(running.begin(), running.end(), [](const JobPod* a, const JobPod* b) { return a->index > b->index; });
+    std::sort(running.begin(), running.end(),
+              [](const JobPod* a, const JobPod* b) { return a->index > b->index; });
     for (std::size_t i = 0; i < running.size(); ++i) {
       const bool surplus = static_cast<int>(running.size() - i) > parallelism_;
       if (surplus || failed_indexes_.contains(running[i]->index)) remove(*running[i]);
@@ -269,7 +283,8 @@ class Pass {
   void write_numbers() {
     int active_count = 0, ready = 0, terminating = 0;
     for (const JobPod& pod : pods_) {
-      const bool goes = std::find(actions_.remove.begin(), actions_.remove.end(), pod.name) != actions_.remove.end();
+      const bool goes =
+          std::find(actions_.remove.begin(), actions_.remove.end(), pod.name) != actions_.remove.end();
       if (pod.active() && !goes) ++active_count;
       if (pod.active() && !goes && pod.ready) ++ready;
       if (pod.terminating() || goes) ++terminating;
@@ -305,11 +320,12 @@ class Pass {
   }
 
   // True when that is news.
-  bool set_condition(const std::string& type, const std::string& value, const std::string& reason, const std::string& message) {
+  bool set_condition(const std::string& type, const std::string& value, const std::string& reason,
+                     const std::string& message) {
     if (has_condition(type, value)) return false;
     const std::string time = format_time(now_);
-    const json condition = {{"type", type}, {"status", value}, {"reason", reason}, {"message", message},
-                            {"lastProbeTime", time}, {"lastTransitionTime", time}};
+    const json condition = {{"type", type},       {"status", value},       {"reason", reason},
+                            {"message", message}, {"lastProbeTime", time}, {"lastTransitionTime", time}};
     json& conditions = status_["conditions"];
     for (json& existing : conditions) {
       if (existing.value("type", "") == type) {
@@ -338,7 +354,9 @@ class Pass {
 
 }  // namespace
 
-JobActions reconcile(const json& job, const std::vector<const json*>& pods, Time now) { return Pass(job, pods, now).run(); }
+JobActions reconcile(const json& job, const std::vector<const json*>& pods, Time now) {
+  return Pass(job, pods, now).run();
+}
 
 bool is_finished(const json& job) {
   for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
@@ -360,19 +378,30 @@ json pod_of(const json& job, const NewPod& pod, const std::string& suffix) {
   metadata["annotations"][index_annotation] = index;
   if (spec.contains("backoffLimitPerIndex")) {
     metadata["annotations"]["batch.kubernetes.io/job-index-failure-count"] = std::to_string(pod.failures);
-    if (pod.ignored > 0) metadata["annotations"]["batch.kubernetes.io/job-index-ignored-failure-count"] = std::to_string(pod.ignored);
+    if (pod.ignored > 0)
+      metadata["annotations"]["batch.kubernetes.io/job-index-ignored-failure-count"] =
+          std::to_string(pod.ignored);
   }
   metadata["finalizers"] = json::array({tracking_finalizer});
-  metadata["ownerReferences"] = json::array({{{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"name", job_metadata.at("name")},
-                                              {"uid", job_metadata.at("uid")}, {"controller", true}, {"blockOwnerDeletion", true}}});
+  metadata["ownerReferences"] = json::array({{{"apiVersion", "batch/v1"},
+                                              {"kind", "Job"},
+                                              {"name", job_metadata.at("name")},
+                                              {"uid", job_metadata.at("uid")},
+                                              {"controller", true},
+                                              {"blockOwnerDeletion", true}}});
   json pod_spec = spec.at("template").at("spec");
   pod_spec["hostname"] = host;
   for (json& container : pod_spec["containers"]) {
     json& env = container["env"];
     if (env.is_null()) env = json::array();
-    if (std::any_of(env.begin(), env.end(), [](const json& e) { return e.value("name", "") == "JOB_COMPLETION_INDEX"; })) continue;
+    if (std::any_of(env.begin(), env.end(),
+                    [](const json& e) { return e.value("name", "") == "JOB_COMPLETION_INDEX"; }))
+      continue;
     env.push_back({{"name", "JOB_COMPLETION_INDEX"},
-                   {"valueFrom", {{"fieldRef", {{"apiVersion", "v1"}, {"fieldPath", std::string("metadata.labels['") + index_annotation + "']"}}}}}});
+                   {"valueFrom",
+                    {{"fieldRef",
+                      {{"apiVersion", "v1"},
+                       {"fieldPath", std::string("metadata.labels['") + index_annotation + "']"}}}}}});
   }
   return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", metadata}, {"spec", pod_spec}};
 }

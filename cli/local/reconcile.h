@@ -25,17 +25,17 @@ struct JobEvent {
 };
 
 struct JobActions {
-  nlohmann::json status;                // of the Job, as it is to be from now on
-  std::vector<std::string> release;     // names of pods that no longer need to be kept: they are counted
-  std::vector<std::string> remove;      // names of pods to delete
+  nlohmann::json status;             // of the Job, as it is to be from now on
+  std::vector<std::string> release;  // names of pods that no longer need to be kept: they are counted
+  std::vector<std::string> remove;   // names of pods to delete
   std::vector<NewPod> create;
   std::vector<JobEvent> events;
-  std::optional<Time> again;            // look again at this time, when nothing changes before
+  std::optional<Time> again;  // look again at this time, when nothing changes before
 };
 
-// The caller carries out the actions in the order of the members above, each durable before the next; then a crash
-// between any two of them loses and doubles nothing: a finished pod is listed in status.uncountedTerminatedPods first,
-// loses its finalizer then, and is added to the numbers last.
+// The caller carries out the actions in the order of the members above, each durable before the next; then a
+// crash between any two of them loses and doubles nothing: a finished pod is listed in
+// status.uncountedTerminatedPods first, loses its finalizer then, and is added to the numbers last.
 JobActions reconcile(const nlohmann::json& job, const std::vector<const nlohmann::json*>& pods, Time now);
 
 // A pod of the Job as the controller creates it; its name is <job>-<index>-<suffix>.

@@ -8,7 +8,7 @@
 namespace mlk::local {
 namespace {
 
-// One type a line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity or number or text,
+// One type a line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity (number or text),
 // * anything, [T] list of T, {T} map of T, else the name of another line. A field without a type is a string.
 constexpr char schema_text[] = R"(
 ObjectMeta: name generateName namespace uid resourceVersion generation=i creationTimestamp=* deletionTimestamp=* deletionGracePeriodSeconds=i labels={s} annotations={s} ownerReferences=[OwnerReference] finalizers=[s] managedFields=* selfLink
@@ -131,7 +131,8 @@ class Pruner {
     const std::string inner = type.substr(1, type.size() - 2);
     if (type.front() == '[') {
       expect(value.is_array(), value, path, "[]" + inner);
-      for (std::size_t i = 0; i < value.size(); ++i) check(inner, value[i], path + "[" + std::to_string(i) + "]");
+      for (std::size_t i = 0; i < value.size(); ++i)
+        check(inner, value[i], path + "[" + std::to_string(i) + "]");
     } else if (type.front() == '{') {
       expect(value.is_object(), value, path, "map[string]" + inner);
       for (auto& [key, element] : value.items()) check(inner, element, path + "." + key);
@@ -143,8 +144,9 @@ class Pruner {
 
   void expect(bool good, const json& value, const std::string& path, const std::string& type) const {
     if (good) return;
-    throw bad_request(kind_.kind + " in version \"" + kind_.version + "\" cannot be handled as a " + kind_.kind +
-                      ": json: cannot unmarshal " + value.type_name() + " into field " + path + " of type " + type);
+    throw bad_request(kind_.kind + " in version \"" + kind_.version + "\" cannot be handled as a " +
+                      kind_.kind + ": json: cannot unmarshal " + value.type_name() + " into field " + path +
+                      " of type " + type);
   }
 
   const Kind& kind_;

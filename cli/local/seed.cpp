@@ -24,8 +24,11 @@ void seed(Store& store, Time now) {
   if (!store.find("namespaces", "", "default")) {
     json metadata = metadata_of("default", now);
     metadata["labels"]["kubernetes.io/metadata.name"] = "default";
-    store.create("namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", metadata},
-                                {"spec", {{"finalizers", {"kubernetes"}}}}, {"status", {{"phase", "Active"}}}});
+    store.create("namespaces", {{"apiVersion", "v1"},
+                                {"kind", "Namespace"},
+                                {"metadata", metadata},
+                                {"spec", {{"finalizers", {"kubernetes"}}}},
+                                {"status", {{"phase", "Active"}}}});
   }
   add_default_account(store, "default", now);
   if (store.find("nodes", "", "local")) return;
@@ -36,12 +39,16 @@ void seed(Store& store, Time now) {
                          {"kind", "Node"},
                          {"metadata", metadata},
                          {"spec", json::object()},
-                         {"status", {{"capacity", capacity},
-                                     {"allocatable", capacity},
-                                     {"conditions", json::array({{{"type", "Ready"}, {"status", "True"}, {"reason", "KubeletReady"},
-                                                                  {"lastHeartbeatTime", format_time(now)}, {"lastTransitionTime", format_time(now)}}})},
-                                     {"addresses", json::array({{{"type", "InternalIP"}, {"address", "127.0.0.1"}}})},
-                                     {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
+                         {"status",
+                          {{"capacity", capacity},
+                           {"allocatable", capacity},
+                           {"conditions", json::array({{{"type", "Ready"},
+                                                        {"status", "True"},
+                                                        {"reason", "KubeletReady"},
+                                                        {"lastHeartbeatTime", format_time(now)},
+                                                        {"lastTransitionTime", format_time(now)}}})},
+                           {"addresses", json::array({{{"type", "InternalIP"}, {"address", "127.0.0.1"}}})},
+                           {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
 }
 
 }  // namespace mlk::local

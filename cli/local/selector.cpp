@@ -41,7 +41,8 @@ std::vector<std::string> values_in_parentheses(std::string_view text, std::strin
   text = trim(text);
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') refuse(whole);
   std::vector<std::string> values;
-  for (const std::string& value : split(text.substr(1, text.size() - 2), ',')) values.emplace_back(trim(value));
+  for (const std::string& value : split(text.substr(1, text.size() - 2), ','))
+    values.emplace_back(trim(value));
   return values;
 }
 
@@ -63,10 +64,14 @@ LabelSelector::LabelSelector(std::string_view text) {
   for (const std::string& part : split_terms(text)) {
     const std::string_view term = trim(part);
     if (const auto at = term.find("!="); at != term.npos) {
-      terms_.push_back({std::string(trim(term.substr(0, at))), Operator::not_in, {std::string(trim(term.substr(at + 2)))}});
+      terms_.push_back({std::string(trim(term.substr(0, at))),
+                        Operator::not_in,
+                        {std::string(trim(term.substr(at + 2)))}});
     } else if (const auto equals = term.find('='); equals != term.npos) {
       const std::size_t width = term.substr(equals).starts_with("==") ? 2 : 1;
-      terms_.push_back({std::string(trim(term.substr(0, equals))), Operator::in, {std::string(trim(term.substr(equals + width)))}});
+      terms_.push_back({std::string(trim(term.substr(0, equals))),
+                        Operator::in,
+                        {std::string(trim(term.substr(equals + width)))}});
     } else if (const auto open = term.find('('); open != term.npos) {
       const std::vector<std::string> words = split(trim(term.substr(0, open)), ' ');
       if (words.size() != 2 || (words[1] != "in" && words[1] != "notin")) refuse(term);
@@ -90,13 +95,18 @@ bool LabelSelector::matches(const json& object) const {
     const json* value = labels == nullptr ? nullptr : at_path(*labels, {term.key});
     const bool there = value != nullptr && value->is_string();
     const auto listed = [&] {
-      return std::find(term.values.begin(), term.values.end(), value->get_ref<const std::string&>()) != term.values.end();
+      return std::find(term.values.begin(), term.values.end(), value->get_ref<const std::string&>()) !=
+             term.values.end();
     };
     switch (term.op) {
-      case Operator::in: return there && listed();
-      case Operator::not_in: return !there || !listed();
-      case Operator::exists: return there;
-      case Operator::missing: return !there;
+      case Operator::in:
+        return there && listed();
+      case Operator::not_in:
+        return !there || !listed();
+      case Operator::exists:
+        return there;
+      case Operator::missing:
+        return !there;
     }
     return false;
   });
@@ -106,7 +116,8 @@ FieldSelector::FieldSelector(std::string_view text) {
   for (const std::string& part : split_terms(text)) {
     const std::string_view term = trim(part);
     const auto at = term.find('=');
-    if (at == term.npos || at == 0) throw bad_request("invalid field selector: \"" + std::string(term) + "\"");
+    if (at == term.npos || at == 0)
+      throw bad_request("invalid field selector: \"" + std::string(term) + "\"");
     const bool differs = term[at - 1] == '!';
     const std::size_t width = term.substr(at).starts_with("==") ? 2 : 1;
     const std::string path(trim(term.substr(0, differs ? at - 1 : at)));

@@ -1,9 +1,8 @@
 // The server process of the embedded cluster.
+#include <iostream>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <iostream>
 
 #include <nlohmann/json.hpp>
 

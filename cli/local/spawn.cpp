@@ -1,12 +1,11 @@
 #include "cli/local/spawn.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "cli/util/error.h"
 
@@ -18,7 +17,8 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const std::string log_path = log.string();
-  // Sockets of the HTTP library are not closed on exec. Descriptors are given lowest first, so ours lie below this.
+  // Sockets of the HTTP library are not closed on exec. Descriptors are given lowest first, so ours lie below
+  // this.
   const int highest = static_cast<int>(std::clamp(::sysconf(_SC_OPEN_MAX), 256L, 4096L));
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));

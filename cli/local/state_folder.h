@@ -1,16 +1,16 @@
 // The state folder of the embedded cluster: for its owner alone.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <optional>
+#include <sys/types.h>
 
 #include "cli/local/local.h"
 
 namespace mlk::local {
 
-// Creates it with mode 0700, or makes sure that it has it. Throws Error{failure} when it belongs to somebody else.
+// Creates it with mode 0700, or makes sure that it has it. Throws Error{failure} when it belongs to somebody
+// else.
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {

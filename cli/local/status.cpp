@@ -3,8 +3,9 @@
 namespace mlk::local {
 
 json Refusal::status() const {
-  json status = {{"kind", "Status"}, {"apiVersion", "v1"},    {"metadata", json::object()}, {"status", "Failure"},
-                 {"message", what()}, {"reason", reason_}, {"code", code_}};
+  json status = {{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::object()},
+                 {"status", "Failure"}, {"message", what()},  {"reason", reason_},
+                 {"code", code_}};
   if (!details_.is_null()) status["details"] = details_;
   return status;
 }
@@ -14,7 +15,8 @@ Refusal not_found(const std::string& plural, const std::string& name) {
 }
 
 Refusal already_exists(const std::string& plural, const std::string& name) {
-  return Refusal(409, "AlreadyExists", plural + " \"" + name + "\" already exists", {{"name", name}, {"kind", plural}});
+  return Refusal(409, "AlreadyExists", plural + " \"" + name + "\" already exists",
+                 {{"name", name}, {"kind", plural}});
 }
 
 Refusal conflict(const std::string& plural, const std::string& name, const std::string& why) {
@@ -26,11 +28,13 @@ Refusal bad_request(const std::string& message) { return Refusal(400, "BadReques
 
 Refusal expired(const std::string& message) { return Refusal(410, "Expired", message); }
 
-Refusal invalid(const std::string& kind, const std::string& name, const std::string& field, const std::string& message) {
-  return Refusal(422, "Invalid", kind + " \"" + name + "\" is invalid: " + field + ": " + message,
-                 {{"name", name},
-                  {"kind", kind},
-                  {"causes", json::array({{{"reason", "FieldValueInvalid"}, {"message", message}, {"field", field}}})}});
+Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
+                const std::string& message) {
+  return Refusal(
+      422, "Invalid", kind + " \"" + name + "\" is invalid: " + field + ": " + message,
+      {{"name", name},
+       {"kind", kind},
+       {"causes", json::array({{{"reason", "FieldValueInvalid"}, {"message", message}, {"field", field}}})}});
 }
 
 }  // namespace mlk::local

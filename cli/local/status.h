@@ -32,6 +32,7 @@ Refusal conflict(const std::string& plural, const std::string& name, const std::
 Refusal bad_request(const std::string& message);
 Refusal expired(const std::string& message);
 // 422. `causes` are {field, message} pairs as the API server words them.
-Refusal invalid(const std::string& kind, const std::string& name, const std::string& field, const std::string& message);
+Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
+                const std::string& message);
 
 }  // namespace mlk::local

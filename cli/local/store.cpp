@@ -42,7 +42,8 @@ void Store::load_file(const std::filesystem::path& file) {
     const json& metadata = object.at("metadata");
     const Key key{file.lexically_relative(folder_).begin()->string(), metadata.value("namespace", ""),
                   metadata.at("name").get<std::string>()};
-    revision_ = std::max<std::uint64_t>(revision_, std::stoull(metadata.at("resourceVersion").get<std::string>()));
+    revision_ =
+        std::max<std::uint64_t>(revision_, std::stoull(metadata.at("resourceVersion").get<std::string>()));
     objects_[key] = std::make_shared<const json>(std::move(object));
   } catch (const std::exception& error) {
     std::cerr << "set aside " << file.string() << ": " << error.what() << "\n";
@@ -170,7 +171,8 @@ Object Store::put(const Key& key, json object, Object before) {
   const std::string text = object.dump();
   if (text.size() > object_limit) {
     throw Refusal(413, "RequestEntityTooLarge",
-                  key.plural + " \"" + key.name + "\" is too large: at most " + std::to_string(object_limit) + " bytes");
+                  key.plural + " \"" + key.name + "\" is too large: at most " + std::to_string(object_limit) +
+                      " bytes");
   }
   const std::filesystem::path file = file_of(key);
   std::filesystem::create_directories(file.parent_path());
@@ -189,7 +191,8 @@ void Store::erase(const Key& key, const Object& before) {
   json last = *before;
   last["metadata"]["resourceVersion"] = std::to_string(revision);
   const std::size_t bytes = last.dump().size();
-  record({revision, Change::Type::deleted, key.plural, std::make_shared<const json>(std::move(last)), before}, bytes);
+  record({revision, Change::Type::deleted, key.plural, std::make_shared<const json>(std::move(last)), before},
+         bytes);
 }
 
 void Store::record(Change change, std::size_t bytes) {
@@ -210,11 +213,13 @@ std::vector<Change> Store::changes_after(std::uint64_t& revision, const std::str
   const std::uint64_t wakeups = wakeups_;
   while (true) {
     if (revision < oldest_) {
-      throw expired("too old resource version: " + std::to_string(revision) + " (" + std::to_string(oldest_) + ")");
+      throw expired("too old resource version: " + std::to_string(revision) + " (" + std::to_string(oldest_) +
+                    ")");
     }
     std::vector<Change> result;
-    const auto first = std::partition_point(history_.begin(), history_.end(),
-                                            [&](const auto& entry) { return entry.first.revision <= revision; });
+    const auto first = std::partition_point(history_.begin(), history_.end(), [&](const auto& entry) {
+      return entry.first.revision <= revision;
+    });
     for (auto at = first; at != history_.end(); ++at) {
       if (plural.empty() || at->first.plural == plural) result.push_back(at->first);
     }

@@ -31,8 +31,8 @@ struct Change {
   Object before;  // null when added
 };
 
-// All functions are safe from any thread. A change is on disk before anybody sees it; a crash at any moment leaves
-// each object as it was before or after. The namespace of objects that have none is "".
+// All functions are safe from any thread. A change is on disk before anybody sees it; a crash at any moment
+// leaves each object as it was before or after. The namespace of objects that have none is "".
 class Store {
  public:
   // Reads what an earlier store left in `folder`. Files that are no objects are set aside as NAME.broken.
@@ -40,8 +40,10 @@ class Store {
 
   std::uint64_t revision() const;
 
-  Object find(const std::string& plural, const std::string& name_space, const std::string& name) const;  // or null
-  Object get(const std::string& plural, const std::string& name_space, const std::string& name) const;   // or Refusal 404
+  Object find(const std::string& plural, const std::string& name_space,
+              const std::string& name) const;  // or null
+  Object get(const std::string& plural, const std::string& name_space,
+             const std::string& name) const;  // or Refusal 404
   // In the order of namespace and name; an empty namespace means all of them.
   std::vector<Object> list(const std::string& plural, const std::string& name_space = "") const;
   struct Snapshot {
@@ -50,20 +52,23 @@ class Store {
   };
   Snapshot snapshot(const std::string& plural, const std::string& name_space) const;
   // The list as it was. Throws Refusal 410 when that is too long ago.
-  Snapshot snapshot_at(const std::string& plural, const std::string& name_space, std::uint64_t revision) const;
+  Snapshot snapshot_at(const std::string& plural, const std::string& name_space,
+                       std::uint64_t revision) const;
 
   // Sets metadata.resourceVersion. Throws Refusal 409, and 413 for an object over 1.5 MiB.
   Object create(const std::string& plural, json object);
-  // Replaces the object by what `change` makes of it, under the lock; nothing happens when that is the same as before.
-  // An object that is being deleted and has no finalizer left goes. `change` may throw, and must not use the store.
+  // Replaces the object by what `change` makes of it, under the lock; nothing happens when that is the same
+  // as before. An object that is being deleted and has no finalizer left goes. `change` may throw, and must
+  // not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
   // False when it was not there. `check` may throw to keep it.
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
               const std::function<void(const json&)>& check = nullptr);
 
-  // Waits until `deadline` for changes after `revision`; empty when there were none. With an empty plural: of all kinds.
-  // Throws Refusal 410 when the history no longer reaches back that far. `revision` moves on to what was looked at.
+  // Waits until `deadline` for changes after `revision`; empty when there were none. With an empty plural: of
+  // all kinds. Throws Refusal 410 when the history no longer reaches back that far. `revision` moves on to
+  // what was looked at.
   std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
                                     std::chrono::steady_clock::time_point deadline) const;
   void wake_watches();  // lets changes_after() return early, once

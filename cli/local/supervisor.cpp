@@ -1,5 +1,6 @@
-// The supervisor of one pod: starts its program, keeps its output, ends it when told to, records how it ended.
-// It lives in a session of its own and needs no server: the server reads the pod's folder when there is one again.
+// The supervisor of one pod: starts its program, keeps its output, ends it when told to, records how it
+// ended. It lives in a session of its own and needs no server: the server reads the pod's folder when there
+// is one again.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -51,7 +52,8 @@ std::string now_text() { return format_time(std::chrono::system_clock::now()); }
 // Tells the server, if there is one, that this pod's folder has news.
 class Notices {
  public:
-  Notices(std::filesystem::path fifo, std::string uid) : fifo_(std::move(fifo)), line_(std::move(uid) + "\n") {}
+  Notices(std::filesystem::path fifo, std::string uid)
+      : fifo_(std::move(fifo)), line_(std::move(uid) + "\n") {}
   ~Notices() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -78,7 +80,8 @@ struct Child {
 };
 
 // Between fork and exec; never returns. Reports what went wrong through `report`.
-[[noreturn]] void become(const Start& start, const std::string& fallback_folder, int out, int err, int report, pid_t parent) {
+[[noreturn]] void become(const Start& start, const std::string& fallback_folder, int out, int err, int report,
+                         pid_t parent) {
   ::setpgid(0, 0);
 #ifdef __linux__
   // A supervisor that is killed takes its program with it: nobody would see its end.
@@ -135,8 +138,11 @@ Child start_program(const Start& start, const std::string& folder) {
 class Supervisor {
  public:
   explicit Supervisor(const PodFolder& folder)
-      : folder_(folder), notices_(folder.path().parent_path().parent_path() / "notices", folder.uid()),
-        log_(folder.path() / "log", log_limit), out_(log_, "stdout"), err_(log_, "stderr") {}
+      : folder_(folder),
+        notices_(folder.path().parent_path().parent_path() / "notices", folder.uid()),
+        log_(folder.path() / "log", log_limit),
+        out_(log_, "stdout"),
+        err_(log_, "stderr") {}
 
   void run(const Start& start) {
     started_at_ = now_text();
@@ -221,8 +227,11 @@ class Supervisor {
 
   void look_at_child() {
     siginfo_t info{};
-    // Not reaped yet: until then its process group is certainly its own, and what it left behind can be ended.
-    if (::waitid(P_PID, static_cast<id_t>(child_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    // Not reaped yet: until then its process group is certainly its own, and what it left behind can be
+    // ended.
+    if (::waitid(P_PID, static_cast<id_t>(child_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+      return;
     ::kill(-child_.pid, SIGKILL);
     int status = 0;
     while (::waitpid(child_.pid, &status, 0) < 0 && errno == EINTR) {
@@ -269,14 +278,15 @@ int supervise(const std::filesystem::path& pod_folder) {
   // Another supervisor has it, or the server has just decided that this pod is lost.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
-    folder.write(Exit{128 + SIGTERM, SIGTERM, now_text(), now_text(), stop->reason, "stopped before it was started"});
+    folder.write(
+        Exit{128 + SIGTERM, SIGTERM, now_text(), now_text(), stop->reason, "stopped before it was started"});
     return 0;
   }
   const auto start = folder.start();
   if (!start || start->argv.empty()) return 1;
   make_pipe(signal_pipe);
   for (int i = 0; i < 2; ++i) ::fcntl(signal_pipe[i], F_SETFL, O_NONBLOCK);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGTERM, &action, nullptr);

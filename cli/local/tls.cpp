@@ -1,14 +1,13 @@
 #include "cli/local/tls.h"
 
+#include <memory>
+
+#include <nlohmann/json.hpp>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
-
-#include <memory>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -47,12 +46,15 @@ Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_
   X509_set_version(certificate.get(), 2);
   const std::string serial = random_bytes(16);
   std::unique_ptr<BIGNUM, decltype(&BN_free)> number(
-      BN_bin2bn(reinterpret_cast<const unsigned char*>(serial.data()), static_cast<int>(serial.size()), nullptr), BN_free);
+      BN_bin2bn(reinterpret_cast<const unsigned char*>(serial.data()), static_cast<int>(serial.size()),
+                nullptr),
+      BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 10L * 365 * 24 * 3600);
   X509_NAME* subject = X509_get_subject_name(certificate.get());
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1,
+                             -1, 0);
   X509_set_issuer_name(certificate.get(), issuer != nullptr ? X509_get_subject_name(issuer) : subject);
   require(X509_set_pubkey(certificate.get(), key) == 1);
   X509* signer = issuer != nullptr ? issuer : certificate.get();
@@ -87,7 +89,9 @@ Credentials make_credentials() {
   Credentials result;
   result.ca = pem([&](BIO* bio) { return PEM_write_bio_X509(bio, ca.get()); });
   result.certificate = pem([&](BIO* bio) { return PEM_write_bio_X509(bio, certificate.get()); });
-  result.key = pem([&](BIO* bio) { return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr); });
+  result.key = pem([&](BIO* bio) {
+    return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  });
   result.token = hex(random_bytes(32));
   return result;
 }
@@ -95,10 +99,12 @@ Credentials make_credentials() {
 Credentials load_credentials(const std::filesystem::path& file) {
   if (std::filesystem::exists(file)) {
     const json saved = json::parse(read_file(file, 1 << 20), nullptr, false);
-    if (saved.is_object()) return {saved.at("ca"), saved.at("certificate"), saved.at("key"), saved.at("token")};
+    if (saved.is_object())
+      return {saved.at("ca"), saved.at("certificate"), saved.at("key"), saved.at("token")};
   }
   const Credentials made = make_credentials();
-  const json saved = {{"ca", made.ca}, {"certificate", made.certificate}, {"key", made.key}, {"token", made.token}};
+  const json saved = {
+      {"ca", made.ca}, {"certificate", made.certificate}, {"key", made.key}, {"token", made.token}};
   write_file_atomically(file, saved.dump(), 0600);
   return made;
 }
@@ -109,9 +115,14 @@ std::string kubeconfig_text(const Credentials& credentials, const std::string& s
       {"apiVersion", "v1"},
       {"kind", "Config"},
       {"current-context", name},
-      {"clusters", json::array({{{"name", name}, {"cluster", {{"server", server_url}, {"certificate-authority-data", base64_encode(credentials.ca)}}}}})},
+      {"clusters", json::array({{{"name", name},
+                                 {"cluster",
+                                  {{"server", server_url},
+                                   {"certificate-authority-data", base64_encode(credentials.ca)}}}}})},
       {"users", json::array({{{"name", name}, {"user", {{"token", credentials.token}}}}})},
-      {"contexts", json::array({{{"name", name}, {"context", {{"cluster", name}, {"user", name}, {"namespace", "default"}}}}})},
+      {"contexts",
+       json::array(
+           {{{"name", name}, {"context", {{"cluster", name}, {"user", name}, {"namespace", "default"}}}}})},
       {"preferences", json::object()}};
   return config.dump(2) + "\n";
 }

@@ -43,7 +43,8 @@ std::string job_status(const json& job) {
   for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
     if (condition.value("status", "") != "True") continue;
     const std::string type = condition.value("type", "");
-    if (type == "Complete" || type == "Failed" || type == "Suspended" || type == "FailureTarget" || type == "SuccessCriteriaMet") {
+    if (type == "Complete" || type == "Failed" || type == "Suspended" || type == "FailureTarget" ||
+        type == "SuccessCriteriaMet") {
       result = type;
       if (type == "Complete" || type == "Failed") break;
     }
@@ -60,16 +61,21 @@ std::string job_duration(const json& job, Time now) {
 
 std::vector<Column> columns_of(const Kind& kind) {
   const auto path = [](const char* pointer, const char* otherwise = "") {
-    return [pointer, otherwise](const json& object, Time) { return json(text_of(object, pointer, otherwise)); };
+    return
+        [pointer, otherwise](const json& object, Time) { return json(text_of(object, pointer, otherwise)); };
   };
   const auto entries = [](const json& object, Time) {
-    return json(object.value("data", json::object()).size() + object.value("binaryData", json::object()).size());
+    return json(object.value("data", json::object()).size() +
+                object.value("binaryData", json::object()).size());
   };
   const Column name{"Name", "string", path("/metadata/name")};
-  const Column since{"Age", "string", [](const json& o, Time now) { return json(age(o, "/metadata/creationTimestamp", now)); }};
+  const Column since{"Age", "string", [](const json& o, Time now) {
+                       return json(age(o, "/metadata/creationTimestamp", now));
+                     }};
   if (kind.kind == "Pod") {
     return {name,
-            {"Ready", "string", [](const json& o, Time) {
+            {"Ready", "string",
+             [](const json& o, Time) {
                return json(text_of(o, "/status/containerStatuses/0/ready") == "true" ? "1/1" : "0/1");
              }},
             {"Status", "string", [](const json& o, Time) { return json(pod_status(o)); }},
@@ -79,36 +85,46 @@ std::vector<Column> columns_of(const Kind& kind) {
   if (kind.kind == "Job") {
     return {name,
             {"Status", "string", [](const json& o, Time) { return json(job_status(o)); }},
-            {"Completions", "string", [](const json& o, Time) {
+            {"Completions", "string",
+             [](const json& o, Time) {
                return json(text_of(o, "/status/succeeded", "0") + "/" + text_of(o, "/spec/completions", "1"));
              }},
             {"Duration", "string", [](const json& o, Time now) { return json(job_duration(o, now)); }},
             since};
   }
   if (kind.kind == "ConfigMap") return {name, {"Data", "integer", entries}, since};
-  if (kind.kind == "Secret") return {name, {"Type", "string", path("/type")}, {"Data", "integer", entries}, since};
+  if (kind.kind == "Secret")
+    return {name, {"Type", "string", path("/type")}, {"Data", "integer", entries}, since};
   if (kind.kind == "Service") {
-    return {name, {"Type", "string", path("/spec/type")}, {"Cluster-IP", "string", path("/spec/clusterIP")}, since};
+    return {name,
+            {"Type", "string", path("/spec/type")},
+            {"Cluster-IP", "string", path("/spec/clusterIP")},
+            since};
   }
   if (kind.kind == "Namespace") return {name, {"Status", "string", path("/status/phase")}, since};
   if (kind.kind == "Lease") return {name, {"Holder", "string", path("/spec/holderIdentity")}, since};
-  if (kind.kind == "Node") return {name, {"Status", "string", [](const json&, Time) { return json("Ready"); }}, since};
+  if (kind.kind == "Node")
+    return {name, {"Status", "string", [](const json&, Time) { return json("Ready"); }}, since};
   if (kind.kind == "Event") {
-    return {{"Last Seen", "string", [](const json& o, Time now) { return json(age(o, "/lastTimestamp", now)); }},
-            {"Type", "string", path("/type")},
-            {"Reason", "string", path("/reason")},
-            {"Object", "string", [](const json& o, Time) {
-               std::string object_kind = text_of(o, "/involvedObject/kind");
-               for (char& c : object_kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-               return json(object_kind + "/" + text_of(o, "/involvedObject/name"));
-             }},
-            {"Message", "string", path("/message")}};
+    return {
+        {"Last Seen", "string", [](const json& o, Time now) { return json(age(o, "/lastTimestamp", now)); }},
+        {"Type", "string", path("/type")},
+        {"Reason", "string", path("/reason")},
+        {"Object", "string",
+         [](const json& o, Time) {
+           std::string object_kind = text_of(o, "/involvedObject/kind");
+           for (char& c : object_kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+           return json(object_kind + "/" + text_of(o, "/involvedObject/name"));
+         }},
+        {"Message", "string", path("/message")}};
   }
   return {name, since};
 }
 
 json metadata_only(const json& object) {
-  return {{"kind", "PartialObjectMetadata"}, {"apiVersion", "meta.k8s.io/v1"}, {"metadata", object.at("metadata")}};
+  return {{"kind", "PartialObjectMetadata"},
+          {"apiVersion", "meta.k8s.io/v1"},
+          {"metadata", object.at("metadata")}};
 }
 
 json table(const Kind& kind, const std::vector<const json*>& objects, json metadata, Time now) {
@@ -116,15 +132,22 @@ json table(const Kind& kind, const std::vector<const json*>& objects, json metad
   json definitions = json::array(), rows = json::array();
   for (const Column& column : columns) {
     const char* format = std::string(column.name) == "Name" ? "name" : "";
-    definitions.push_back({{"name", column.name}, {"type", column.type}, {"format", format}, {"description", ""}, {"priority", 0}});
+    definitions.push_back({{"name", column.name},
+                           {"type", column.type},
+                           {"format", format},
+                           {"description", ""},
+                           {"priority", 0}});
   }
   for (const json* object : objects) {
     json cells = json::array();
     for (const Column& column : columns) cells.push_back(column.cell(*object, now));
     rows.push_back({{"cells", cells}, {"object", metadata_only(*object)}});
   }
-  return {{"kind", "Table"}, {"apiVersion", "meta.k8s.io/v1"}, {"metadata", std::move(metadata)},
-          {"columnDefinitions", definitions}, {"rows", rows}};
+  return {{"kind", "Table"},
+          {"apiVersion", "meta.k8s.io/v1"},
+          {"metadata", std::move(metadata)},
+          {"columnDefinitions", definitions},
+          {"rows", rows}};
 }
 
 }  // namespace
@@ -155,9 +178,12 @@ View view_of(const std::string& accept) {
 
 json show(const Kind& kind, const json& object, View view, Time now) {
   switch (view) {
-    case View::object: return object;
-    case View::metadata: return metadata_only(object);
-    case View::table: return table(kind, {&object}, {{"resourceVersion", text_of(object, "/metadata/resourceVersion")}}, now);
+    case View::object:
+      return object;
+    case View::metadata:
+      return metadata_only(object);
+    case View::table:
+      return table(kind, {&object}, {{"resourceVersion", text_of(object, "/metadata/resourceVersion")}}, now);
   }
   return object;
 }
@@ -185,9 +211,15 @@ json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
     items.push_back(std::move(item));
   }
   if (view == View::metadata) {
-    return {{"kind", "PartialObjectMetadataList"}, {"apiVersion", "meta.k8s.io/v1"}, {"metadata", metadata}, {"items", items}};
+    return {{"kind", "PartialObjectMetadataList"},
+            {"apiVersion", "meta.k8s.io/v1"},
+            {"metadata", metadata},
+            {"items", items}};
   }
-  return {{"kind", kind.kind + "List"}, {"apiVersion", kind.api_version()}, {"metadata", metadata}, {"items", items}};
+  return {{"kind", kind.kind + "List"},
+          {"apiVersion", kind.api_version()},
+          {"metadata", metadata},
+          {"items", items}};
 }
 
 }  // namespace mlk::local

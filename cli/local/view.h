@@ -22,7 +22,7 @@ nlohmann::json show(const Kind& kind, const nlohmann::json& object, View view, T
 struct ListPage {
   std::vector<Object> objects;
   std::string revision;
-  std::string next;             // continue token; empty on the last page
+  std::string next;  // continue token; empty on the last page
   std::size_t remaining = 0;
 };
 nlohmann::json show_list(const Kind& kind, const ListPage& page, View view, Time now);

@@ -26,8 +26,8 @@ struct Cluster {
 
   Cluster() { seed(store, noon); }
 
-  Answer send(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json",
-              const std::string& accept = "application/json") {
+  Answer send(const std::string& method, const std::string& target, const json& body = nullptr,
+              const std::string& type = "application/json", const std::string& accept = "application/json") {
     Request request;
     request.method = method;
     request.path = target.substr(0, target.find('?'));
@@ -45,10 +45,12 @@ struct Cluster {
     request.accept = accept;
     return api.handle(request);
   }
-  json ask(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json") {
+  json ask(const std::string& method, const std::string& target, const json& body = nullptr,
+           const std::string& type = "application/json") {
     return json::parse(send(method, target, body, type).body);
   }
-  int code(const std::string& method, const std::string& target, const json& body = nullptr, const std::string& type = "application/json") {
+  int code(const std::string& method, const std::string& target, const json& body = nullptr,
+           const std::string& type = "application/json") {
     return send(method, target, body, type).status;
   }
 
@@ -71,12 +73,14 @@ struct Cluster {
 };
 
 json map_named(const std::string& name, const json& more = json::object()) {
-  json object = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"data", {{"k", "v"}}}};
+  json object = {
+      {"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"data", {{"k", "v"}}}};
   object.merge_patch(more);
   return object;
 }
 
-json job_named(const std::string& name, const json& spec = json::object(), const json& container = json::object()) {
+json job_named(const std::string& name, const json& spec = json::object(),
+               const json& container = json::object()) {
   json object = {{"apiVersion", "batch/v1"},
                  {"kind", "Job"},
                  {"metadata", {{"name", name}}},
@@ -84,7 +88,10 @@ json job_named(const std::string& name, const json& spec = json::object(), const
                   {{"completionMode", "Indexed"},
                    {"completions", 2},
                    {"parallelism", 2},
-                   {"template", {{"spec", {{"restartPolicy", "Never"}, {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}}}}}};
+                   {"template",
+                    {{"spec",
+                      {{"restartPolicy", "Never"},
+                       {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}}}}}};
   object["spec"]["template"]["spec"]["containers"][0].merge_patch(container);
   object["spec"].merge_patch(spec);
   return object;
@@ -147,7 +154,8 @@ TEST_CASE("what a client sends and what it is answered") {
 
 TEST_CASE("an object that is created is there, with what the server adds") {
   Cluster cluster;
-  const Answer answer = cluster.send("POST", maps + "?fieldValidation=Strict&fieldManager=mlk", map_named("a"));
+  const Answer answer =
+      cluster.send("POST", maps + "?fieldValidation=Strict&fieldManager=mlk", map_named("a"));
   CHECK(answer.status == 201);
   const json made = json::parse(answer.body);
   CHECK(made.at("metadata").at("namespace") == "default");
@@ -174,17 +182,23 @@ TEST_CASE("a dry run checks everything and stores nothing") {
   CHECK(cluster.code("POST", maps + "?dryRun=All", map_named("a")) == 409);
   CHECK(cluster.code("DELETE", maps + "/a?dryRun=All") == 200);
   CHECK(cluster.ask("DELETE", maps + "/a", {{"dryRun", {"All"}}}).at("kind") == "ConfigMap");
-  CHECK(cluster.ask("PATCH", maps + "/a?dryRun=All", {{"data", {{"k", "new"}}}}, "application/merge-patch+json").at("data").at("k") == "new");
+  CHECK(
+      cluster.ask("PATCH", maps + "/a?dryRun=All", {{"data", {{"k", "new"}}}}, "application/merge-patch+json")
+          .at("data")
+          .at("k") == "new");
   CHECK(cluster.ask("GET", maps + "/a").at("data").at("k") == "v");
 }
 
-TEST_CASE("a misspelt field anywhere in a Job is an error under Strict, a warning under Warn, and is never stored") {
+TEST_CASE(
+    "a misspelt field anywhere in a Job is an error under Strict, a warning under Warn, and is never "
+    "stored") {
   const json typo = job_named("j", {{"backofLimit", 1}}, {{"comand", {"x"}}});
   Cluster cluster;
   const json refused = cluster.ask("POST", jobs + "?fieldValidation=Strict", typo);
   CHECK(refused.at("code") == 400);
   CHECK(refused.at("message") ==
-        "Job in version \"v1\" cannot be handled as a Job: strict decoding error: unknown field \"spec.backofLimit\", unknown field "
+        "Job in version \"v1\" cannot be handled as a Job: strict decoding error: unknown field "
+        "\"spec.backofLimit\", unknown field "
         "\"spec.template.spec.containers[0].comand\"");
   const Answer warned = cluster.send("POST", jobs + "?fieldValidation=Warn", typo);
   CHECK(warned.status == 201);
@@ -195,7 +209,8 @@ TEST_CASE("a misspelt field anywhere in a Job is an error under Strict, a warnin
 TEST_CASE("values of the wrong type are refused, as the typed API does it") {
   Cluster cluster;
   CHECK(cluster.code("POST", jobs, job_named("j", {{"completions", "2"}})) == 400);
-  CHECK(cluster.code("POST", jobs, job_named("j", json::object(), {{"env", {{{"name", "A"}, {"value", 1}}}}})) == 400);
+  CHECK(cluster.code("POST", jobs,
+                     job_named("j", json::object(), {{"env", {{{"name", "A"}, {"value", 1}}}}})) == 400);
   CHECK(cluster.code("POST", jobs, job_named("j", json::object(), {{"command", "true"}})) == 400);
 }
 
@@ -203,17 +218,21 @@ TEST_CASE("Jobs that Kubernetes would refuse, or that cannot be local processes,
   const struct {
     const char* field;
     json spec;
-  } table[] = {{"spec.completionMode", {{"completionMode", "NonIndexed"}}},
-               {"spec.parallelism", {{"parallelism", -1}}},
-               {"spec.template.spec.restartPolicy", {{"template", {{"spec", {{"restartPolicy", "OnFailure"}}}}}}},
-               {"spec.template.spec.containers", {{"template", {{"spec", {{"containers", json::array()}}}}}}},
-               {"spec.backoffLimitPerIndex", {{"maxFailedIndexes", 1}}},
-               {"spec.podFailurePolicy.rules.action", {{"podFailurePolicy", {{"rules", {{{"action", "Panic"}, {"onExitCodes", json::object()}}}}}}}},
-               {"spec.podFailurePolicy.rules.onExitCodes.values",
-                {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", {0}}}}}}}}}}},
-               {"spec.podReplacementPolicy",
-                {{"podReplacementPolicy", "TerminatingOrFailed"}, {"podFailurePolicy", {{"rules", json::array()}}}}},
-               {"spec.successPolicy.rules.succeededIndexes", {{"successPolicy", {{"rules", {{{"succeededIndexes", "x"}}}}}}}}};
+  } table[] = {
+      {"spec.completionMode", {{"completionMode", "NonIndexed"}}},
+      {"spec.parallelism", {{"parallelism", -1}}},
+      {"spec.template.spec.restartPolicy", {{"template", {{"spec", {{"restartPolicy", "OnFailure"}}}}}}},
+      {"spec.template.spec.containers", {{"template", {{"spec", {{"containers", json::array()}}}}}}},
+      {"spec.backoffLimitPerIndex", {{"maxFailedIndexes", 1}}},
+      {"spec.podFailurePolicy.rules.action",
+       {{"podFailurePolicy", {{"rules", {{{"action", "Panic"}, {"onExitCodes", json::object()}}}}}}}},
+      {"spec.podFailurePolicy.rules.onExitCodes.values",
+       {{"podFailurePolicy",
+         {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", {0}}}}}}}}}}},
+      {"spec.podReplacementPolicy",
+       {{"podReplacementPolicy", "TerminatingOrFailed"}, {"podFailurePolicy", {{"rules", json::array()}}}}},
+      {"spec.successPolicy.rules.succeededIndexes",
+       {{"successPolicy", {{"rules", {{{"succeededIndexes", "x"}}}}}}}}};
   Cluster cluster;
   for (const auto& row : table) {
     CAPTURE(row.field);
@@ -232,8 +251,10 @@ TEST_CASE("a Job gets the defaults and labels of the real API") {
   CHECK(spec.at("suspend") == false);
   CHECK(spec.at("podReplacementPolicy") == "TerminatingOrFailed");
   CHECK(spec.at("template").at("metadata").at("labels").at("batch.kubernetes.io/job-name") == "j");
-  CHECK(spec.at("selector").at("matchLabels").at("batch.kubernetes.io/controller-uid") == made.at("metadata").at("uid"));
-  CHECK(spec.at("template").at("spec").at("containers").at(0).at("terminationMessagePath") == "/dev/termination-log");
+  CHECK(spec.at("selector").at("matchLabels").at("batch.kubernetes.io/controller-uid") ==
+        made.at("metadata").at("uid"));
+  CHECK(spec.at("template").at("spec").at("containers").at(0).at("terminationMessagePath") ==
+        "/dev/termination-log");
 }
 
 TEST_CASE("what may not change does not change") {
@@ -245,8 +266,11 @@ TEST_CASE("what may not change does not change") {
   cluster.send("POST", jobs, job_named("j"));
   CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completionMode", "NonIndexed"}}}}, merge) == 422);
   CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completions", 3}}}}, merge) == 422);
-  CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completions", 3}, {"parallelism", 3}}}}, merge) == 200);
-  CHECK(cluster.ask("PATCH", jobs + "/j", {{"spec", {{"suspend", true}}}}, merge).at("metadata").at("generation") == 3);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{"spec", {{"completions", 3}, {"parallelism", 3}}}}, merge) ==
+        200);
+  CHECK(cluster.ask("PATCH", jobs + "/j", {{"spec", {{"suspend", true}}}}, merge)
+            .at("metadata")
+            .at("generation") == 3);
 }
 
 TEST_CASE("an update has to know the newest version") {
@@ -263,22 +287,33 @@ TEST_CASE("an update has to know the newest version") {
 
 TEST_CASE("the four kinds of patches") {
   Cluster cluster;
-  cluster.send("POST", jobs, job_named("j", {{"suspend", true}}, {{"env", {{{"name", "A"}, {"value", "1"}}}}}));
-  CHECK(cluster.ask("PATCH", jobs + "/j", {{"metadata", {{"labels", {{"x", "1"}}}}}}, "application/strategic-merge-patch+json")
-            .at("metadata").at("labels").at("x") == "1");
+  cluster.send("POST", jobs,
+               job_named("j", {{"suspend", true}}, {{"env", {{{"name", "A"}, {"value", "1"}}}}}));
+  CHECK(cluster
+            .ask("PATCH", jobs + "/j", {{"metadata", {{"labels", {{"x", "1"}}}}}},
+                 "application/strategic-merge-patch+json")
+            .at("metadata")
+            .at("labels")
+            .at("x") == "1");
   const json plus = {{{"op", "replace"}, {"path", "/spec/suspend"}, {"value", false}}};
-  CHECK(cluster.ask("PATCH", jobs + "/j", plus, "application/json-patch+json").at("spec").at("suspend") == false);
-  CHECK(cluster.code("PATCH", jobs + "/j", {{{"op", "remove"}, {"path", "/none"}}}, "application/json-patch+json") == 422);
+  CHECK(cluster.ask("PATCH", jobs + "/j", plus, "application/json-patch+json").at("spec").at("suspend") ==
+        false);
+  CHECK(cluster.code("PATCH", jobs + "/j", {{{"op", "remove"}, {"path", "/none"}}},
+                     "application/json-patch+json") == 422);
   CHECK(cluster.code("PATCH", jobs + "/j", {{"x", 1}}, "application/xml") == 415);
   const std::string apply = "application/apply-patch+yaml";
   CHECK(cluster.code("PATCH", maps + "/new?fieldManager=me", map_named("new"), apply) == 201);
-  CHECK(cluster.ask("PATCH", maps + "/new?fieldManager=me", map_named("new", {{"data", {{"k", "2"}}}}), apply).at("data").at("k") == "2");
+  CHECK(cluster.ask("PATCH", maps + "/new?fieldManager=me", map_named("new", {{"data", {{"k", "2"}}}}), apply)
+            .at("data")
+            .at("k") == "2");
 }
 
 TEST_CASE("lists filter, page, and show one moment on all pages") {
   Cluster cluster;
   for (const char* name : {"a", "b", "c", "d"}) {
-    cluster.send("POST", maps, map_named(name, {{"metadata", {{"labels", {{"odd", name < std::string("c") ? "1" : "0"}}}}}}));
+    cluster.send(
+        "POST", maps,
+        map_named(name, {{"metadata", {{"labels", {{"odd", name < std::string("c") ? "1" : "0"}}}}}}));
   }
   CHECK(names(cluster.ask("GET", maps + "?labelSelector=odd=1")) == std::vector<std::string>{"a", "b"});
   CHECK(names(cluster.ask("GET", maps + "?fieldSelector=metadata.name=c")) == std::vector<std::string>{"c"});
@@ -287,7 +322,8 @@ TEST_CASE("lists filter, page, and show one moment on all pages") {
   CHECK(names(first) == std::vector<std::string>{"a", "b", "c"});
   CHECK(first.at("metadata").at("remainingItemCount") == 1);
   cluster.send("DELETE", maps + "/d");
-  const json second = cluster.ask("GET", maps + "?limit=3&continue=" + first.at("metadata").at("continue").get<std::string>());
+  const json second = cluster.ask(
+      "GET", maps + "?limit=3&continue=" + first.at("metadata").at("continue").get<std::string>());
   CHECK(names(second) == std::vector<std::string>{"d"});
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
@@ -295,12 +331,17 @@ TEST_CASE("lists filter, page, and show one moment on all pages") {
 TEST_CASE("a client gets the form that it asks for, and protobuf is refused") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
-  const auto form = [&](const std::string& accept) { return cluster.send("GET", maps + "/a", nullptr, "", accept); };
-  CHECK(json::parse(form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").body).at("kind") == "Table");
-  const json metadata = json::parse(form("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").body);
+  const auto form = [&](const std::string& accept) {
+    return cluster.send("GET", maps + "/a", nullptr, "", accept);
+  };
+  CHECK(json::parse(form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").body).at("kind") ==
+        "Table");
+  const json metadata =
+      json::parse(form("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").body);
   CHECK(metadata.at("kind") == "PartialObjectMetadata");
   CHECK(!metadata.contains("data"));
-  CHECK(json::parse(form("application/vnd.kubernetes.protobuf,application/json").body).at("kind") == "ConfigMap");
+  CHECK(json::parse(form("application/vnd.kubernetes.protobuf,application/json").body).at("kind") ==
+        "ConfigMap");
   CHECK(form("application/vnd.kubernetes.protobuf").status == 406);
   CHECK(cluster.send("POST", maps, "x", "application/vnd.kubernetes.protobuf").status == 415);
 }
@@ -309,17 +350,20 @@ TEST_CASE("a watch begins where the list ended") {
   Cluster cluster;
   const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
-  cluster.send("PATCH", maps + "/a", {{"metadata", {{"labels", {{"l", "2"}}}}}}, "application/merge-patch+json");
+  cluster.send("PATCH", maps + "/a", {{"metadata", {{"labels", {{"l", "2"}}}}}},
+               "application/merge-patch+json");
   cluster.send("DELETE", maps + "/a");
   const auto types = [&](const std::string& more) {
     std::vector<std::string> result;
-    for (const json& event : cluster.stream(maps + "?watch=1&resourceVersion=" + since + more)) result.push_back(event.at("type"));
+    for (const json& event : cluster.stream(maps + "?watch=1&resourceVersion=" + since + more))
+      result.push_back(event.at("type"));
     return result;
   };
   CHECK(types("&timeoutSeconds=1") == std::vector<std::string>{"ADDED", "MODIFIED", "DELETED"});
   CHECK(types("&timeoutSeconds=1&labelSelector=l=2") == std::vector<std::string>{"ADDED", "DELETED"});
   CHECK(types("&timeoutSeconds=1&labelSelector=l=1") == std::vector<std::string>{"ADDED", "DELETED"});
-  CHECK(types("&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name=z") == std::vector<std::string>{"BOOKMARK"});
+  CHECK(types("&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name=z") ==
+        std::vector<std::string>{"BOOKMARK"});
 }
 
 TEST_CASE("a watch from before the server's start is told to list again") {
@@ -344,7 +388,8 @@ TEST_CASE("a watch from before the server's start is told to list again") {
 TEST_CASE("a watch can begin with what is there, and says where that ends") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
-  const std::vector<json> events = cluster.stream(maps + "?watch=1&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true");
+  const std::vector<json> events =
+      cluster.stream(maps + "?watch=1&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true");
   REQUIRE(events.size() >= 2);
   CHECK(events[0].at("type") == "ADDED");
   CHECK(events[1].at("type") == "BOOKMARK");
@@ -354,8 +399,12 @@ TEST_CASE("a watch can begin with what is there, and says where that ends") {
 TEST_CASE("deleting keeps to preconditions, and what belongs to an object goes with it") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
-  const json reference = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "owner"}, {"uid", owner.at("metadata").at("uid")}};
-  cluster.send("POST", maps, map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+  const json reference = {{"apiVersion", "v1"},
+                          {"kind", "ConfigMap"},
+                          {"name", "owner"},
+                          {"uid", owner.at("metadata").at("uid")}};
+  cluster.send("POST", maps,
+               map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
   CHECK(cluster.code("DELETE", maps + "/owner", {{"preconditions", {{"uid", "other"}}}}) == 409);
   collect_garbage(cluster.store, noon);
   CHECK(cluster.code("GET", maps + "/child") == 200);
@@ -369,9 +418,13 @@ TEST_CASE("orphans stay, and in the foreground the owner goes last") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     const json owner = cluster.ask("POST", maps, map_named("owner"));
-    const json reference = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "owner"}, {"uid", owner.at("metadata").at("uid")},
+    const json reference = {{"apiVersion", "v1"},
+                            {"kind", "ConfigMap"},
+                            {"name", "owner"},
+                            {"uid", owner.at("metadata").at("uid")},
                             {"blockOwnerDeletion", true}};
-    cluster.send("POST", maps, map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
+    cluster.send("POST", maps,
+                 map_named("child", {{"metadata", {{"ownerReferences", json::array({reference})}}}}));
     cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", policy}});
     CHECK(cluster.code("GET", maps + "/owner") == (policy == "Orphan" ? 404 : 200));
     for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
@@ -391,7 +444,8 @@ TEST_CASE("a collection can be deleted by its labels") {
 
 TEST_CASE("a namespace can be made and takes everything in it along when it goes") {
   Cluster cluster;
-  CHECK(cluster.code("POST", "/api/v1/namespaces", {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);
+  CHECK(cluster.code("POST", "/api/v1/namespaces",
+                     {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);
   CHECK(cluster.code("POST", "/api/v1/namespaces/team/configmaps", map_named("a")) == 201);
   CHECK(cluster.code("GET", "/api/v1/namespaces/team/serviceaccounts/default") == 200);
   CHECK(cluster.code("DELETE", "/api/v1/namespaces/team") == 200);
@@ -422,7 +476,8 @@ TEST_CASE("a Job makes its pods, and they go with it") {
 TEST_CASE("reviews allow everything, and discovery says what there is") {
   Cluster cluster;
   const std::string review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-  CHECK(cluster.ask("POST", review, {{"kind", "SelfSubjectAccessReview"}}).at("status").at("allowed") == true);
+  CHECK(cluster.ask("POST", review, {{"kind", "SelfSubjectAccessReview"}}).at("status").at("allowed") ==
+        true);
   CHECK(cluster.ask("GET", "/version").at("gitVersion") == "v1.37.0+mlk");
   CHECK(cluster.ask("GET", "/apis").at("groups").at(0).at("name") == "batch");
   CHECK(cluster.ask("GET", "/apis/batch/v1").at("resources").at(0).at("name") == "jobs");
@@ -431,8 +486,12 @@ TEST_CASE("reviews allow everything, and discovery says what there is") {
 
 TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubernetes") {
   Cluster cluster;
-  json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", "p"}}},
-              {"spec", {{"restartPolicy", "Never"}, {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
+  json pod = {{"apiVersion", "v1"},
+              {"kind", "Pod"},
+              {"metadata", {{"name", "p"}}},
+              {"spec",
+               {{"restartPolicy", "Never"},
+                {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
   cluster.send("POST", pods, pod);
   const Answer unbound = cluster.send("GET", pods + "/p/log");
   CHECK(unbound.status == 200);

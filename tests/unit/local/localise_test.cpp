@@ -35,9 +35,15 @@ struct Place {
 
 json pod_with(const json& container, const json& spec = json::object()) {
   json pod = {{"metadata",
-               {{"name", "run-worker-1-abcde"}, {"namespace", "default"}, {"uid", "u1"}, {"labels", {{"l", "label"}}},
+               {{"name", "run-worker-1-abcde"},
+                {"namespace", "default"},
+                {"uid", "u1"},
+                {"labels", {{"l", "label"}}},
                 {"annotations", {{"batch.kubernetes.io/job-completion-index", "1"}}}}},
-              {"spec", {{"hostname", "run-worker-1"}, {"subdomain", "run"}, {"containers", json::array({{{"name", "main"}, {"command", {"prog"}}}})}}}};
+              {"spec",
+               {{"hostname", "run-worker-1"},
+                {"subdomain", "run"},
+                {"containers", json::array({{{"name", "main"}, {"command", {"prog"}}}})}}}};
   if (container.is_object()) pod["spec"]["containers"][0].merge_patch(container);
   pod["spec"].merge_patch(spec);
   return pod;
@@ -85,13 +91,15 @@ TEST_CASE("what only resembles a peer name stays as it is") {
   const auto replace = [](const std::string& text) {
     return replace_peers(text, "default", {"run"}, [](const std::string&) { return "wrong"; });
   };
-  for (const std::string text : {"w-0.other", "w-0.run.elsewhere", "model.run", "w-0", "run", "w-0.run.default.svc.cluster", "-0.run", "W-0.runner", ""}) {
+  for (const std::string text : {"w-0.other", "w-0.run.elsewhere", "model.run", "w-0", "run",
+                                 "w-0.run.default.svc.cluster", "-0.run", "W-0.runner", ""}) {
     CHECK(replace(text) == text);
   }
 }
 
 TEST_CASE("mount paths become folders, the longest first and only whole components") {
-  const std::map<std::string, std::string> mounts = {{"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
+  const std::map<std::string, std::string> mounts = {
+      {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
   const auto replace = [&](const std::string& text) { return replace_paths(text, mounts); };
   CHECK(replace("/data") == "/real/data");
   CHECK(replace("/data/x") == "/real/data/x");
@@ -115,22 +123,27 @@ TEST_CASE("variables expand as Kubernetes does it") {
   const struct {
     const char* text;
     const char* expanded;
-  } table[] = {{"$(A)", "1"},     {"x$(A)y", "x1y"}, {"$(NONE)", "$(NONE)"}, {"$$(A)", "$(A)"}, {"$(B)", "$(A)"},
-               {"$A", "$A"},      {"$", "$"},        {"$$", "$"},            {"$(A", "$(A"},    {"$(A)$(A)", "11"}};
+  } table[] = {{"$(A)", "1"},     {"x$(A)y", "x1y"}, {"$(NONE)", "$(NONE)"},
+               {"$$(A)", "$(A)"}, {"$(B)", "$(A)"},  {"$A", "$A"},
+               {"$", "$"},        {"$$", "$"},       {"$(A", "$(A"},
+               {"$(A)$(A)", "11"}};
   for (const auto& row : table) CHECK(expand_variables(row.text, env) == row.expanded);
 }
 
 TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets, and earlier variables") {
-  const json env = {named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']")),
-                    named("LABEL", field("metadata.labels['l']")),
-                    named("UID", field("metadata.uid")),
-                    named("IP", field("status.podIP")),
-                    {{"name", "SELF"}, {"value", "run-worker-$(RANK).run:7070"}},
-                    {{"name", "FROM_MAP"}, {"valueFrom", {{"configMapKeyRef", {{"name", "config"}, {"key", "other"}}}}}},
-                    {{"name", "FROM_SECRET"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}},
-                    {{"name", "ABSENT"}, {"valueFrom", {{"secretKeyRef", {{"name", "none"}, {"key", "key"}, {"optional", true}}}}}}};
+  const json env = {
+      named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']")),
+      named("LABEL", field("metadata.labels['l']")),
+      named("UID", field("metadata.uid")),
+      named("IP", field("status.podIP")),
+      {{"name", "SELF"}, {"value", "run-worker-$(RANK).run:7070"}},
+      {{"name", "FROM_MAP"}, {"valueFrom", {{"configMapKeyRef", {{"name", "config"}, {"key", "other"}}}}}},
+      {{"name", "FROM_SECRET"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}},
+      {{"name", "ABSENT"},
+       {"valueFrom", {{"secretKeyRef", {{"name", "none"}, {"key", "key"}, {"optional", true}}}}}}};
   Place place;
-  const Process process = localise(pod_with({{"env", env}, {"args", {"--rank=$(RANK)", "run-worker-0.run:1"}}}), place.surroundings());
+  const Process process = localise(
+      pod_with({{"env", env}, {"args", {"--rank=$(RANK)", "run-worker-0.run:1"}}}), place.surroundings());
   CHECK(env_of(process, "RANK") == "1");
   CHECK(env_of(process, "LABEL") == "label");
   CHECK(env_of(process, "UID") == "u1");
@@ -152,23 +165,32 @@ TEST_CASE("a secret's value is never rewritten") {
 }
 
 TEST_CASE("volumes become folders and files for their owner alone") {
-  const json spec = {{"volumes",
-                      {{{"name", "config"}, {"configMap", {{"name", "config"}, {"defaultMode", 0644}}}},
-                       {{"name", "key"}, {"secret", {{"secretName", "key"}, {"items", {{{"key", "key"}, {"path", "sub/k"}, {"mode", 0400}}}}}}},
-                       {{"name", "scratch"}, {"emptyDir", json::object()}},
-                       {{"name", "host"}, {"hostPath", {{"path", "/srv/data"}}}},
-                       {{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "ckpt"}}}},
-                       {{"name", "given"}, {"persistentVolumeClaim", {{"claimName", "mine"}}}}}}};
-  const json mounts = {{{"name", "config"}, {"mountPath", "/etc/mlk"}}, {{"name", "key"}, {"mountPath", "/etc/key/"}},
-                       {{"name", "scratch"}, {"mountPath", "/scratch"}}, {{"name", "host"}, {"mountPath", "/data"}, {"subPath", "mnist"}},
-                       {{"name", "claim"}, {"mountPath", "/ckpt"}}, {{"name", "given"}, {"mountPath", "/mine"}}};
+  const json spec = {
+      {"volumes",
+       {{{"name", "config"}, {"configMap", {{"name", "config"}, {"defaultMode", 0644}}}},
+        {{"name", "key"},
+         {"secret",
+          {{"secretName", "key"}, {"items", {{{"key", "key"}, {"path", "sub/k"}, {"mode", 0400}}}}}}},
+        {{"name", "scratch"}, {"emptyDir", json::object()}},
+        {{"name", "host"}, {"hostPath", {{"path", "/srv/data"}}}},
+        {{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "ckpt"}}}},
+        {{"name", "given"}, {"persistentVolumeClaim", {{"claimName", "mine"}}}}}}};
+  const json mounts = {{{"name", "config"}, {"mountPath", "/etc/mlk"}},
+                       {{"name", "key"}, {"mountPath", "/etc/key/"}},
+                       {{"name", "scratch"}, {"mountPath", "/scratch"}},
+                       {{"name", "host"}, {"mountPath", "/data"}, {"subPath", "mnist"}},
+                       {{"name", "claim"}, {"mountPath", "/ckpt"}},
+                       {{"name", "given"}, {"mountPath", "/mine"}}};
   Place place;
   place.volumes = {{"mine", "/home/me/mine"}};
-  const json container = {{"volumeMounts", mounts}, {"workingDir", "/scratch/work"},
-                          {"args", {"/etc/mlk/config.json", "/etc/key/sub/k", "/data/t10k", "/ckpt/run", "/mine"}}};
+  const json container = {
+      {"volumeMounts", mounts},
+      {"workingDir", "/scratch/work"},
+      {"args", {"/etc/mlk/config.json", "/etc/key/sub/k", "/data/t10k", "/ckpt/run", "/mine"}}};
   const Process process = localise(pod_with(container, spec), place.surroundings());
   const std::vector<std::string> words(process.argv.begin() + 1, process.argv.end());
-  CHECK(words == std::vector<std::string>{"/state/pods/u1/volumes/config/config.json", "/state/pods/u1/volumes/key/sub/k", "/srv/data/mnist/t10k",
+  CHECK(words == std::vector<std::string>{"/state/pods/u1/volumes/config/config.json",
+                                          "/state/pods/u1/volumes/key/sub/k", "/srv/data/mnist/t10k",
                                           "/state/claims/default/ckpt/run", "/home/me/mine"});
   CHECK(process.working_folder == "/state/pods/u1/volumes/scratch/work");
   REQUIRE(process.files.size() == 3);
@@ -176,6 +198,21 @@ TEST_CASE("volumes become folders and files for their owner alone") {
   CHECK(process.files[2].path == "/state/pods/u1/volumes/key/sub/k");
   CHECK(process.files[2].content == "secret");
   CHECK(process.files[2].mode == 0400);
+}
+
+TEST_CASE("a part of a volume is made where it is missing, and may be named by a variable") {
+  const json spec = {{"volumes", {{{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "ckpt"}}}}}}};
+  json mount = {{"name", "claim"}, {"mountPath", "/ckpt"}, {"subPathExpr", "run/$(RANK)"}};
+  const json env = {named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']"))};
+  Place place;
+  const Process process =
+      localise(pod_with({{"env", env}, {"args", {"/ckpt"}}, {"volumeMounts", json::array({mount})}}, spec),
+               place.surroundings());
+  CHECK(process.argv.at(1) == "/state/claims/default/ckpt/run/1");
+  CHECK(process.folders.back() == "/state/claims/default/ckpt/run/1");
+  mount["subPathExpr"] = "../../other";
+  CHECK(obstacle(pod_with({{"volumeMounts", json::array({mount})}}, spec))
+            .find("CreateContainerConfigError: invalid subPath") == 0);
 }
 
 TEST_CASE("what a local process cannot have is said, with the way out") {
@@ -186,15 +223,18 @@ TEST_CASE("what a local process cannot have is said, with the way out") {
   };
   CHECK(obstacle(pod_with({{"command", nullptr}})).find("CreateContainerError: no command") == 0);
   CHECK(obstacle(pod_with({}, volume({{"nfs", {{"server", "s"}, {"path", "/p"}}}}))) ==
-        "CreateContainerConfigError: the local cluster has no volumes of type nfs: give a folder for it with --volume v=DIR");
+        "CreateContainerConfigError: the local cluster has no volumes of type nfs: give a folder for it with "
+        "--volume v=DIR");
   Place with_folder;
   with_folder.volumes = {{"v", "/home/me/nfs"}};
   CHECK(obstacle(pod_with({}, volume({{"nfs", {{"server", "s"}, {"path", "/p"}}}})), with_folder).empty());
-  CHECK(obstacle(pod_with({}, volume({{"configMap", {{"name", "none"}}}}))).find("ContainerCreating: MountVolume.SetUp failed") == 0);
+  CHECK(obstacle(pod_with({}, volume({{"configMap", {{"name", "none"}}}})))
+            .find("ContainerCreating: MountVolume.SetUp failed") == 0);
   CHECK(obstacle(pod_with({}, volume({{"configMap", {{"name", "none"}, {"optional", true}}}}))).empty());
   const json env = {{{"name", "A"}, {"valueFrom", {{"secretKeyRef", {{"name", "none"}, {"key", "k"}}}}}}};
   CHECK(obstacle(pod_with({{"env", env}})) == "CreateContainerConfigError: secret \"none\" not found");
-  CHECK(obstacle(pod_with({{"env", {named("A", field("status.phase"))}}})) == "CreateContainerConfigError: unsupported fieldPath: status.phase");
+  CHECK(obstacle(pod_with({{"env", {named("A", field("status.phase"))}}})) ==
+        "CreateContainerConfigError: unsupported fieldPath: status.phase");
 }
 
 TEST_CASE("quantities are read as Kubernetes writes them") {

@@ -1,12 +1,11 @@
 // What is said about a pod's process: its status, its log, its folder, its address.
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <sstream>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -55,7 +54,8 @@ bool condition(const json& status, const std::string& type) {
 }
 
 // Runs supervise() as its own process, as the server does, and waits for its end.
-int supervise_apart(const std::filesystem::path& folder, const std::function<void(pid_t)>& meanwhile = nullptr) {
+int supervise_apart(const std::filesystem::path& folder,
+                    const std::function<void(pid_t)>& meanwhile = nullptr) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::setsid();
@@ -132,7 +132,11 @@ TEST_CASE("what the machine does not have is not scheduled") {
 
 TEST_CASE("bytes that are no UTF-8 cannot break a status") {
   CHECK(clean_text("good", 10) == "good");
-  CHECK(clean_text("a\xff" "b", 10) == "a\xef\xbf\xbd" "b");
+  CHECK(clean_text("a\xff"
+                   "b",
+                   10) ==
+        "a\xef\xbf\xbd"
+        "b");
   CHECK(json(clean_text("\xe2\x82", 10)).dump().size() > 2);
 }
 
@@ -143,7 +147,8 @@ TEST_CASE("log lines are read as containerd writes them") {
   CHECK(line->full);
   CHECK(parse_log_line("2026-11-21T07:40:25.1Z stderr P")->text.empty());
   CHECK(!parse_log_line("2026-11-21T07:40:25.1Z stderr P")->full);
-  for (const char* bad : {"", "x", "2026-11-21T07:40:25Z", "2026-11-21T07:40:25Z stdout", "2026-11-21T07:40:25Z stdout X y", "yesterday stdout F y"}) {
+  for (const char* bad : {"", "x", "2026-11-21T07:40:25Z", "2026-11-21T07:40:25Z stdout",
+                          "2026-11-21T07:40:25Z stdout X y", "yesterday stdout F y"}) {
     CHECK(!parse_log_line(bad));
   }
 }
@@ -158,7 +163,8 @@ TEST_CASE("the options of a log request") {
   LogOptions stamps;
   stamps.timestamps = true;
   CHECK(read_log(folder.path(), stamps) ==
-        "2026-11-21T12:00:00.000000001Z one\n2026-11-21T12:00:01.000000001Z two\n2026-11-21T12:00:02.000000001Z three\n");
+        "2026-11-21T12:00:00.000000001Z one\n2026-11-21T12:00:01.000000001Z "
+        "two\n2026-11-21T12:00:02.000000001Z three\n");
   LogOptions tail;
   tail.tail_lines = 1;
   CHECK(read_log(folder.path(), tail) == "three\n");
@@ -223,7 +229,9 @@ TEST_CASE("a log is bounded, and long lines are cut and joined again") {
     LogStream out(file, "stdout");
     for (int i = 0; i < 20; ++i) out.feed(line + "\n");
   }
-  CHECK(std::filesystem::file_size(folder.path() / "p/log") + std::filesystem::file_size(folder.path() / "p/log.1") < 150000);
+  CHECK(std::filesystem::file_size(folder.path() / "p/log") +
+            std::filesystem::file_size(folder.path() / "p/log.1") <
+        150000);
 }
 
 TEST_CASE("addresses are the same for ever, and no two hosts share one") {
@@ -233,7 +241,8 @@ TEST_CASE("addresses are the same for ever, and no two hosts share one") {
   {
     Addresses addresses(folder.path() / "a.json");
     first = addresses.address_of("default", "w-0");
-    for (int i = 0; i < 3000; ++i) CHECK(seen.insert(addresses.address_of("default", "w-" + std::to_string(i))).second);
+    for (int i = 0; i < 3000; ++i)
+      CHECK(seen.insert(addresses.address_of("default", "w-" + std::to_string(i))).second);
     addresses.save();
   }
   Addresses again(folder.path() / "a.json");
@@ -286,7 +295,8 @@ TEST_CASE("a stop gives the program SIGTERM and, when it does not listen, SIGKIL
     const Folder folder;
     const PodFolder pod(folder.path() / "pods" / "p");
     std::filesystem::create_directories(pod.path());
-    pod.write(shell(std::string(listens ? "trap 'exit 143' TERM" : "trap '' TERM") + "; echo ready; while true; do sleep 0.05; done"));
+    pod.write(shell(std::string(listens ? "trap 'exit 143' TERM" : "trap '' TERM") +
+                    "; echo ready; while true; do sleep 0.05; done"));
     supervise_apart(pod.path(), [&](pid_t supervisor) {
       CHECK(until([&] { return read_log(folder.path() / "pods", {}) == "ready\n"; }));
       CHECK(pod.supervisor() == supervisor);

@@ -30,7 +30,9 @@ std::vector<int> created(const JobActions& actions) {
 std::vector<std::string> conditions(const JobActions& actions) {
   std::vector<std::string> result;
   for (const json& condition : actions.status.value("conditions", json::array())) {
-    if (condition.at("status") == "True") result.push_back(condition.at("type").get<std::string>() + "=" + condition.at("reason").get<std::string>());
+    if (condition.at("status") == "True")
+      result.push_back(condition.at("type").get<std::string>() + "=" +
+                       condition.at("reason").get<std::string>());
   }
   return result;
 }
@@ -43,7 +45,8 @@ JobActions settle(json job, std::vector<json> pods, mlk::Time now = noon) {
     job["status"] = actions.status;
     for (json& pod : pods) {
       const std::string name = pod["metadata"]["name"];
-      if (std::count(actions.release.begin(), actions.release.end(), name) != 0) pod["metadata"].erase("finalizers");
+      if (std::count(actions.release.begin(), actions.release.end(), name) != 0)
+        pod["metadata"].erase("finalizers");
     }
     if (is_finished(job)) break;
   }
@@ -60,10 +63,11 @@ json deleted(json pod) {
   return pod;
 }
 
-const json policy = {{"rules",
-                      {{{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}},
-                       {{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", {64, 65}}}}},
-                       {{"action", "FailIndex"}, {"onExitCodes", {{"operator", "In"}, {"values", {3}}}}}}}};
+const json policy = {
+    {"rules",
+     {{{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}},
+      {{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", {64, 65}}}}},
+      {{"action", "FailIndex"}, {"onExitCodes", {{"operator", "In"}, {"values", {3}}}}}}}};
 
 }  // namespace
 
@@ -120,7 +124,8 @@ TEST_CASE("a Job whose indexes are all done or failed ends") {
   CHECK(conditions(settle(job(2), {pod(0, "Failed", 1, 2), pod(1, "Succeeded")})) ==
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
   const JobActions good = settle(job(2), {pod(0, "Succeeded"), pod(1, "Succeeded")});
-  CHECK(conditions(good) == std::vector<std::string>{"SuccessCriteriaMet=CompletionsReached", "Complete=CompletionsReached"});
+  CHECK(conditions(good) ==
+        std::vector<std::string>{"SuccessCriteriaMet=CompletionsReached", "Complete=CompletionsReached"});
   CHECK(good.status.at("succeeded") == 2);
   CHECK(good.status.at("completedIndexes") == "0,1");
   CHECK(good.status.at("completionTime") == "2026-11-21T12:00:00Z");
@@ -143,15 +148,18 @@ TEST_CASE("the Job ends only when the last of its pods has ended") {
 }
 
 TEST_CASE("a final exit code fails the Job and says which pod it was") {
-  const JobActions actions = settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
-  CHECK(conditions(actions) == std::vector<std::string>{"FailureTarget=PodFailurePolicy", "Failed=PodFailurePolicy"});
+  const JobActions actions =
+      settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
+  CHECK(conditions(actions) ==
+        std::vector<std::string>{"FailureTarget=PodFailurePolicy", "Failed=PodFailurePolicy"});
   const std::string message = actions.status.at("conditions").at(0).at("message");
   CHECK(message.find("Container main for pod default/j-0-") == 0);
   CHECK(message.find("failed with exit code 64 matching FailJob rule at index 1") != std::string::npos);
 }
 
 TEST_CASE("a disruption is no failure: the index comes back and its count stays") {
-  const JobActions actions = decide(job(1, {{"podFailurePolicy", policy}}), {disrupted(pod(0, "Failed", 64))}, noon + seconds(10));
+  const JobActions actions =
+      decide(job(1, {{"podFailurePolicy", policy}}), {disrupted(pod(0, "Failed", 64))}, noon + seconds(10));
   REQUIRE(actions.create.size() == 1);
   CHECK(actions.create[0].failures == 0);
   CHECK(actions.create[0].ignored == 1);
@@ -159,7 +167,8 @@ TEST_CASE("a disruption is no failure: the index comes back and its count stays"
 }
 
 TEST_CASE("FailIndex gives an index up at its first failure") {
-  CHECK(settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")}).status.at("failedIndexes") == "0");
+  CHECK(settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
+            .status.at("failedIndexes") == "0");
 }
 
 TEST_CASE("a success policy ends the Job early and stops what is left") {
@@ -198,7 +207,8 @@ TEST_CASE("with podReplacementPolicy Failed a pod that is still ending blocks it
 TEST_CASE("a Job ends at its deadline, and asks to be looked at then") {
   const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // since 11:00
   CHECK(decide(limited, {pod(0, "Running")}).again == noon + seconds(3600));
-  CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) == std::vector<std::string>{"FailureTarget=DeadlineExceeded"});
+  CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) ==
+        std::vector<std::string>{"FailureTarget=DeadlineExceeded"});
 }
 
 TEST_CASE("without a limit for each index all failures count together") {
@@ -210,7 +220,8 @@ TEST_CASE("without a limit for each index all failures count together") {
 
 TEST_CASE("a smaller parallelism stops the highest indexes") {
   const json low = pod(0, "Running"), high = pod(1, "Running");
-  CHECK(decide(job(2, {{"parallelism", 1}}), {low, high}).remove == std::vector<std::string>{high["metadata"]["name"]});
+  CHECK(decide(job(2, {{"parallelism", 1}}), {low, high}).remove ==
+        std::vector<std::string>{high["metadata"]["name"]});
 }
 
 TEST_CASE("a crash between any two actions counts no failure twice and loses none") {

@@ -1,11 +1,10 @@
 // Jobs, pods and folders that the tests of the embedded cluster share.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -45,7 +44,9 @@ inline json job(int completions, const json& spec = json::object()) {
                    {"backoffLimit", 2147483647},
                    {"backoffLimitPerIndex", 2},
                    {"podReplacementPolicy", "Failed"},
-                   {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}, {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}}}}},
+                   {"template",
+                    {{"metadata", {{"labels", {{"app", "x"}}}}},
+                     {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}}}}},
                  {"status", {{"startTime", "2026-11-21T11:00:00Z"}}}};
   result["spec"].merge_patch(spec);
   return result;
@@ -56,18 +57,19 @@ inline json pod(int index, const std::string& phase, int exit_code = 0, int fail
   static int number = 0;
   const std::string suffix = std::to_string(++number);
   const std::string text = std::to_string(index);
-  json result = {
-      {"metadata",
-       {{"name", "j-" + text + "-" + suffix},
-        {"namespace", "default"},
-        {"uid", "pod-" + suffix},
-        {"annotations",
-         {{"batch.kubernetes.io/job-completion-index", text}, {"batch.kubernetes.io/job-index-failure-count", std::to_string(failures)}}},
-        {"finalizers", {"batch.kubernetes.io/job-tracking"}}}},
-      {"status", {{"phase", phase}}}};
+  json result = {{"metadata",
+                  {{"name", "j-" + text + "-" + suffix},
+                   {"namespace", "default"},
+                   {"uid", "pod-" + suffix},
+                   {"annotations",
+                    {{"batch.kubernetes.io/job-completion-index", text},
+                     {"batch.kubernetes.io/job-index-failure-count", std::to_string(failures)}}},
+                   {"finalizers", {"batch.kubernetes.io/job-tracking"}}}},
+                 {"status", {{"phase", phase}}}};
   if (phase == "Failed" || phase == "Succeeded") {
     result["status"]["containerStatuses"] = json::array(
-        {{{"name", "main"}, {"state", {{"terminated", {{"exitCode", exit_code}, {"finishedAt", "2026-11-21T12:00:00Z"}}}}}}});
+        {{{"name", "main"},
+          {"state", {{"terminated", {{"exitCode", exit_code}, {"finishedAt", "2026-11-21T12:00:00Z"}}}}}}});
   }
   return result;
 }

@@ -15,10 +15,13 @@ using mlk::local::samples::Folder;
 namespace {
 
 json object(const std::string& name, const std::string& value = "1") {
-  return {{"metadata", {{"name", name}, {"namespace", "ns"}, {"uid", "u-" + name}}}, {"data", {{"v", value}}}};
+  return {{"metadata", {{"name", name}, {"namespace", "ns"}, {"uid", "u-" + name}}},
+          {"data", {{"v", value}}}};
 }
 
-std::uint64_t version_of(const Object& stored) { return std::stoull(stored->at("metadata").at("resourceVersion").get<std::string>()); }
+std::uint64_t version_of(const Object& stored) {
+  return std::stoull(stored->at("metadata").at("resourceVersion").get<std::string>());
+}
 
 std::vector<std::string> names(const std::vector<Object>& objects) {
   std::vector<std::string> result;
@@ -70,7 +73,9 @@ TEST_CASE("revisions grow also when the store was killed and its last objects ar
 
 TEST_CASE("a file that a crash left aside, or that is no object, is not an object") {
   const Folder folder;
-  { Store(folder.path()).create("configmaps", object("good")); }
+  {
+    Store(folder.path()).create("configmaps", object("good"));
+  }
   const auto place = folder.path() / "configmaps" / "ns";
   std::ofstream(place / "half.json.tmp-123") << "{\"metadata\":";
   std::ofstream(place / "bad.json") << "{\"metadata\":";
@@ -118,7 +123,8 @@ TEST_CASE("a watch sees each change once and in order") {
   store.remove("configmaps", "ns", "a");
   std::vector<Change::Type> types;
   for (const Change& change : store.changes_after(seen, "configmaps", at_once)) types.push_back(change.type);
-  CHECK(types == std::vector<Change::Type>{Change::Type::added, Change::Type::modified, Change::Type::deleted});
+  CHECK(types ==
+        std::vector<Change::Type>{Change::Type::added, Change::Type::modified, Change::Type::deleted});
   CHECK(store.changes_after(seen, "configmaps", at_once).empty());
 }
 
@@ -169,9 +175,11 @@ TEST_CASE("label selectors") {
   const struct {
     const char* text;
     bool matches;
-  } table[] = {{"", true},          {"a=1", true},         {"a==1", true},       {"a=2", false},      {"a!=2", true},     {"a!=1", false},
-               {"c!=1", true},      {"a", true},           {"c", false},         {"!c", true},        {"!a", false},      {"a in (1,2)", true},
-               {"a in (2)", false}, {"a notin (2)", true}, {"c notin (1)", true}, {"a=1,b=", true},    {"a=1,c", false},   {"a = 1 , b", true}};
+  } table[] = {{"", true},          {"a=1", true},         {"a==1", true},        {"a=2", false},
+               {"a!=2", true},      {"a!=1", false},       {"c!=1", true},        {"a", true},
+               {"c", false},        {"!c", true},          {"!a", false},         {"a in (1,2)", true},
+               {"a in (2)", false}, {"a notin (2)", true}, {"c notin (1)", true}, {"a=1,b=", true},
+               {"a=1,c", false},    {"a = 1 , b", true}};
   for (const auto& row : table) {
     CAPTURE(row.text);
     CHECK(LabelSelector(row.text).matches(labelled) == row.matches);
@@ -183,12 +191,15 @@ TEST_CASE("label selectors") {
 }
 
 TEST_CASE("field selectors") {
-  const json thing = {{"metadata", {{"name", "x"}}}, {"status", {{"phase", "Running"}}}, {"involvedObject", {{"uid", "u"}}}};
+  const json thing = {
+      {"metadata", {{"name", "x"}}}, {"status", {{"phase", "Running"}}}, {"involvedObject", {{"uid", "u"}}}};
   const struct {
     const char* text;
     bool matches;
-  } table[] = {{"metadata.name=x", true}, {"metadata.name=y", false}, {"metadata.name!=y", true}, {"status.phase=Running,metadata.name=x", true},
-               {"involvedObject.uid=u", true}, {"spec.nodeName=", true}, {"spec.nodeName!=local", true}, {"", true}};
+  } table[] = {{"metadata.name=x", true},      {"metadata.name=y", false},
+               {"metadata.name!=y", true},     {"status.phase=Running,metadata.name=x", true},
+               {"involvedObject.uid=u", true}, {"spec.nodeName=", true},
+               {"spec.nodeName!=local", true}, {"", true}};
   for (const auto& row : table) {
     CAPTURE(row.text);
     CHECK(FieldSelector(row.text).matches(thing) == row.matches);
