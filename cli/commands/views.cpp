@@ -20,7 +20,7 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::seconds;
 
-constexpr std::size_t label_width = 12;
+constexpr std::size_t label_width = 14;
 constexpr std::size_t most_rows = 24;  // of ranks on a terminal; more are folded
 constexpr int most_lines = 10;         // of a failure's last words
 

@@ -29,8 +29,15 @@ Role to_role(const json& value) {
   return role;
 }
 
+// Kubernetes replaces $(NAME) in commands and takes $$ for $; a shell has its own meaning for both.
+std::string escaped(const std::string& script) {
+  std::string out;
+  for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);
+  return out;
+}
+
 std::vector<std::string> to_command(const json& run) {
-  if (run.is_string()) return {"sh", "-c", run.get<std::string>()};
+  if (run.is_string()) return {"sh", "-c", escaped(run.get<std::string>())};
   return run.get<std::vector<std::string>>();
 }
 

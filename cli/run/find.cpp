@@ -89,7 +89,9 @@ std::string find_run(kube::Client& client, const std::string& name_space, const 
 std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> jobs, std::vector<json> pods, Time now) {
   std::map<std::string, RunObjects> runs;
   for (json& owner : owners) {
-    if (is_owner(owner)) runs[kube::name_of(owner)].owner = std::move(owner);
+    if (!is_owner(owner)) continue;
+    const std::string name = kube::name_of(owner);  // the right side of an assignment is evaluated first
+    runs[name].owner = std::move(owner);
   }
   // Jobs and pods without an owner are being collected; they are no run any more.
   for (json& job : jobs) {

@@ -17,7 +17,8 @@ restart: {{retries: 0}}
 
 
 def program(name, text, count=1):
-    return PROGRAM.format(name=name, program=json.dumps(text), count=count)
+    text = PROGRAM.format(name=name, program=json.dumps(text), count=count)
+    return text if count == 1 else text.replace("mode: single", "mode: allreduce")
 
 
 def labelled(cluster, run):
