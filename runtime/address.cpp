@@ -2,17 +2,16 @@
 #include "runtime/address.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace mlk::rt {
@@ -25,7 +24,8 @@ std::vector<SocketAddress> addresses_of(const HostPort& host_port, int flags) {
   hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* list = nullptr;
   std::vector<SocketAddress> addresses;
-  if (getaddrinfo(host_port.host.c_str(), std::to_string(host_port.port).c_str(), &hints, &list) != 0) return addresses;
+  if (getaddrinfo(host_port.host.c_str(), std::to_string(host_port.port).c_str(), &hints, &list) != 0)
+    return addresses;
   for (const addrinfo* entry = list; entry != nullptr && addresses.size() < 16; entry = entry->ai_next) {
     SocketAddress address;
     std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
@@ -82,7 +82,8 @@ struct Resolver::Shared {
   const int wake;
 };
 
-// The thread is detached and holds the shared part: getaddrinfo cannot be interrupted, and nobody should wait for it.
+// The thread is detached and holds the shared part: getaddrinfo cannot be interrupted, and nobody should wait
+// for it.
 Resolver::Resolver() : shared_(std::make_shared<Shared>()) {
   std::thread([shared = shared_] { run(shared); }).detach();
 }

@@ -1,13 +1,13 @@
-// Internet addresses: host:port as text, names looked up in a thread of their own, since a look-up may take seconds.
+// Internet addresses: host:port as text, names looked up in a thread of their own, since a look-up may take
+// seconds.
 #pragma once
-
-#include <sys/socket.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
 #include <vector>
 
 namespace mlk::rt {

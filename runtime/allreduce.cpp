@@ -42,7 +42,8 @@ class AllReduce {
   bool look_around();
   bool reports() const { return assembly_.is_lowest_live(); }
   std::uint64_t step_samples() const {
-    return static_cast<std::uint64_t>(job_.config.data.batch) * static_cast<std::uint64_t>(job_.config.workers.count);
+    return static_cast<std::uint64_t>(job_.config.data.batch) *
+           static_cast<std::uint64_t>(job_.config.workers.count);
   }
 
   Job& job_;
@@ -55,7 +56,7 @@ class AllReduce {
   TrainingState state_;        // the parameters live in the model
   std::vector<float> summed_;  // gradients, then the loss and the samples
   std::uint64_t saved_step_ = 0, restored_step_ = 0;
-  std::uint64_t hunger_ = 0;   // floats of a state that are still to come
+  std::uint64_t hunger_ = 0;       // floats of a state that are still to come
   std::vector<Event> early_feed_;  // of a generation whose beginning has not come yet
   bool pumping_ = false;
   std::optional<Event> frame_;  // of a sum, handed over by the assembly
@@ -70,7 +71,8 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
       ring_(peers.transport()),
       assembly_(job, peers,
-                {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; }, [this] { make_state(); },
+                {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
+                 [this] { make_state(); },
                  [this] {
                    const auto saved = newest_checkpoint();
                    return saved && saved->step >= job_.config.steps;
@@ -120,7 +122,8 @@ bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   return go_on;
 }
 
-// What has come meanwhile, without waiting. False: the generation is over, or should be, since others want to join.
+// What has come meanwhile, without waiting. False: the generation is over, or should be, since others want to
+// join.
 bool AllReduce::look_around() {
   while (true) {
     std::optional<Event> event;
@@ -171,8 +174,8 @@ bool AllReduce::catch_up(const Beginning& beginning) {
   return true;
 }
 
-// feed: header.clock: the step, header.offset: of these floats in parameters, then momentum; the payload begins with
-// the position.
+// feed: header.clock: the step, header.offset: of these floats in parameters, then momentum; the payload
+// begins with the position.
 void AllReduce::feed(std::uint32_t rank) {
   const std::size_t size = trainer_.model().parameters().size();
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
@@ -200,12 +203,14 @@ void AllReduce::eat(const Event& event) {
   const std::size_t size = trainer_.model().parameters().size();
   PayloadReader reader(event.payload);
   const auto position = reader.get<std::uint64_t>();
-  const std::size_t count = (event.payload.size() - std::min<std::size_t>(8, event.payload.size())) / sizeof(float);
+  const std::size_t count =
+      (event.payload.size() - std::min<std::size_t>(8, event.payload.size())) / sizeof(float);
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
   if (!reader.complete() || event.header.generation != assembly_.generation().number || has_state_) return;
   if (offset > 2 * size || offset + count > 2 * size || (offset < size && offset + count > size)) return;
-  float* into = offset < size ? trainer_.model().parameters().data() + offset : state_.momentum.data() + (offset - size);
+  float* into = offset < size ? trainer_.model().parameters().data() + offset
+                              : state_.momentum.data() + (offset - size);
   std::memcpy(into, values.data(), values.size());
   hunger_ -= std::min<std::uint64_t>(hunger_, count);
   if (hunger_ > 0) return;
@@ -227,7 +232,8 @@ bool AllReduce::step() {
     header.type = MessageType::trouble;
     header.generation = generation.number;
     for (const Member& member : generation.members) {
-      if (member.rank != peers_.self().rank) peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
+      if (member.rank != peers_.self().rank)
+        peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
     }
     return false;
   }
@@ -274,7 +280,8 @@ bool AllReduce::save() {
 
 // The lowest rank ends the run for all.
 ExitCode AllReduce::end() {
-  if (!save()) throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  if (!save())
+    throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
   reports_.at_step(state_.step, state_.position, restored_step_, true);
   job_.reporter.finish(true, "");
   const std::size_t told = assembly_.tell_trained();

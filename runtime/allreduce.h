@@ -6,8 +6,8 @@
 
 namespace mlk::rt {
 
-// Trains until the run is trained, or a SIGTERM: terminated. Other ranks may go and come back meanwhile. Throws
-// Failure{peers_lost} when too few are there for patience_seconds, and Failure for the rest.
+// Trains until the run is trained, or a SIGTERM: terminated. Other ranks may go and come back meanwhile.
+// Throws Failure{peers_lost} when too few are there for patience_seconds, and Failure for the rest.
 ExitCode run_allreduce(Job& job);
 
 }  // namespace mlk::rt

@@ -75,7 +75,8 @@ bool Assembly::is_lowest_live() const {
 
 bool Assembly::wants_newcomers() const {
   if (!is_lowest_live()) return false;
-  return std::any_of(views_.begin(), views_.end(), [&](const auto& e) { return newcomer(e.first, e.second); });
+  return std::any_of(views_.begin(), views_.end(),
+                     [&](const auto& e) { return newcomer(e.first, e.second); });
 }
 
 std::map<std::uint32_t, Standing> Assembly::standings() const {
@@ -84,7 +85,8 @@ std::map<std::uint32_t, Standing> Assembly::standings() const {
   for (const Member& member : generation_.members) {
     // A newer incarnation of a member proves the end of the older.
     const auto view = views_.find(member.rank);
-    if (view != views_.end() && view->second.incarnation != member.incarnation) all[member.rank] = Standing::dead;
+    if (view != views_.end() && view->second.incarnation != member.incarnation)
+      all[member.rank] = Standing::dead;
   }
   all[self_.rank] = Standing::live;
   return all;
@@ -117,14 +119,26 @@ bool Assembly::handle(Event&& event) {
       }
       break;
     }
-    case Event::Kind::audible: view.standing = Standing::live; break;
+    case Event::Kind::audible:
+      view.standing = Standing::live;
+      break;
     case Event::Kind::message:
       switch (event.header.type) {
-        case MessageType::status: on_status(event); break;
-        case MessageType::propose: on_propose(event); break;
-        case MessageType::accept: on_accept(event); break;
-        case MessageType::refuse: on_refuse(event); break;
-        case MessageType::begin: on_begin(event); break;
+        case MessageType::status:
+          on_status(event);
+          break;
+        case MessageType::propose:
+          on_propose(event);
+          break;
+        case MessageType::accept:
+          on_accept(event);
+          break;
+        case MessageType::refuse:
+          on_refuse(event);
+          break;
+        case MessageType::begin:
+          on_begin(event);
+          break;
         case MessageType::trouble:
           if (event.header.generation == generation_.number) current_ = false;
           break;
@@ -132,10 +146,13 @@ bool Assembly::handle(Event&& event) {
           trained_ = true;
           current_ = false;
           break;
-        default: callbacks_.other(std::move(event)); break;
+        default:
+          callbacks_.other(std::move(event));
+          break;
       }
       break;
-    default: break;
+    default:
+      break;
   }
   return current_;
 }
@@ -161,7 +178,8 @@ void Assembly::on_status(const Event& event) {
   }
   const std::uint64_t own_step = callbacks_.own_step().value_or(0);
   if (view.step != no_step && std::pair(view.step, self_.rank) > std::pair(own_step, event.peer.rank)) {
-    throw Failure(ExitCode::peers_lost, "ranks of this run started apart; " + to_string(event.peer) + " is further");
+    throw Failure(ExitCode::peers_lost,
+                  "ranks of this run started apart; " + to_string(event.peer) + " is further");
   }
 }
 
@@ -218,8 +236,8 @@ void Assembly::on_accept(const Event& event) {
   if (accepted_.size() == own_->members.size()) begin_own();
 }
 
-// header.generation: what the refuser has promised; header.clock: what it refuses; header.key: 1 + the rank that it
-// cannot reach, 0 if that is not the reason.
+// header.generation: what the refuser has promised; header.clock: what it refuses; header.key: 1 + the rank
+// that it cannot reach, 0 if that is not the reason.
 void Assembly::on_refuse(const Event& event) {
   promised_ = std::max(promised_, event.header.generation);
   if (!own_ || event.header.clock != own_->number) return;
@@ -231,13 +249,15 @@ void Assembly::on_refuse(const Event& event) {
 }
 
 void Assembly::on_begin(const Event& event) {
-  if (!theirs_ || event.peer.rank != proposer_ || event.header.generation != theirs_->number || !answered_) return;
+  if (!theirs_ || event.peer.rank != proposer_ || event.header.generation != theirs_->number || !answered_)
+    return;
   PayloadReader reader(event.payload);
   Beginning beginning;
   beginning.step = event.header.clock;
   beginning.feeder = event.header.key;
   const auto hungry = reader.get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < hungry && reader.ok(); ++i) beginning.hungry.insert(reader.get<std::uint32_t>());
+  for (std::uint32_t i = 0; i < hungry && reader.ok(); ++i)
+    beginning.hungry.insert(reader.get<std::uint32_t>());
   if (!reader.complete()) return;
   generation_ = {theirs_->number, theirs_->members};
   lineage_ = theirs_->lineage;
@@ -320,11 +340,13 @@ void Assembly::begin_own() {
   own_.reset();
   for (const Member& member : generation_.members) {
     if (member != self_) {
-      send(member.rank, MessageType::begin, generation_.number, beginning.step, beginning.feeder, payload.bytes());
+      send(member.rank, MessageType::begin, generation_.number, beginning.step, beginning.feeder,
+           payload.bytes());
     }
   }
-  job_.log.line("generation " + std::to_string(generation_.number) + ": " + std::to_string(generation_.members.size()) +
-                " of " + std::to_string(job_.config.workers.count) + " workers from step " +
+  job_.log.line("generation " + std::to_string(generation_.number) + ": " +
+                std::to_string(generation_.members.size()) + " of " +
+                std::to_string(job_.config.workers.count) + " workers from step " +
                 std::to_string(beginning.step));
   beginning_ = std::move(beginning);
   current_ = true;
@@ -335,7 +357,8 @@ std::vector<std::string> Assembly::missing() const {
   for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(job_.config.workers.count); ++rank) {
     if (rank == self_.rank) continue;
     const auto view = views_.find(rank);
-    if (view == views_.end() || view->second.standing != Standing::live) names.push_back("worker " + std::to_string(rank));
+    if (view == views_.end() || view->second.standing != Standing::live)
+      names.push_back("worker " + std::to_string(rank));
   }
   if (names.empty()) names.push_back("the next generation");
   return names;
@@ -360,8 +383,9 @@ std::optional<Beginning> Assembly::assemble() {
       return rank != self_.rank && views_[rank].standing != Standing::live;
     };
     if (theirs_ && (gone(proposer_) || now - theirs_since_ > begin_patience)) theirs_.reset();
-    if (own_ && (now - own_since_ > propose_patience ||
-                 std::any_of(own_->members.begin(), own_->members.end(), [&](const Member& m) { return gone(m.rank); }))) {
+    if (own_ &&
+        (now - own_since_ > propose_patience || std::any_of(own_->members.begin(), own_->members.end(),
+                                                            [&](const Member& m) { return gone(m.rank); }))) {
       own_.reset();
     }
     if (!own_ && !theirs_) {

@@ -1,8 +1,9 @@
 // How the ranks of an allreduce run agree on generations.
 //
-// Everyone is connected with everyone and tells them its status. Whoever is the lowest live member of the last
-// generation (before the first: the lowest rank present) proposes the next when members were lost or others want to
-// join; it begins when all of its members have accepted. Those who are behind are then fed by one who is not.
+// Everyone is connected with everyone and tells them its status. Whoever is the lowest live member of the
+// last generation (before the first: the lowest rank present) proposes the next when members were lost or
+// others want to join; it begins when all of its members have accepted. Those who are behind are then fed by
+// one who is not.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct Beginning {
 
 class Assembly {
  public:
-  // own_step: the step of the own state, or nothing without a state. start_alone: one rank may start without others.
+  // own_step: the step of the own state, or nothing without a state. start_alone: one rank may start without
+  // others.
   struct Callbacks {
     std::function<std::optional<std::uint64_t>()> own_step;
     // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.
@@ -41,14 +43,15 @@ class Assembly {
   // Throws Failure{peers_lost} beyond the patience.
   std::optional<Beginning> assemble();
 
-  // Takes the event in. False: the generation is over, assemble() again. Events of others go to callbacks.other.
+  // Takes the event in. False: the generation is over, assemble() again. Events of others go to
+  // callbacks.other.
   bool handle(Event&& event);
   // At a boundary between steps: true if somebody waits to be let in and this rank is to propose.
   bool wants_newcomers() const;
 
   const Generation& generation() const { return generation_; }
   bool is_lowest_live() const;
-  bool trained() const { return trained_; }   // a peer said so
+  bool trained() const { return trained_; }  // a peer said so
   // Tells all peers, and later those who come, that the run is trained. The number of those told.
   std::size_t tell_trained();
 
@@ -93,7 +96,7 @@ class Assembly {
   bool current_ = false;        // generation_ has begun and nothing has happened to it
   bool trained_ = false;
 
-  std::optional<Proposal> own_;                              // under way, made here
+  std::optional<Proposal> own_;                                     // under way, made here
   std::map<std::uint32_t, std::optional<std::uint64_t>> accepted_;  // its answers: the steps
   SteadyTime own_since_, not_before_;
   std::optional<Proposal> theirs_;  // to be answered, or answered and not begun

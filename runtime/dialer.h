@@ -12,8 +12,8 @@
 
 namespace mlk::rt {
 
-// A round is one look-up of a peer's name and one attempt at each address that it has, side by side. Rounds follow
-// each other with a delay that doubles.
+// A round is one look-up of a peer's name and one attempt at each address that it has, side by side. Rounds
+// follow each other with a delay that doubles.
 class Dialer {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -36,7 +36,7 @@ class Dialer {
   // True when the round is over and every address refused: nobody listens where the peer was.
   bool attempt_over(PeerId peer, Outcome outcome, Time now);
 
-  void connected(PeerId peer);         // no rounds until lost()
+  void connected(PeerId peer);  // no rounds until lost()
   void lost(PeerId peer, Time now);
 
  private:

@@ -1,11 +1,10 @@
 // The messages of the handshake and what their proofs cover.
 #include "runtime/handshake.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <sys/random.h>
 
 #include "runtime/exit_code.h"
 
@@ -55,7 +54,8 @@ Key load_key(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   char text[256];
   file.read(text, sizeof text);
-  if (file.gcount() == 0) throw Failure(ExitCode::bad_configuration, "cannot read the key of the run: " + path);
+  if (file.gcount() == 0)
+    throw Failure(ExitCode::bad_configuration, "cannot read the key of the run: " + path);
   return parse_key({text, static_cast<std::size_t>(file.gcount())});
 }
 
@@ -90,7 +90,8 @@ std::optional<Introduction> read_hello(const Header& header, std::span<const std
   PayloadReader reader(payload);
   Introduction dialler{header.sender, header.incarnation, {}, read_array<32>(reader)};
   dialler.address = reader.text();
-  if (header.type != MessageType::hello || !reader.complete() || dialler.address.size() > longest_address) return {};
+  if (header.type != MessageType::hello || !reader.complete() || dialler.address.size() > longest_address)
+    return {};
   return dialler;
 }
 

@@ -24,8 +24,8 @@ inline constexpr std::uint32_t handshake_payload_limit = 512;
 using Key = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
-// The 64 hexadecimal digits of the file MLK_SECRET, with white space around them. Throws Failure{bad_configuration};
-// the text is never part of a message.
+// The 64 hexadecimal digits of the file MLK_SECRET, with white space around them. Throws
+// Failure{bad_configuration}; the text is never part of a message.
 Key parse_key(std::string_view text);
 Key load_key(const std::string& path);
 

@@ -12,7 +12,8 @@
 
 namespace mlk::rt {
 
-// A frame lands when all five agree and its length is the length of the buffer. Else it gets memory of its own.
+// A frame lands when all five agree and its length is the length of the buffer. Else it gets memory of its
+// own.
 struct LandingKey {
   PeerId from;
   MessageType type = MessageType::heartbeat;
@@ -22,8 +23,8 @@ struct LandingKey {
   auto operator<=>(const LandingKey&) const = default;
 };
 
-// Safe for one consumer and one network thread. A buffer belongs to the network thread from expect() until the
-// event of its frame, or until cancel_all() returns.
+// Safe for one consumer and one network thread. A buffer belongs to the network thread from expect() until
+// the event of its frame, or until cancel_all() returns.
 class Landings {
  public:
   void expect(const LandingKey& key, std::span<std::byte> buffer) {

@@ -72,7 +72,8 @@ bool Leases::done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice) 
   }
   if (clock != step_) return false;
   slices_[slice] = Slice::done;
-  if (std::find_if(slices_.begin(), slices_.end(), [](Slice s) { return s != Slice::done; }) != slices_.end()) {
+  if (std::find_if(slices_.begin(), slices_.end(), [](Slice s) { return s != Slice::done; }) !=
+      slices_.end()) {
     return false;
   }
   ++step_;

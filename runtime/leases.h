@@ -10,10 +10,10 @@
 
 namespace mlk::rt {
 
-// sync: a step has as many slices of `batch` samples as there should be workers; whoever is free takes the next, so
-// that those who are left share the slices of those who are lost, and the step is done when all slices are.
-// async: every slice is an update of its own; with a bound on staleness a worker waits while it is that many steps
-// ahead of the slowest.
+// sync: a step has as many slices of `batch` samples as there should be workers; whoever is free takes the
+// next, so that those who are left share the slices of those who are lost, and the step is done when all
+// slices are. async: every slice is an update of its own; with a bound on staleness a worker waits while it
+// is that many steps ahead of the slowest.
 class Leases {
  public:
   explicit Leases(const Config& config);
@@ -29,8 +29,8 @@ class Leases {
   // Work for the worker, whose earlier lease, if any, is void. Nothing: it must wait.
   std::optional<Grant> grant(std::uint32_t worker);
 
-  // The worker has pushed what it was granted. True if the run's step moved on. A lease that is not its own (any
-  // more) changes nothing.
+  // The worker has pushed what it was granted. True if the run's step moved on. A lease that is not its own
+  // (any more) changes nothing.
   bool done(std::uint32_t worker, std::uint64_t clock, std::uint32_t slice);
 
   void join(std::uint32_t worker);
@@ -43,7 +43,7 @@ class Leases {
  private:
   enum class Slice { open, leased, done };
   struct Worker {
-    std::uint64_t clock = 0;      // own slices done; a joiner starts at the slowest's
+    std::uint64_t clock = 0;  // own slices done; a joiner starts at the slowest's
     std::optional<Grant> lease;
   };
   void release(Worker& worker);

@@ -1,14 +1,13 @@
 // Frames over one non-blocking socket.
 #include "runtime/link.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "runtime/crc32c.h"
 
@@ -55,7 +54,9 @@ bool Link::send(Header header, std::span<const std::byte> payload, std::size_t l
   header.length = static_cast<std::uint32_t>(payload.size());
   header.payload_crc = crc32c(payload.data(), payload.size());
   std::unique_lock lock(mutex_);
-  const auto has_room = [&] { return closed_ || queued_bytes_ == 0 || queued_bytes_ + payload.size() <= limit; };
+  const auto has_room = [&] {
+    return closed_ || queued_bytes_ == 0 || queued_bytes_ + payload.size() <= limit;
+  };
   if (when_full == WhenFull::wait) {
     room_.wait(lock, has_room);
   } else if (!has_room()) {
@@ -80,7 +81,8 @@ bool Link::send(Header header, std::span<const std::byte> payload, std::size_t l
   if (sent == head.size() + payload.size()) return true;
   Bytes rest;
   rest.reserve(head.size() + payload.size() - sent);
-  if (sent < head.size()) rest.insert(rest.end(), head.begin() + static_cast<std::ptrdiff_t>(sent), head.end());
+  if (sent < head.size())
+    rest.insert(rest.end(), head.begin() + static_cast<std::ptrdiff_t>(sent), head.end());
   const auto unsent = payload.subspan(sent > head.size() ? sent - head.size() : 0);
   rest.insert(rest.end(), unsent.begin(), unsent.end());
   queued_bytes_ += rest.size();
@@ -177,7 +179,8 @@ Link::ReadEnd Link::read(const Receiver& receiver, Landings& landings) {
   return ReadEnd::more_later;
 }
 
-// A large payload goes from the socket to where it belongs. Sets `received` beyond the turn when the socket is empty.
+// A large payload goes from the socket to where it belongs. Sets `received` beyond the turn when the socket
+// is empty.
 Link::ReadEnd Link::read_straight(Landings& landings, std::size_t& received) {
   ssize_t got = -1;
   int error = 0;

@@ -24,7 +24,8 @@ enum class WhenFull { wait, refuse };
 // Threads: send() and resume() are for any thread, everything else for the network thread alone.
 class Link {
  public:
-  // Takes the non-blocking socket over, and keeps its interest in `epoll` up to date under its own number `id`.
+  // Takes the non-blocking socket over, and keeps its interest in `epoll` up to date under its own number
+  // `id`.
   Link(int fd, int epoll, std::uint64_t id, std::string remote);
   ~Link();
   Link(const Link&) = delete;

@@ -26,17 +26,19 @@ struct Generation {
   bool operator==(const Generation&) const = default;
 };
 
-// What one member knows of another. dead: its end is proven (end of stream, reset, refusal, a newer incarnation).
-// silent: not heard of, which proves nothing: the way to it may be cut, and it may go on with others.
+// What one member knows of another. dead: its end is proven (end of stream, reset, refusal, a newer
+// incarnation). silent: not heard of, which proves nothing: the way to it may be cut, and it may go on with
+// others.
 enum class Standing { live, silent, dead };
 
-// Whether those who are live may go on without the rest of `last`: they are more than half of the members that are
-// not proven dead, or half of them and the lowest of those ranks is on their side. So of two sides that cannot hear
-// each other at most one goes on. Members without an entry are silent.
+// Whether those who are live may go on without the rest of `last`: they are more than half of the members
+// that are not proven dead, or half of them and the lowest of those ranks is on their side. So of two sides
+// that cannot hear each other at most one goes on. Members without an entry are silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
 
-// When a run starts: `present` of `count` processes are there, at least `minimum` of them for `waited` seconds.
-// With everyone there at once, else after a grace, so that a rank that is a little later is not left out.
+// When a run starts: `present` of `count` processes are there, at least `minimum` of them for `waited`
+// seconds. With everyone there at once, else after a grace, so that a rank that is a little later is not left
+// out.
 inline constexpr double start_grace_seconds = 3;
 bool may_start(int present, int count, int minimum, double waited_seconds);
 

@@ -1,13 +1,12 @@
 // The network thread of the transport: accepts, dials, shakes hands, keeps watch over silence.
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <utility>
 
 #include "runtime/transport_impl.h"
@@ -45,7 +44,8 @@ void Transport::Impl::run() {
     if (const auto next = dialer_.next_round(); next && !closing_) {
       until = std::clamp(std::chrono::ceil<Milliseconds>(*next - now), Milliseconds(0), tick_interval);
     }
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(until.count()));
+    const int count =
+        epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(until.count()));
     now = std::chrono::steady_clock::now();
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
       handle(event.data.u64, event.events, now);
@@ -92,14 +92,17 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
     if (events & EPOLLOUT) connection.link->flush();
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) {
       Link::Receiver receiver;
-      receiver.length_limit = connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
+      receiver.length_limit =
+          connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
       receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
         if (connection.stage != Stage::established) return {};
-        return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key}, header.length);
+        return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
+                               header.length);
       };
       receiver.deliver = [&](Link::Frame&& frame) {
         const bool go_on = on_frame(connection, std::move(frame));
-        receiver.length_limit = connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
+        receiver.length_limit =
+            connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
         return go_on;
       };
       const bool was_stranger = connection.stage != Stage::established;
@@ -260,8 +263,9 @@ bool Transport::Impl::deliver(Connection& connection, Link::Frame&& frame) {
   item.size = header_size + frame.payload.size();
   item.link = connection.link;
   item.landed_epoch = frame.landed_epoch;
-  item.event = Event{Event::Kind::message, connection.peer, frame.header.incarnation, {}, false, frame.header,
-                     std::move(frame.payload), frame.landed};
+  item.event =
+      Event{Event::Kind::message,     connection.peer, frame.header.incarnation, {}, false, frame.header,
+            std::move(frame.payload), frame.landed};
   const std::size_t waiting = link.undelivered.fetch_add(item.size) + item.size;
   push(std::move(item));
   if (waiting > options_.max_undelivered) {
@@ -285,7 +289,8 @@ bool Transport::Impl::on_handshake(Connection& connection, const Link::Frame& fr
       connection.ours = {self_.id, self_.incarnation, self_.address, random_nonce()};
       connection.stage = Stage::await_proof;
       tell(connection, MessageType::challenge,
-           challenge_payload(connection.ours, prove(key_, Side::listener, self_.run, *dialler, connection.ours)));
+           challenge_payload(connection.ours,
+                             prove(key_, Side::listener, self_.run, *dialler, connection.ours)));
       return true;
     }
     case Stage::await_challenge: {
@@ -301,7 +306,8 @@ bool Transport::Impl::on_handshake(Connection& connection, const Link::Frame& fr
         return false;
       }
       if (challenge->listener.id != connection.peer) {
-        refuse(connection, "it is " + to_string(challenge->listener.id) + ", not " + to_string(connection.peer));
+        refuse(connection,
+               "it is " + to_string(challenge->listener.id) + ", not " + to_string(connection.peer));
         return false;
       }
       tell(connection, MessageType::proof,
@@ -317,7 +323,8 @@ bool Transport::Impl::on_handshake(Connection& connection, const Link::Frame& fr
       }
       return promote(connection);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -380,12 +387,20 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
       if (active != active_.end() && active->second == connection.link) active_.erase(active);
     }
     if (!connection.proven) unproven_.insert(connection.peer);
-    push(Event{Event::Kind::down, connection.peer, connection.theirs.incarnation, {}, connection.proven, {}, {}, false});
+    push(Event{Event::Kind::down,
+               connection.peer,
+               connection.theirs.incarnation,
+               {},
+               connection.proven,
+               {},
+               {},
+               false});
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now) && unproven_.erase(connection.peer) > 0) {
-      push(Event{Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
+      push(Event{
+          Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
     }
   }
   connection.link->close();
@@ -410,10 +425,12 @@ void Transport::Impl::tick(SteadyTime now) {
       if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
     } else {
       if (was_away || connection.link->paused()) connection.last_heard = now;
-      if (now - connection.last_sent >= options_.heartbeat && !closing_) tell(connection, MessageType::heartbeat, {});
+      if (now - connection.last_sent >= options_.heartbeat && !closing_)
+        tell(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
-        push(Event{Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+        push(Event{
+            Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
       }
       if (closing_ && connection.link->drained()) connection.link->shut_down_sending();
     }

@@ -5,8 +5,8 @@
 
 namespace mlk::rt {
 
-ParameterShard::ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const OptimizerConfig& optimizer,
-                               std::uint32_t slices, kernels::Ops& ops)
+ParameterShard::ParameterShard(std::span<const Chunk> chunks, std::uint32_t server,
+                               const OptimizerConfig& optimizer, std::uint32_t slices, kernels::Ops& ops)
     : optimizer_(optimizer), slices_(slices), ops_(ops) {
   for (const Chunk& chunk : chunks) {
     if (chunk.server != server) continue;
@@ -40,8 +40,9 @@ void ParameterShard::forget() {
   seeded_ = 0;
 }
 
-ParameterShard::Outcome ParameterShard::push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice,
-                                                   std::span<const float> gradient, std::uint32_t samples) {
+ParameterShard::Outcome ParameterShard::push_slice(std::uint32_t chunk, std::uint64_t clock,
+                                                   std::uint32_t slice, std::span<const float> gradient,
+                                                   std::uint32_t samples) {
   Part* part = find(chunk, gradient.size());
   if (part == nullptr || slice >= slices_ || samples == 0) return Outcome::unknown;
   if (!part->seeded || clock > part->clock) return Outcome::ahead;
@@ -64,8 +65,8 @@ ParameterShard::Outcome ParameterShard::push_slice(std::uint32_t chunk, std::uin
   return Outcome::advanced;
 }
 
-ParameterShard::Outcome ParameterShard::push_update(std::uint32_t chunk, const Origin& origin, std::uint64_t base,
-                                                    std::span<const float> gradient) {
+ParameterShard::Outcome ParameterShard::push_update(std::uint32_t chunk, const Origin& origin,
+                                                    std::uint64_t base, std::span<const float> gradient) {
   Part* part = find(chunk, gradient.size());
   if (part == nullptr) return Outcome::unknown;
   if (!part->seeded) return Outcome::ahead;
@@ -85,7 +86,8 @@ std::optional<ParameterShard::View> ParameterShard::view(std::uint32_t chunk) co
   return View{found->second.clock, found->second.weights, found->second.momentum};
 }
 
-std::optional<std::span<const float>> ParameterShard::weights_at(std::uint32_t chunk, std::uint64_t clock) const {
+std::optional<std::span<const float>> ParameterShard::weights_at(std::uint32_t chunk,
+                                                                 std::uint64_t clock) const {
   const auto found = parts_.find(chunk);
   if (found == parts_.end() || !found->second.seeded) return {};
   const Part& part = found->second;

@@ -21,7 +21,8 @@ class ParameterShard {
                  std::uint32_t slices, kernels::Ops& ops);
 
   // False if the chunk is not held here or the sizes are wrong. Empty momentum: zeros.
-  bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights, std::span<const float> momentum);
+  bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
+            std::span<const float> momentum);
   bool complete() const { return seeded_ == parts_.size(); }  // every chunk was seeded
   void forget();                                              // back to before the first seed
 
@@ -31,16 +32,19 @@ class ParameterShard {
     ahead,     // the sender is ahead of this chunk
     unknown,   // not held here, or the wrong size
   };
-  // sync: a slice's mean gradient, of `samples` samples. The update takes the mean over the samples of all slices.
-  Outcome push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice, std::span<const float> gradient,
-                     std::uint32_t samples);
+  // sync: a slice's mean gradient, of `samples` samples. The update takes the mean over the samples of all
+  // slices.
+  Outcome push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice,
+                     std::span<const float> gradient, std::uint32_t samples);
 
-  // async: applied at once, with the step size divided by 1 + staleness; once per (worker, incarnation, clock).
+  // async: applied at once, with the step size divided by 1 + staleness; once per (worker, incarnation,
+  // clock).
   struct Origin {
     std::uint32_t worker = 0;
     std::uint64_t incarnation = 0, clock = 0;
   };
-  Outcome push_update(std::uint32_t chunk, const Origin& origin, std::uint64_t base, std::span<const float> gradient);
+  Outcome push_update(std::uint32_t chunk, const Origin& origin, std::uint64_t base,
+                      std::span<const float> gradient);
 
   struct View {
     std::uint64_t clock = 0;

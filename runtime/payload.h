@@ -12,7 +12,8 @@
 
 namespace mlk::rt {
 
-static_assert(std::endian::native == std::endian::little, "floats and integers go over the wire as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "floats and integers go over the wire as they lie in memory");
 
 using Bytes = std::vector<std::byte>;
 

@@ -11,15 +11,18 @@ constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 
 Identity identity_of(const Job& job) {
   const Role role = job.env.role == "server" ? Role::server : Role::worker;
-  return {job.env.run, {role, static_cast<std::uint32_t>(job.env.rank)}, hash_incarnation(job.env.incarnation),
+  return {job.env.run,
+          {role, static_cast<std::uint32_t>(job.env.rank)},
+          hash_incarnation(job.env.incarnation),
           job.env.address};
 }
 
 }  // namespace
 
 Peers::Peers(Job& job) : job_(job) {
-  transport_ = std::make_unique<Transport>(identity_of(job), load_key(job.env.secret_path), TransportOptions(),
-                                           [&log = job.log](std::string_view line) { log.line(line); });
+  transport_ =
+      std::make_unique<Transport>(identity_of(job), load_key(job.env.secret_path), TransportOptions(),
+                                  [&log = job.log](std::string_view line) { log.line(line); });
 }
 
 void Peers::dial(Role role, std::uint32_t rank) {
@@ -32,12 +35,14 @@ std::optional<Event> Peers::next(Milliseconds time) {
   if (!event) return event;
   if (event->kind == Event::Kind::up) ++connected_;
   if (event->kind == Event::Kind::replaced) {
-    throw Failure(ExitCode::peers_lost, to_string(event->peer) + " knows a newer incarnation of this process");
+    throw Failure(ExitCode::peers_lost,
+                  to_string(event->peer) + " knows a newer incarnation of this process");
   }
   if (event->kind == Event::Kind::goodbye) {
     const auto code = static_cast<ExitCode>(event->header.clock);
     if (is_final(code)) {
-      throw Failure(code, to_string(event->peer) + " ended with exit code " + std::to_string(event->header.clock));
+      throw Failure(code,
+                    to_string(event->peer) + " ended with exit code " + std::to_string(event->header.clock));
     }
   }
   return event;

@@ -21,8 +21,8 @@ class Peers {
   Transport& transport() { return *transport_; }
   PeerId self() const { return transport_->self().id; }
 
-  // The next event, or nothing after the time. Throws Failure with a peer's final exit code, and Failure{peers_lost}
-  // if a newer incarnation of this process is known.
+  // The next event, or nothing after the time. Throws Failure with a peer's final exit code, and
+  // Failure{peers_lost} if a newer incarnation of this process is known.
   std::optional<Event> next(Milliseconds time);
 
   void dial(Role role, std::uint32_t rank);

@@ -8,7 +8,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_patience{5}, seed_patience{20};
+constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_patience{5},
+    seed_patience{20};
 
 PeerId worker_id(std::uint32_t rank) { return {Role::worker, rank}; }
 PeerId server_id(std::uint32_t rank) { return {Role::server, rank}; }
@@ -94,16 +95,19 @@ void Coordinator::start_gathering() {
   parked_.clear();
   seeding_.clear();
   enough_since_.reset();
-  for (const std::uint32_t worker : connected_) send(worker_id(worker), MessageType::wait, {}, 0, 0, flag_rejoin);
+  for (const std::uint32_t worker : connected_)
+    send(worker_id(worker), MessageType::wait, {}, 0, 0, flag_rejoin);
 }
 
 std::vector<std::string> Coordinator::missing() const {
   std::vector<std::string> names;
   for (int rank = 0; rank < job_.config.workers.count; ++rank) {
-    if (!offers_.contains(static_cast<std::uint32_t>(rank))) names.push_back("worker " + std::to_string(rank));
+    if (!offers_.contains(static_cast<std::uint32_t>(rank)))
+      names.push_back("worker " + std::to_string(rank));
   }
   for (int rank = 1; rank < job_.config.servers.count; ++rank) {
-    if (!servers_.contains(static_cast<std::uint32_t>(rank))) names.push_back("server " + std::to_string(rank));
+    if (!servers_.contains(static_cast<std::uint32_t>(rank)))
+      names.push_back("server " + std::to_string(rank));
   }
   return names;
 }
@@ -116,7 +120,8 @@ void Coordinator::gather() {
   const int minimum = under_way ? 1 : job_.config.workers.min;
   // If this server lost nothing it knows who is there; if it comes back it does not.
   const bool knows = model_.shard && model_.shard->complete();
-  const int wanted = knows ? std::max<int>(1, static_cast<int>(connected_.size())) : job_.config.workers.count;
+  const int wanted =
+      knows ? std::max<int>(1, static_cast<int>(connected_.size())) : job_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
   const auto now = steady_clock::now();
   if (present < minimum) enough_since_.reset();
@@ -194,11 +199,12 @@ void Coordinator::seed_from_checkpoint() {
 void Coordinator::seed_from_worker(std::uint32_t worker, const Offer& offer) {
   if (offer.clock > 0) {
     for (const std::uint32_t server : seeding_) {
-      job_.log.line(to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) + " at step " +
-                    std::to_string(offer.clock) + "; its momentum starts at zero");
+      job_.log.line(to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) +
+                    " at step " + std::to_string(offer.clock) + "; its momentum starts at zero");
     }
   }
-  for (const std::uint32_t server : seeding_) send(worker_id(worker), MessageType::seed_wanted, {}, offer.clock, server);
+  for (const std::uint32_t server : seeding_)
+    send(worker_id(worker), MessageType::seed_wanted, {}, offer.clock, server);
 }
 
 void Coordinator::server_seeded(std::uint32_t server) {
@@ -211,7 +217,8 @@ void Coordinator::maybe_run() {
   if (!seeding_.empty()) return;
   phase_ = Phase::running;
   job_.log.line("training with " + std::to_string(offers_.size()) + " of " +
-                std::to_string(job_.config.workers.count) + " workers from step " + std::to_string(leases_.step()));
+                std::to_string(job_.config.workers.count) + " workers from step " +
+                std::to_string(leases_.step()));
   if (leases_.finished()) return save();
   serve_parked();
 }
@@ -281,11 +288,14 @@ void Coordinator::save() {
       continue;
     }
     const auto view = model_.shard->view(chunk.id);
-    const auto weights = job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, leases_.step()) : std::nullopt;
-    std::ranges::copy(weights.value_or(view->weights), gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+    const auto weights =
+        job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, leases_.step()) : std::nullopt;
+    std::ranges::copy(weights.value_or(view->weights),
+                      gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
     std::ranges::copy(view->momentum, gathered_.momentum.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
   }
-  for (const auto& [server, has_weights] : servers_) send(server_id(server), MessageType::fetch, {}, leases_.step());
+  for (const auto& [server, has_weights] : servers_)
+    send(server_id(server), MessageType::fetch, {}, leases_.step());
   if (outstanding_chunks_.empty()) saved();
 }
 
@@ -293,8 +303,10 @@ void Coordinator::state_arrived(const Header& header, std::span<const float> val
   if (phase_ != Phase::saving || header.key >= model_.chunks.size()) return;
   const Chunk& chunk = model_.chunks[header.key];
   if (values.size() != 2 * chunk.size || outstanding_chunks_.erase(chunk.id) == 0) return;
-  std::ranges::copy(values.first(chunk.size), gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
-  std::ranges::copy(values.last(chunk.size), gathered_.momentum.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+  std::ranges::copy(values.first(chunk.size),
+                    gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+  std::ranges::copy(values.last(chunk.size),
+                    gathered_.momentum.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
   if (outstanding_chunks_.empty()) saved();
 }
 
@@ -335,7 +347,8 @@ void Coordinator::worker_reported(PeerId) {
     told_.insert(worker);
     send(worker_id(worker), MessageType::finish, {}, leases_.step());
   }
-  for (const auto& [server, has_weights] : servers_) send(server_id(server), MessageType::finish, {}, leases_.step());
+  for (const auto& [server, has_weights] : servers_)
+    send(server_id(server), MessageType::finish, {}, leases_.step());
 }
 
 void Coordinator::stop() {
@@ -364,7 +377,8 @@ void Coordinator::tick() {
   if (now >= next_wait_) {
     next_wait_ = now + wait_message_interval;
     const std::uint8_t flags = phase_ == Phase::gathering ? 0 : flag_running;
-    for (const std::uint32_t worker : parked_) send(worker_id(worker), MessageType::wait, {}, leases_.step(), 0, flags);
+    for (const std::uint32_t worker : parked_)
+      send(worker_id(worker), MessageType::wait, {}, leases_.step(), 0, flags);
   }
 }
 

@@ -1,5 +1,5 @@
-// Server 0 as the coordinator of a run with parameter servers: who takes part, who works on what, when to start,
-// to save and to end.
+// Server 0 as the coordinator of a run with parameter servers: who takes part, who works on what, when to
+// start, to save and to end.
 #pragma once
 
 #include <cstdint>
@@ -80,11 +80,11 @@ class Coordinator {
   Phase phase_ = Phase::gathering;
   Generation generation_;
 
-  std::set<std::uint32_t> connected_;        // workers
-  std::map<std::uint32_t, Offer> offers_;    // of workers that joined
-  std::set<std::uint32_t> parked_;           // workers that wait for work
-  std::map<std::uint32_t, bool> servers_;    // the others that are up: whether they have weights
-  std::set<std::uint32_t> seeding_;          // servers whose weights are on their way
+  std::set<std::uint32_t> connected_;      // workers
+  std::map<std::uint32_t, Offer> offers_;  // of workers that joined
+  std::set<std::uint32_t> parked_;         // workers that wait for work
+  std::map<std::uint32_t, bool> servers_;  // the others that are up: whether they have weights
+  std::set<std::uint32_t> seeding_;        // servers whose weights are on their way
   std::optional<SteadyTime> enough_since_;
   SteadyTime next_wait_, seeding_since_;
 

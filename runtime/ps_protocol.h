@@ -1,9 +1,10 @@
 // What workers and servers say to each other. Server 0 coordinates.
 //
-// A worker that is connected with all servers sends join to each, and ready to server 0, which answers with work (a
-// slice of a step), wait, trained or finish. The worker pushes its gradients in chunks to the servers that hold them:
-//   sync   answer: accepted. When a chunk has all slices of its clock, the server sends its new weights to all workers.
-//   async  answer: the new weights at once.
+// A worker that is connected with all servers sends join to each, and ready to server 0, which answers with
+// work (a slice of a step), wait, trained or finish. The worker pushes its gradients in chunks to the servers
+// that hold them:
+//   sync   answer: accepted. When a chunk has all slices of its clock, the server sends its new weights to
+//   all workers. async  answer: the new weights at once.
 // When all chunks are answered, ready says that the slice is done and asks for the next.
 #pragma once
 
@@ -27,8 +28,8 @@ struct Chunk {
 // 256 KiB of floats: large enough for the wire, small enough for the cache of the server.
 inline constexpr std::size_t chunk_floats = 64 * 1024;
 
-// All chunks of the model in the order of their ids, each placed at the server with the least bytes so far. The same
-// at every process.
+// All chunks of the model in the order of their ids, each placed at the server with the least bytes so far.
+// The same at every process.
 std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t servers);
 
 // join: who the worker is, and from where it could seed a server that lost everything.

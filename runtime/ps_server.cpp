@@ -43,7 +43,8 @@ class PsServer {
   void send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
                     std::span<const float> weights);
   void introduce();
-  void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0, std::uint8_t flags = 0);
+  void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0,
+            std::uint8_t flags = 0);
   std::optional<ExitCode> over();
 
   Job& job_;
@@ -126,13 +127,17 @@ void PsServer::handle(const Event& event) {
         }
         workers_.erase(peer.rank);
       }
-      if (coordinator_ && (peer.role == Role::worker || event.kind == Event::Kind::down)) coordinator_->peer_down(peer);
+      if (coordinator_ && (peer.role == Role::worker || event.kind == Event::Kind::down))
+        coordinator_->peer_down(peer);
       if (!coordinator_ && peer == first_server && event.kind == Event::Kind::down && stopped_) {
         stopped_ = SteadyTime();  // it has saved: nothing keeps us
       }
       break;
-    case Event::Kind::message: handle_message(event); break;
-    default: break;
+    case Event::Kind::message:
+      handle_message(event);
+      break;
+    default:
+      break;
   }
 }
 
@@ -141,11 +146,21 @@ void PsServer::handle_message(const Event& event) {
   const bool from_worker = event.peer.role == Role::worker;
   if (from_worker && header.generation != 0) workers_[event.peer.rank] = header.generation;
   switch (header.type) {
-    case MessageType::join: on_join(event); break;
-    case MessageType::seed: on_seed(event); break;
-    case MessageType::push: on_push(event); break;
-    case MessageType::pull: on_pull(event); break;
-    case MessageType::fetch: on_fetch(event); break;
+    case MessageType::join:
+      on_join(event);
+      break;
+    case MessageType::seed:
+      on_seed(event);
+      break;
+    case MessageType::push:
+      on_push(event);
+      break;
+    case MessageType::pull:
+      on_pull(event);
+      break;
+    case MessageType::fetch:
+      on_fetch(event);
+      break;
     case MessageType::finish:
       if (!from_worker) finished_ = steady_clock::now();
       break;
@@ -163,7 +178,8 @@ void PsServer::handle_message(const Event& event) {
     case MessageType::reported:
       if (coordinator_) coordinator_->worker_reported(event.peer);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -192,8 +208,9 @@ void PsServer::on_join(const Event& event) {
   if (!model_.shard) {
     model_.tensors = join->tensors;
     model_.chunks = cut_chunks(model_.tensors, static_cast<std::uint32_t>(job_.config.servers.count));
-    model_.shard = std::make_unique<ParameterShard>(model_.chunks, peers_.self().rank, job_.config.optimizer,
-                                                    static_cast<std::uint32_t>(job_.config.workers.count), *ops_);
+    model_.shard =
+        std::make_unique<ParameterShard>(model_.chunks, peers_.self().rank, job_.config.optimizer,
+                                         static_cast<std::uint32_t>(job_.config.workers.count), *ops_);
     introduce();
   } else if (model_.tensors != join->tensors) {
     throw Failure(ExitCode::bad_configuration, to_string(event.peer) + " has another model than the others");
@@ -222,8 +239,8 @@ void PsServer::on_seed(const Event& event) {
   }
 }
 
-// header.key: chunk; header.clock: sync: the step, async: the worker's own count; header.offset: sync: slice << 32 |
-// samples, async: the version of the chunk that the gradient was taken at.
+// header.key: chunk; header.clock: sync: the step, async: the worker's own count; header.offset: sync: slice
+// << 32 | samples, async: the version of the chunk that the gradient was taken at.
 void PsServer::on_push(const Event& event) {
   const Header& header = event.header;
   if (!model_.shard || event.peer.role != Role::worker) return;
@@ -242,7 +259,8 @@ void PsServer::on_push(const Event& event) {
   const auto slice = static_cast<std::uint32_t>(header.offset >> 32);
   const auto samples = static_cast<std::uint32_t>(header.offset);
   const auto outcome = model_.shard->push_slice(header.key, header.clock, slice, gradient, samples);
-  const bool taken = outcome == ParameterShard::Outcome::accepted || outcome == ParameterShard::Outcome::advanced;
+  const bool taken =
+      outcome == ParameterShard::Outcome::accepted || outcome == ParameterShard::Outcome::advanced;
   if (outcome == ParameterShard::Outcome::advanced) {
     const auto view = model_.shard->view(header.key);
     for (const auto& [worker, generation] : workers_) {
@@ -287,7 +305,8 @@ void PsServer::on_fetch(const Event& event) {
     header.flags = flag_momentum;
     header.key = chunk.id;
     header.clock = view->clock;
-    const auto weights = job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, event.header.clock) : std::nullopt;
+    const auto weights =
+        job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, event.header.clock) : std::nullopt;
     const Bytes payload = PayloadWriter()
                               .raw(std::as_bytes(weights.value_or(view->weights)))
                               .raw(std::as_bytes(view->momentum))

@@ -1,4 +1,5 @@
-// The loop of a worker: join, ask for work, compute, push, and from the start again whenever a server was lost.
+// The loop of a worker: join, ask for work, compute, push, and from the start again whenever a server was
+// lost.
 #include "runtime/ps_worker.h"
 
 #include <algorithm>
@@ -60,9 +61,9 @@ class PsWorker {
   std::vector<Chunk> chunks_;
 
   std::set<std::uint32_t> up_;
-  bool broken_ = false;      // a server was lost or went back since the last join
-  bool finished_ = false;    // the run is trained, and its checkpoint is committed
-  bool must_pull_ = true;    // nothing was received since the last join
+  bool broken_ = false;    // a server was lost or went back since the last join
+  bool finished_ = false;  // the run is trained, and its checkpoint is committed
+  bool must_pull_ = true;  // nothing was received since the last join
   std::uint64_t generation_ = 0;
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
   std::uint64_t pushes_ = 0;                // async: own count
@@ -70,9 +71,9 @@ class PsWorker {
   std::optional<Header> trained_;
   Bytes trained_payload_;
   ReadyMessage ready_;
-  std::set<std::uint32_t> unanswered_;      // chunks of the push under way
-  std::vector<float> next_;                 // sync: weights of the clock to come
-  std::vector<std::uint64_t> version_;      // per chunk: async: of the parameters; sync: of next_
+  std::set<std::uint32_t> unanswered_;  // chunks of the push under way
+  std::vector<float> next_;             // sync: weights of the clock to come
+  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: of next_
 };
 
 PsWorker::PsWorker(Job& job, Peers& peers)
@@ -229,8 +230,8 @@ bool PsWorker::receive_weights(std::uint64_t clock) {
     pull(++pushes_, true);
     return pump([this] { return unanswered_.empty(); });
   }
-  // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step further,
-  // because a worker died between its pushes; and what does not come.
+  // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step
+  // further, because a worker died between its pushes; and what does not come.
   const auto ahead = [clock](std::uint64_t v) { return v != no_version && v > clock; };
   const bool regress = std::any_of(version_.begin(), version_.end(), ahead);
   if (must_pull_ || regress) pull(clock, must_pull_);
@@ -306,15 +307,20 @@ void PsWorker::seed(std::uint32_t server) {
 void PsWorker::handle(const Event& event) {
   if (event.peer.role != Role::server) return;
   switch (event.kind) {
-    case Event::Kind::up: up_.insert(event.peer.rank); break;
+    case Event::Kind::up:
+      up_.insert(event.peer.rank);
+      break;
     case Event::Kind::down:
       if (up_.erase(event.peer.rank) > 0 && !finished_) {
         broken_ = true;
         job_.log.line(to_string(event.peer) + " is lost, trying again");
       }
       break;
-    case Event::Kind::message: handle_message(event); break;
-    default: break;
+    case Event::Kind::message:
+      handle_message(event);
+      break;
+    default:
+      break;
   }
 }
 
@@ -335,8 +341,12 @@ void PsWorker::handle_message(const Event& event) {
       trained_ = header;
       trained_payload_ = event.payload;
       break;
-    case MessageType::finish: finished_ = true; break;
-    case MessageType::seed_wanted: seed(header.key); break;
+    case MessageType::finish:
+      finished_ = true;
+      break;
+    case MessageType::seed_wanted:
+      seed(header.key);
+      break;
     case MessageType::accepted:
       if (header.flags & flag_stale) {
         broken_ = true;
@@ -344,8 +354,11 @@ void PsWorker::handle_message(const Event& event) {
         unanswered_.erase(header.key);
       }
       break;
-    case MessageType::weights: on_weights(event); break;
-    default: break;
+    case MessageType::weights:
+      on_weights(event);
+      break;
+    default:
+      break;
   }
 }
 
@@ -367,7 +380,8 @@ void PsWorker::on_weights(const Event& event) {
 
 ExitCode run_ps_worker(Job& job) {
   return run_among_peers(job, [&job](Peers& peers) {
-    for (int rank = 0; rank < job.config.servers.count; ++rank) peers.dial(Role::server, static_cast<std::uint32_t>(rank));
+    for (int rank = 0; rank < job.config.servers.count; ++rank)
+      peers.dial(Role::server, static_cast<std::uint32_t>(rank));
     return PsWorker(job, peers).run();
   });
 }

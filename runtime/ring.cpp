@@ -1,5 +1,5 @@
-// Two ways to add up: each sends all to all, which takes one step, or pieces travel around a ring, which takes
-// 2(n-1) steps and moves 2(n-1)/n of the bytes. Between two members both move the same bytes.
+// Two ways to add up: each sends all to all, which takes one step, or pieces travel around a ring, which
+// takes 2(n-1) steps and moves 2(n-1)/n of the bytes. Between two members both move the same bytes.
 #include "runtime/ring.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ constexpr std::size_t most_early_frames = 65536;
 
 bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
   std::erase_if(early_, [&](const auto& entry) {
-    return std::tie(std::get<0>(entry.first), std::get<1>(entry.first)) < std::tie(place.generation, place.step);
+    return std::tie(std::get<0>(entry.first), std::get<1>(entry.first)) <
+           std::tie(place.generation, place.step);
   });
   if (place.ranks.size() <= 1) return true;
   expected_.clear();
@@ -51,7 +52,8 @@ void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std
 bool Ring::next(const Place& place, const Pump& pump, Arrival& arrival) {
   while (true) {
     for (auto found = early_.lower_bound({place.generation, place.step, 0, 0});
-         found != early_.end() && std::get<0>(found->first) == place.generation && std::get<1>(found->first) == place.step;) {
+         found != early_.end() && std::get<0>(found->first) == place.generation &&
+         std::get<1>(found->first) == place.step;) {
       const auto [generation, step, from, key] = found->first;
       const auto into = expected_.find({from, key});
       if (into == expected_.end() || into->second.size_bytes() != found->second.size()) {
@@ -123,9 +125,9 @@ bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& p
   return true;
 }
 
-// The vector is cut into as many segments as there are members. In phase p a member sends segment index - p and gets
-// index - p - 1, which it sends on in the next phase. In the first n - 1 phases what comes is added, so that after
-// them segment index + 1 is complete; in the rest complete segments go around.
+// The vector is cut into as many segments as there are members. In phase p a member sends segment index - p
+// and gets index - p - 1, which it sends on in the next phase. In the first n - 1 phases what comes is added,
+// so that after them segment index + 1 is complete; in the rest complete segments go around.
 bool Ring::sum_around(std::span<float> data, const Place& place, const Pump& pump) {
   const std::size_t n = place.ranks.size();
   const std::size_t phases = 2 * (n - 1);

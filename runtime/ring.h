@@ -12,8 +12,8 @@
 
 namespace mlk::rt {
 
-// Every member ends with the same bits: each element is added up by one member, or by all in the order of the ranks.
-// Frames carry generation and step, so what is left of an earlier attempt never gets into a sum.
+// Every member ends with the same bits: each element is added up by one member, or by all in the order of the
+// ranks. Frames carry generation and step, so what is left of an earlier attempt never gets into a sum.
 class Ring {
  public:
   explicit Ring(Transport& transport) : transport_(transport) {}
@@ -23,10 +23,12 @@ class Ring {
     std::vector<std::uint32_t> ranks;  // of all members, ascending
     std::size_t index = 0;             // own, in ranks
   };
-  // Gets the next event, handles whatever is not a frame of a sum; nothing on a time-out. False: give the sum up.
+  // Gets the next event, handles whatever is not a frame of a sum; nothing on a time-out. False: give the sum
+  // up.
   using Pump = std::function<bool(std::optional<Event>& event)>;
 
-  // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it any more.
+  // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it
+  // any more.
   bool sum(std::span<float> data, const Place& place, const Pump& pump);
 
   // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
@@ -49,7 +51,8 @@ class Ring {
   };
   bool next(const Place& place, const Pump& pump, Arrival& arrival);
 
-  using FrameKey = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
+  using FrameKey =
+      std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
 
   Transport& transport_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::span<float>> expected_;  // (from, key)

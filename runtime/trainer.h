@@ -18,8 +18,8 @@ class Trainer {
   // Loads the data and initialises the model. Throws Failure.
   explicit Trainer(const Job& job);
 
-  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their mean
-  // gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
+  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
+  // mean gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
   double compute(std::uint64_t position, std::uint64_t samples);
 
   // One update of the model with model().gradients(). momentum is as long as the parameters.
@@ -42,8 +42,8 @@ class Trainer {
   std::vector<std::uint64_t> ids_;
 };
 
-// Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a multiple
-// of report_every was passed.
+// Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a
+// multiple of report_every was passed.
 class RunReports {
  public:
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}

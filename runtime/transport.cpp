@@ -1,14 +1,13 @@
 // The consumer's side of the transport: queues in front of the network thread, whose work is in network.cpp.
 #include "runtime/transport.h"
 
+#include <cerrno>
+#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "runtime/exit_code.h"
@@ -37,7 +36,8 @@ int listen_at(const HostPort& where, Milliseconds patience) {
     address.length = sizeof(sockaddr_in);
     fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   }
-  if (fd < 0) throw Failure(ExitCode::internal_error, std::string("cannot open a socket: ") + std::strerror(errno));
+  if (fd < 0)
+    throw Failure(ExitCode::internal_error, std::string("cannot open a socket: ") + std::strerror(errno));
   const int on = 1, off = 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -46,7 +46,8 @@ int listen_at(const HostPort& where, Milliseconds patience) {
     const int error = errno;
     if (error != EADDRINUSE || std::chrono::steady_clock::now() >= deadline) {
       ::close(fd);
-      throw Failure(ExitCode::internal_error, "cannot listen at " + to_string(where) + ": " + std::strerror(error));
+      throw Failure(ExitCode::internal_error,
+                    "cannot listen at " + to_string(where) + ": " + std::strerror(error));
     }
     std::this_thread::sleep_for(Milliseconds(100));
   }
@@ -79,7 +80,8 @@ const Identity& Transport::self() const { return impl_->self_; }
 Landings& Transport::landings() { return impl_->landings_; }
 void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
 void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
-bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full) {
+bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload,
+                     WhenFull when_full) {
   return impl_->send(to, header, payload, when_full);
 }
 std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->receive(deadline); }
@@ -133,7 +135,8 @@ void Transport::Impl::post(std::function<void()> command) {
 void Transport::Impl::dial(PeerId peer, const std::string& host_port) {
   const auto where = parse_host_port(host_port);
   if (!where) {
-    throw Failure(ExitCode::bad_configuration, "the address of " + to_string(peer) + " is not host:port: " + host_port);
+    throw Failure(ExitCode::bad_configuration,
+                  "the address of " + to_string(peer) + " is not host:port: " + host_port);
   }
   post([this, peer, where = *where] { dialer_.add(peer, where, std::chrono::steady_clock::now()); });
 }
@@ -142,7 +145,8 @@ void Transport::Impl::stop_dialling(PeerId peer) {
   post([this, peer] { dialer_.remove(peer); });
 }
 
-bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full) {
+bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std::byte> payload,
+                           WhenFull when_full) {
   std::shared_ptr<Link> link;
   {
     const std::lock_guard lock(mutex_);

@@ -61,10 +61,10 @@ struct Identity {
   std::string address;  // host:port: where others dial us, and where we listen (a name: on all interfaces)
 };
 
-// A connection exists with each peer that was dialled or that dialled us, at most one per peer. Of two incarnations
-// of a peer the one met later wins; the other is told so and never let in again.
-// Threads: one consumer calls receive() and the landings; send() and address() are for any thread. `log` is called
-// from the network thread.
+// A connection exists with each peer that was dialled or that dialled us, at most one per peer. Of two
+// incarnations of a peer the one met later wins; the other is told so and never let in again. Threads: one
+// consumer calls receive() and the landings; send() and address() are for any thread. `log` is called from
+// the network thread.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
@@ -83,8 +83,8 @@ class Transport {
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
 
-  // Sends in order; fills in the sender, length and checksum. False: not connected, or with WhenFull::refuse the
-  // queue is full, on which the connection is given up, since a gap would be worse.
+  // Sends in order; fills in the sender, length and checksum. False: not connected, or with WhenFull::refuse
+  // the queue is full, on which the connection is given up, since a gap would be worse.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait);
 

@@ -58,8 +58,8 @@ class Transport::Impl {
     bool silent = false;
     // Set when it is to be closed after the current event.
     bool doomed = false;
-    bool refused = false;   // the attempt met nobody
-    bool proven = true;     // the end proves that the incarnation is gone
+    bool refused = false;  // the attempt met nobody
+    bool proven = true;    // the end proves that the incarnation is gone
   };
 
   struct Item {
@@ -83,8 +83,8 @@ class Transport::Impl {
   bool on_handshake(Connection& connection, const Link::Frame& frame);
   bool promote(Connection& connection);
   void retire(Connection& older, bool other_incarnation);
-  void tell(Connection& connection, MessageType type, std::span<const std::byte> payload, std::uint64_t clock = 0,
-            std::uint8_t flags = 0);
+  void tell(Connection& connection, MessageType type, std::span<const std::byte> payload,
+            std::uint64_t clock = 0, std::uint8_t flags = 0);
   bool deliver(Connection& connection, Link::Frame&& frame);
   void remove(std::uint64_t id, SteadyTime now);
   void refuse(Connection& connection, std::string_view why);

@@ -1,7 +1,9 @@
 // Layout of the header:
+// clang-format off
 //    0 magic u32 | 4 version u8 | 5 type u8 | 6 flags u8 | 7 data type u8 | 8 rank, role << 24 u32 | 12 key u32
 //   16 generation u64 | 24 incarnation u64 | 32 clock u64 | 40 offset u64
 //   48 length u32 | 52 sequence u32 | 56 crc of the payload u32 | 60 crc of bytes 0..59 u32
+// clang-format on
 #include "runtime/wire.h"
 
 #include "runtime/crc32c.h"
@@ -23,7 +25,8 @@ void put(std::array<std::byte, header_size>& bytes, std::size_t at, T value) {
 template <typename T>
 T take(std::span<const std::byte, header_size> bytes, std::size_t at) {
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(bytes[at + i]) << (8 * i);
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value |= std::to_integer<std::uint64_t>(bytes[at + i]) << (8 * i);
   return static_cast<T>(value);
 }
 
@@ -35,19 +38,26 @@ std::string to_string(PeerId id) {
 
 bool is_known(MessageType type) {
   const auto between = [type](MessageType first, MessageType last) { return type >= first && type <= last; };
-  return between(MessageType::hello, MessageType::goodbye) || between(MessageType::join, MessageType::state) ||
-         between(MessageType::status, MessageType::done);
+  return between(MessageType::hello, MessageType::goodbye) ||
+         between(MessageType::join, MessageType::state) || between(MessageType::status, MessageType::done);
 }
 
 std::string_view describe(WireFault fault) {
   switch (fault) {
-    case WireFault::none: return "no fault";
-    case WireFault::magic: return "not our protocol";
-    case WireFault::version: return "another version of the protocol";
-    case WireFault::checksum: return "wrong checksum";
-    case WireFault::type: return "unknown type of message";
-    case WireFault::role: return "unknown role";
-    case WireFault::length: return "length beyond the limit";
+    case WireFault::none:
+      return "no fault";
+    case WireFault::magic:
+      return "not our protocol";
+    case WireFault::version:
+      return "another version of the protocol";
+    case WireFault::checksum:
+      return "wrong checksum";
+    case WireFault::type:
+      return "unknown type of message";
+    case WireFault::role:
+      return "unknown role";
+    case WireFault::length:
+      return "length beyond the limit";
   }
   return "";
 }
@@ -92,7 +102,8 @@ WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t le
   h.payload_crc = take<std::uint32_t>(bytes, 56);
   if (!is_known(h.type) || h.data_type > DataType::float32) return WireFault::type;
   if (h.sender.role != Role::worker && h.sender.role != Role::server) return WireFault::role;
-  if (h.length > length_limit || (h.data_type == DataType::float32 && h.length % 4 != 0)) return WireFault::length;
+  if (h.length > length_limit || (h.data_type == DataType::float32 && h.length % 4 != 0))
+    return WireFault::length;
   header = h;
   return WireFault::none;
 }

@@ -1,4 +1,5 @@
-// The frame of the runtime's protocol: a fixed header of 64 bytes, little endian, then `length` bytes of payload.
+// The frame of the runtime's protocol: a fixed header of 64 bytes, little endian, then `length` bytes of
+// payload.
 #pragma once
 
 #include <array>
@@ -75,9 +76,9 @@ struct Header {
   std::uint64_t incarnation = 0;  // of the sender: hash_incarnation(MLK_INCARNATION)
   std::uint64_t clock = 0;
   std::uint64_t offset = 0;
-  std::uint32_t length = 0;        // bytes of payload
-  std::uint32_t sequence = 0;      // counts the frames of a connection
-  std::uint32_t payload_crc = 0;   // crc32c
+  std::uint32_t length = 0;       // bytes of payload
+  std::uint32_t sequence = 0;     // counts the frames of a connection
+  std::uint32_t payload_crc = 0;  // crc32c
 
   bool operator==(const Header&) const = default;
 };
@@ -88,8 +89,8 @@ std::string_view describe(WireFault fault);
 // The header as bytes, with its own crc32c at the end.
 std::array<std::byte, header_size> encode(const Header& header);
 
-// Nothing in the bytes is trusted: checks all fields, and the length against length_limit. `header` is set only
-// when the answer is WireFault::none.
+// Nothing in the bytes is trusted: checks all fields, and the length against length_limit. `header` is set
+// only when the answer is WireFault::none.
 WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t length_limit, Header& header);
 
 // 64 bits of SHA-256, never 0.

@@ -27,7 +27,8 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
     REQUIRE(dialer.due(now).size() == 1);
     CHECK(dialer.due(now).empty());  // busy
     dialer.attempts(peer, 0, now);   // the name is not known yet
-    delays.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(*dialer.next_round() - now).count());
+    delays.push_back(
+        std::chrono::duration_cast<std::chrono::milliseconds>(*dialer.next_round() - now).count());
     now = *dialer.next_round();
   }
   CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
@@ -72,5 +73,6 @@ TEST_CASE("host and port are told apart, also for IPv6") {
   CHECK(parse_host_port("[::1]:7070")->host == "::1");
   CHECK(parse_host_port("[::1]:7070")->port == 7070);
   CHECK(to_string(*parse_host_port("[::1]:7070")) == "[::1]:7070");
-  for (const char* bad : {"", "host", "host:", ":80", "host:99999", "host:8x"}) CHECK_FALSE(parse_host_port(bad));
+  for (const char* bad : {"", "host", "host:", ":80", "host:99999", "host:8x"})
+    CHECK_FALSE(parse_host_port(bad));
 }

@@ -1,10 +1,10 @@
 // The published vectors of SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 4231).
 #include "runtime/hmac.h"
 
-#include <doctest/doctest.h>
-
 #include <string>
 #include <string_view>
+
+#include <doctest/doctest.h>
 
 using namespace mlk::rt;
 
@@ -49,7 +49,8 @@ TEST_CASE("hmac_sha256 gives the digests of RFC 4231") {
   CHECK(hmac(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First") ==
         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
   CHECK(hmac(std::string(131, '\xaa'),
-             "This is a test using a larger than block-size key and a larger than block-size data. The key needs "
+             "This is a test using a larger than block-size key and a larger than block-size data. The key "
+             "needs "
              "to be hashed before being used by the HMAC algorithm.") ==
         "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }

@@ -1,9 +1,9 @@
 // The book of leases: who works on which samples.
 #include "runtime/leases.h"
 
-#include <doctest/doctest.h>
-
 #include <set>
+
+#include <doctest/doctest.h>
 
 using namespace mlk::rt;
 

@@ -1,9 +1,9 @@
 // The quorum rule as a table.
 #include "runtime/membership.h"
 
-#include <doctest/doctest.h>
-
 #include <string>
+
+#include <doctest/doctest.h>
 
 using namespace mlk::rt;
 
@@ -26,16 +26,16 @@ bool decide(const std::string& standings) {
 TEST_CASE("the quorum rule") {
   CHECK(decide("lll"));
   CHECK(decide("lld"));
-  CHECK(decide("ldd"));    // the dead do not vote
+  CHECK(decide("ldd"));  // the dead do not vote
   CHECK(decide("ddl"));
   CHECK(decide("lls"));
   CHECK_FALSE(decide("lss"));
   CHECK(decide("sll"));
-  CHECK(decide("ls"));     // a tie goes to the side of the lowest rank
+  CHECK(decide("ls"));  // a tie goes to the side of the lowest rank
   CHECK_FALSE(decide("sl"));
   CHECK(decide("dl"));
   CHECK(decide("dlls"));
-  CHECK(decide("dls"));    // a tie among those that are not dead
+  CHECK(decide("dls"));  // a tie among those that are not dead
   CHECK_FALSE(decide("dsl"));
   CHECK_FALSE(decide("dddsls"));
   CHECK_FALSE(decide("dddd"));

@@ -1,11 +1,11 @@
 // The shard of a server: what counts, how often, and what comes of it.
 #include "runtime/parameter_server.h"
 
-#include <doctest/doctest.h>
-
 #include <memory>
 #include <numeric>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "kernels/ops.h"
 
@@ -95,7 +95,7 @@ TEST_CASE("a stale update takes a smaller step") {
   Shard s(1);
   s.seed(10);
   s.shard.push_update(1, {0, 11, 1}, 7, Floats{8});
-  CHECK(s.weights(1) == Floats{28});  // 8 / (1 + 3)
+  CHECK(s.weights(1) == Floats{28});                  // 8 / (1 + 3)
   s.shard.push_update(1, {0, 11, 2}, 99, Floats{1});  // taken before the server was seeded with less
   CHECK(s.weights(1) == Floats{27});
 }
@@ -141,7 +141,8 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
   CHECK(decoded->clock == 7);
   CHECK(decoded->position == 70);
   CHECK(decoded->tensors == join.tensors);
-  for (std::size_t size = 0; size < bytes.size(); ++size) CHECK_FALSE(decode_join(header, {bytes.data(), size}));
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(decode_join(header, {bytes.data(), size}));
   PayloadWriter huge;
   huge.put(std::uint64_t{0}).put(std::uint32_t{1}).text("a").put(std::uint8_t{2});
   huge.put(std::int64_t{1} << 31).put(std::int64_t{1} << 31);

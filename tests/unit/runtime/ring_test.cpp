@@ -1,13 +1,13 @@
 // Sums over real connections on loopback.
 #include "runtime/ring.h"
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 using namespace mlk::rt;
 using namespace std::chrono_literals;

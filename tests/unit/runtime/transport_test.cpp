@@ -2,15 +2,15 @@
 #include "runtime/transport.h"
 
 #include <arpa/inet.h>
-#include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <memory>
 #include <mutex>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "runtime/address.h"
 
@@ -51,7 +51,8 @@ TransportOptions quick() {
 
 std::unique_ptr<Transport> make(PeerId id, std::uint64_t incarnation, Lines& lines, char key = 'a',
                                 TransportOptions options = quick(), std::string address = "127.0.0.1:0") {
-  return std::make_unique<Transport>(Identity{"run", id, incarnation, address}, key_of(key), options, lines.sink());
+  return std::make_unique<Transport>(Identity{"run", id, incarnation, address}, key_of(key), options,
+                                     lines.sink());
 }
 
 // The next event of a kind; others before it are passed over. Fails the test after 10 s.
@@ -104,7 +105,8 @@ TEST_CASE("two processes of a run meet and exchange messages in order") {
   CHECK(up.peer == worker0);
   CHECK(up.incarnation == 2);
   CHECK(up.address == worker->address());
-  for (std::uint32_t i = 0; i < 100; ++i) CHECK(worker->send(server0, push(i), bytes(std::string(i * 100, 'x'))));
+  for (std::uint32_t i = 0; i < 100; ++i)
+    CHECK(worker->send(server0, push(i), bytes(std::string(i * 100, 'x'))));
   for (std::uint32_t i = 0; i < 100; ++i) {
     const Event message = next(*server, Event::Kind::message);
     CHECK(message.header.key == i);

@@ -1,9 +1,9 @@
 // The header of frames: what goes in comes out, and nothing else gets in.
 #include "runtime/wire.h"
 
-#include <doctest/doctest.h>
-
 #include <random>
+
+#include <doctest/doctest.h>
 
 #include "runtime/payload.h"
 
