@@ -168,18 +168,24 @@ Answer Api::dispatch(const Request& request) {
 Answer Api::review(const Request& request) {
   if (request.method != "POST")
     throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
-  json object = parse_body(request.body);
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
+  json object = json::object();
+  // `kubectl auth can-i` asks in protobuf: the answer is the same whatever it asks.
+  if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf")) object = parse_body(request.body);
+  object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
   // Whoever has the token is the user who runs the cluster: everything that is served is allowed.
   if (plural == "selfsubjectaccessreviews") {
+    object["kind"] = "SelfSubjectAccessReview";
     object["status"] = {{"allowed", true}};
   } else if (plural == "selfsubjectrulesreviews") {
     const json all = json::array({"*"});
+    object["kind"] = "SelfSubjectRulesReview";
     object["status"] = {
         {"incomplete", false},
         {"resourceRules", json::array({{{"verbs", all}, {"apiGroups", all}, {"resources", all}}})},
         {"nonResourceRules", json::array({{{"verbs", all}, {"nonResourceURLs", all}}})}};
   } else if (plural == "selfsubjectreviews") {
+    object["kind"] = "SelfSubjectReview";
     object["status"] = {{"userInfo", {{"username", "local"}, {"groups", {"system:authenticated"}}}}};
   } else {
     throw Refusal(404, "NotFound", "the server could not find the requested resource");
