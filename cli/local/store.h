@@ -85,7 +85,7 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  void erase(const Key& key, const Object& before);
+  void erase(const Key& key, Object before);  // by value: the entry that holds it goes
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;
 
