@@ -152,16 +152,17 @@ struct HttpServer::State {
     if (request.is_multipart_form_data())
       return refuse(Refusal(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
-    bool fits = true;
+    bool whole = true;
     // Without one of these there is no body, and the library would wait for the end of the connection.
     if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
-      reader([&](const char* data, std::size_t size) {
-        fits = body.size() + size <= body_limit;
-        if (fits) body.append(data, size);
-        return fits;
+      whole = reader([&](const char* data, std::size_t size) {
+        if (body.size() + size > body_limit) return false;
+        body.append(data, size);
+        return true;
       });
     }
-    if (!fits) {
+    // The library refuses a Content-Length over the limit by itself; a client that broke off reads no answer.
+    if (!whole) {
       return refuse(Refusal(413, "RequestEntityTooLarge",
                             "Request entity too large: limit is " + std::to_string(body_limit)),
                     response);

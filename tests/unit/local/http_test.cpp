@@ -1,0 +1,158 @@
+// The API over TLS, with its threads: several clients, a watch, and the controllers behind it.
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <httplib.h>
+
+#include "cli/local/controllers.h"
+#include "cli/local/http_server.h"
+#include "cli/local/seed.h"
+#include "tests/unit/local/samples.h"
+
+using namespace mlk::local;
+using mlk::local::samples::Folder;
+
+namespace {
+
+mlk::Time now() { return std::chrono::system_clock::now(); }
+
+struct Served {
+  Folder folder;
+  Paths paths{folder.path()};
+  Store store{paths.objects()};
+  PodLogs logs{paths.pods()};
+  Api api{store, logs, now};
+  Credentials credentials = make_credentials();
+  HttpServer server{api, credentials, 0};
+
+  Served() {
+    seed(store, now());
+    std::ofstream(folder.path() / "ca.pem") << credentials.ca;
+  }
+
+  std::unique_ptr<httplib::SSLClient> client(const std::string& token) const {
+    auto client = std::make_unique<httplib::SSLClient>("127.0.0.1", server.port());
+    client->set_ca_cert_path((folder.path() / "ca.pem").c_str());
+    client->enable_server_certificate_verification(true);
+    client->set_default_headers({{"Authorization", "Bearer " + token}});
+    client->set_read_timeout(30);
+    return client;
+  }
+  std::unique_ptr<httplib::SSLClient> client() const { return client(credentials.token); }
+};
+
+const std::string maps = "/api/v1/namespaces/default/configmaps";
+
+std::string map_named(const std::string& name) {
+  return json{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}}.dump();
+}
+
+}  // namespace
+
+TEST_CASE("the certificate holds for its authority, and only the token opens the door") {
+  const Served served;
+  const auto good = served.client()->Get("/version");
+  REQUIRE(good);
+  CHECK(good->status == 200);
+  for (const std::string token : {"", "wrong", "Wrong"}) {
+    const auto client = served.client(token);
+    CHECK(client->Get("/version")->status == 401);
+    CHECK(client->Post(maps, map_named("a"), "application/json")->status == 401);
+    CHECK(client->Delete(maps + "/a")->status == 401);
+  }
+  CHECK(!served.store.find("configmaps", "default", "a"));
+}
+
+TEST_CASE("a stranger's certificate is not accepted by a client of ours") {
+  Served served;
+  std::ofstream(served.folder.path() / "ca.pem") << make_credentials().ca;
+  CHECK(!served.client()->Get("/version"));
+}
+
+TEST_CASE("bodies have a limit, and a DELETE needs none") {
+  const Served served;
+  const auto client = served.client();
+  CHECK(client->Post(maps, std::string(4 << 20, 'x'), "application/json")->status == 413);
+  CHECK(served.client()->Post(maps, map_named("a"), "application/json")->status == 201);
+  CHECK(served.client()->Delete(maps + "/a")->status == 200);
+}
+
+TEST_CASE("lines of a watch come as they happen, also to a client that takes compressed answers") {
+  Served served;
+  std::atomic<int> lines{0};
+  std::thread watcher([&] {
+    const auto client = served.client();
+    client->Get(maps + "?watch=1&timeoutSeconds=30", {{"Accept-Encoding", "gzip"}},
+                [&](const char* data, std::size_t size) {
+                  lines += static_cast<int>(std::count(data, data + size, '\n'));
+                  return lines < 20;
+                });
+  });
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i) {
+    writers.emplace_back([&, i] {
+      const auto client = served.client();
+      for (int j = 0; j < 5; ++j) {
+        CHECK(client->Post(maps, map_named("m-" + std::to_string(i * 5 + j)), "application/json")->status ==
+              201);
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  watcher.join();
+  CHECK(lines >= 20);
+  CHECK(served.store.list("configmaps").size() == 20);
+}
+
+TEST_CASE("stopping ends the streams that are open") {
+  auto served = std::make_unique<Served>();
+  std::atomic<bool> begun{false};
+  std::thread watcher([&, client = served->client()] {
+    client->Get("/api/v1/nodes?watch=1", [&](const char*, std::size_t) {
+      begun = true;
+      return true;
+    });
+  });
+  while (!begun) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  served.reset();
+  watcher.join();
+}
+
+TEST_CASE("the controllers make the pods of a Job while clients look on") {
+  Served served;
+  const Controllers controllers(served.store, served.logs, served.paths, "/nowhere/mlk");
+  const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};  // so that no process is started
+  const json job = {
+      {"apiVersion", "batch/v1"},
+      {"kind", "Job"},
+      {"metadata", {{"name", "j"}}},
+      {"spec",
+       {{"completionMode", "Indexed"},
+        {"completions", 5},
+        {"parallelism", 5},
+        {"template",
+         {{"spec",
+           {{"restartPolicy", "Never"},
+            {"containers",
+             {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}, {"resources", gpu}}}}}}}}}}};
+  const auto client = served.client();
+  CHECK(client->Post("/apis/batch/v1/namespaces/default/jobs", job.dump(), "application/json")->status ==
+        201);
+  const auto pods = [&] {
+    return json::parse(client->Get("/api/v1/namespaces/default/pods")->body).at("items");
+  };
+  const auto told = [&] {
+    const json items = pods();
+    return items.size() == 5 && std::all_of(items.begin(), items.end(), [](const json& pod) {
+             return pod.at("status").contains("conditions");
+           });
+  };
+  for (int i = 0; i < 2000 && !told(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(told());
+  CHECK(client->Delete("/apis/batch/v1/namespaces/default/jobs/j")->status == 200);
+  for (int i = 0; i < 2000 && !pods().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(pods().empty());
+}
