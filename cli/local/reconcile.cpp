@@ -15,6 +15,9 @@ using nlohmann::json;
 
 namespace {
 
+// Two seconds, as the times in a pod's status are whole seconds.
+constexpr std::chrono::seconds gathering{2};
+
 constexpr std::chrono::seconds first_delay{10};
 constexpr std::chrono::seconds longest_delay{600};
 
@@ -164,7 +167,10 @@ class Pass {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
-    if (const auto rule = matched_success_rule(spec_, completed_)) {
+    const auto rule = matched_success_rule(spec_, completed_);
+    if (rule && ranks_may_end_together()) {
+      look_again(*last_success() + gathering);
+    } else if (rule) {
       return Verdict{"Complete", "SuccessPolicy", "Matched rules at index " + std::to_string(*rule)};
     }
     if (failures() > spec_.at("backoffLimit").get<int>()) {
@@ -185,6 +191,21 @@ class Pass {
     if (static_cast<int>(completed_.size() + failed_indexes_.size()) < completions_) return std::nullopt;
     if (failed_indexes_.size() > 0) return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
     return Verdict{"Complete", "CompletionsReached", "Reached expected number of succeeded pods"};
+  }
+
+  std::optional<Time> last_success() const {
+    std::optional<Time> last;
+    for (const JobPod& pod : pods_) {
+      if (pod.succeeded && pod.ended) last = std::max(last.value_or(*pod.ended), *pod.ended);
+    }
+    return last;
+  }
+
+  // Ranks of a trained run end within moments of each other. The real controller gathers changes of pods for a second
+  // before it looks, so that it counts them all instead of removing the last ones with their logs.
+  bool ranks_may_end_together() const {
+    const std::optional<Time> last = last_success();
+    return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
   }
 
   void end(const Verdict& verdict) {

@@ -123,7 +123,8 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
   } else if (!pod.scheduled && !pod.unschedulable.empty()) {
     const std::string text = pod.unschedulable == "SchedulingGated" ? "held back by a scheduling gate" : describe_unschedulable(pod.unschedulable);
     cause = {30, text, false, "", {}};
-  } else if (reason == "InvalidImageName") {
+  } else if (reason == "InvalidImageName" || pod.waiting_message.find("invalid reference format") != std::string::npos) {
+    // Some container runtimes parse the name only when they pull, and the kubelet then says ErrImagePull.
     std::string text = pod.waiting_message;
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos) text = text.substr(format);
     cause = {90, "invalid image name " + line_of(pod.image) + ": " + line_of(text), true, "", {}};
