@@ -1,0 +1,54 @@
+"""What is no experiment file is refused with exit 2 (3 when it is not there), at once, in words, and nothing is created."""
+
+import os
+
+import mlk
+
+
+def refuse(path, code=2, timeout=10):
+    refused = mlk.run(mlk.MLK, "submit", "--local", path, check=code, timeout=timeout, env={"XDG_STATE_HOME": "/nonexistent"})
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("mlk: error: ")
+    assert "internal error" not in refused.stderr
+    return refused.stderr
+
+
+def test_a_file_of_a_gigabyte_is_refused_unread(tmp_path):
+    path = tmp_path / "huge.yaml"
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)
+    assert "too large" in refuse(path)
+
+
+def test_a_folder_is_refused(tmp_path):
+    assert "is a folder" in refuse(tmp_path)
+
+
+def test_a_binary_file_is_refused():
+    small = mlk.EXAMPLES / "data/digits/t10k-labels-idx1-ubyte.gz"
+    assert str(small) in refuse(small)
+
+
+def test_a_device_is_refused():
+    refuse("/dev/zero")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    assert "nowhere.yaml" in refuse(tmp_path / "nowhere.yaml", code=3)
+
+
+def test_an_empty_file_says_what_is_missing(tmp_path):
+    path = tmp_path / "empty.yaml"
+    path.touch()
+    refuse(path)
+
+
+
+
+def test_data_files_that_do_not_fit_are_named(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "big").write_bytes(os.urandom(1 << 20))
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nmode: single\nrun: cat /data/big\ndata:\n  - {name: big, mount: /data, files: data}\n", encoding="utf-8")
+    assert "900 KiB" in refuse(path)
