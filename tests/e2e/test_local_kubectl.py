@@ -7,6 +7,7 @@ import signal
 import ssl
 import stat
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
@@ -147,15 +148,21 @@ def test_a_watch_shows_a_pod_come_and_go(k, name):
     k.apply(name, "sleep 60")
     mlk.wait_until(lambda: running(k, name), "both pods run")
     watch = k.start("get", "pods", "-l", f"run={name}", "--watch", "--output-watch-events")
+    bound = threading.Timer(60 * mlk.SLOW, watch.kill)  # ends the reading below
+    bound.start()
     try:
-        k("delete", "job", f"{name}-worker")
         seen = ""
-        while "DELETED" not in seen:
+        deleted = False
+        while seen.count("DELETED") < 2:
             line = watch.stdout.readline()
             assert line, f"the watch ended early: {seen}"
             seen += line
-        assert "ADDED" in seen and "Terminating" in seen
+            if seen.count("ADDED") == 2 and not deleted:
+                k("delete", "job", f"{name}-worker", "--wait=false")
+                deleted = True
+        assert "Terminating" in seen
     finally:
+        bound.cancel()
         watch.kill()
         watch.wait()
 
