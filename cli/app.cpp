@@ -20,36 +20,59 @@ void add_global_options(CLI::App& root, Session& session) {
   root.add_flag("--local", global.local, "Use the cluster on this machine; start it when it is not up");
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // "--volume a=b submit": one value each
   root.add_option("--color", global.color, "Colours: auto, always or never")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-// The first word that is no flag and names no command: CLI11 says only that a command is required.
-std::string unknown_command(const CLI::App& root, const std::vector<std::string>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
+// What the arguments hold that is unknown, with what was meant by it: CLI11 would first ask for what is missing.
+struct Unknown {
+  std::string what;  // empty: nothing
+  std::string near;
+};
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : visible_commands(app)) names.push_back(command->get_name());
+  return names;
+}
+
+std::string spoken_name(const CLI::App& command) {
+  return command.get_parent() == nullptr ? command.get_name() : spoken_name(*command.get_parent()) + " " + command.get_name();
+}
+
+Unknown find_unknown(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* command = &root;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
     const std::string& word = arguments[i];
-    if (word.starts_with("-")) {
-      const CLI::Option* option = root.get_option_no_throw(word);
-      if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value
-      continue;
+    if (word.starts_with("-") && word.size() > 1) {
+      const bool is_long = word.starts_with("--");
+      const std::string flag = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      const CLI::Option* option = option_of(*command, root, flag);
+      if (option == nullptr) {
+        const std::string near = nearest(flag, option_names(*command, root));
+        return {"there is no flag '" + flag + "'", near};
+      }
+      if (option->get_items_expected_max() > 0 && flag == word) ++i;  // its value
+    } else if (!visible_commands(*command).empty()) {
+      const CLI::App* next = find_command(*command, word);
+      if (next == nullptr) {
+        const std::string near = nearest(word, command_names(*command));
+        return {"there is no command '" + (command == &root ? "" : command->get_name() + " ") + word + "'",
+                near.empty() ? "" : spoken_name(*command) + " " + near};
+      }
+      command = next;
     }
-    return find_command(root, word) == nullptr ? word : "";
   }
-  return "";
+  return {};
 }
 
 void print_error(Session& session, const std::string& what, const std::string& hint) {
   session.err << "mlk: error: " << what << '\n';
   if (!hint.empty()) session.err << "hint: " << hint << '\n';
   session.err << std::flush;
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : visible_commands(app)) names.push_back(command->get_name());
-  return names;
 }
 
 // CLI11's own words, made to look like ours: lower case, no full stop, "did you mean" for flags.
@@ -61,21 +84,18 @@ int report_usage(const CLI::App& root, const std::vector<std::string>& arguments
     const auto parsed = at->get_subcommands();
     at = parsed.empty() ? nullptr : parsed.front();
   }
-  std::string name = command == &root ? "mlk" : "mlk " + command->get_name();
-  if (command->get_parent() != nullptr && command->get_parent() != &root) {
-    name = "mlk " + command->get_parent()->get_name() + " " + command->get_name();
-  }
-  std::string hint = "see: " + name + " --help";
+  std::string hint = "see: " + spoken_name(*command) + " --help";
   std::string what = error.what();
-  if (const std::string word = unknown_command(root, arguments); command == &root && !word.empty()) {
-    what = "there is no command '" + word + "'";
-    const std::string near = nearest(word, command_names(root));
-    if (!near.empty()) hint = "did you mean: mlk " + near;
-  } else if (!what.empty() && what.size() > 1 && std::isupper(static_cast<unsigned char>(what[0])) != 0 &&
+  if (const Unknown unknown = find_unknown(root, arguments); !unknown.what.empty()) {
+    what = unknown.what;
+    if (!unknown.near.empty()) hint = "did you mean: " + unknown.near;
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !visible_commands(*command).empty()) {
+    what = "a command is required";
+    hint = "list the commands with: " + spoken_name(*command) + " --help";
+  } else if (what.size() > 1 && std::isupper(static_cast<unsigned char>(what[0])) != 0 &&
              std::islower(static_cast<unsigned char>(what[1])) != 0) {
     what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
   }
-  if (command == &root && arguments.empty()) hint = "list the commands with: mlk --help";
   if (what.ends_with('.')) what.pop_back();
   print_error(session, what, hint);
   return static_cast<int>(ExitCode::usage);

@@ -24,4 +24,20 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+std::vector<std::string> option_names(const CLI::App& command, const CLI::App& root) {
+  std::vector<std::string> names;
+  for (const CLI::App* app : {&command, &root}) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    if (app == &root) break;
+  }
+  return names;
+}
+
+const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word) {
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr ? option : root.get_option_no_throw(word);
+}
+
 }  // namespace mlk

@@ -6,6 +6,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace mlk {
@@ -15,5 +16,11 @@ std::vector<const CLI::App*> visible_commands(const CLI::App& app);
 
 // Any command below `app` of that name; nullptr without one.
 const CLI::App* find_command(const CLI::App& app, const std::string& name);
+
+// The long flags that may follow `command`, the global ones included.
+std::vector<std::string> option_names(const CLI::App& command, const CLI::App& root);
+
+// The option that `word` ("--flag" or "-f") means after `command`; nullptr without one.
+const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word);
 
 }  // namespace mlk

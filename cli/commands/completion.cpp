@@ -45,22 +45,6 @@ std::vector<std::string> run_names(Session& session) {
   }
 }
 
-std::vector<std::string> option_names(const CLI::App& command, const CLI::App& root) {
-  std::vector<std::string> names;
-  for (const CLI::App* app : {&command, &root}) {
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    if (app == &root) break;
-  }
-  return names;
-}
-
-const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word) {
-  const CLI::Option* option = command.get_option_no_throw(word);
-  return option != nullptr ? option : root.get_option_no_throw(word);
-}
-
 // What may stand where the last of `words` stands.
 std::vector<std::string> candidates(const CLI::App& root, const std::vector<std::string>& words, Session& session) {
   const CLI::App* command = &root;
@@ -116,7 +100,8 @@ void add_completion(CLI::App& root, Session& session) {
   command->callback([options, &session] { completion(*options, session); });
 
   CLI::App* complete = root.add_subcommand("__complete", "")->group("");
-  complete->prefix_command();
+  complete->prefix_command()->fallthrough(false);  // the words are not ours to obey, flags among them
+  complete->set_help_flag("");
   complete->callback([complete, &root, &session] {
     const std::vector<std::string> words = complete->remaining();
     const std::string last = words.empty() ? "" : words.back();

@@ -50,12 +50,12 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
   command.add_option("FILE", options.file, "Experiment file; - for standard input")->required();
   command.add_option("--set", options.set, "Change a value of the file, for example train.optimizer.lr=0.1")
       ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_option("-e,--env", options.env, "Set an environment variable of the program")
       ->type_name("NAME=VALUE")
-      ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 LoadedExperiment load(const ExperimentOptions& options, const Session& session) {

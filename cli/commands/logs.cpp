@@ -27,7 +27,7 @@ void logs(const LogsOptions& options, Session& session) {
   filter.role = options.role;
   if (options.rank >= 0) filter.rank = options.rank;
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string run = find_run(*client, client->config().name_space, options.run);
+  const std::string run = session.find_run(*client, options.run);
   if (options.follow) {
     AwaitOptions await;
     await.follow = true;
@@ -39,6 +39,16 @@ void logs(const LogsOptions& options, Session& session) {
   print_logs(session, *client, run, filter);
 }
 
+// CLI11's own check shows the bounds of a double to whoever mistypes.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const bool good = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
+        return good ? std::string() : "must be a whole number, not '" + text + "'";
+      },
+      "");
+}
+
 }  // namespace
 
 void add_logs(CLI::App& root, Session& session) {
@@ -46,10 +56,10 @@ void add_logs(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("logs", "Print the logs of all ranks of a run");
   command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
   command->add_flag("-f,--follow", options->follow, "Go on until the run ends; the exit code tells how");
-  command->add_option("--tail", options->tail, "Only the last LINES lines of each rank")->type_name("LINES")->check(CLI::NonNegativeNumber);
+  command->add_option("--tail", options->tail, "Only the last LINES lines of each rank")->type_name("LINES")->check(whole_number());
   command->add_option("--since", options->since, "Only lines newer than this, for example 10m")->type_name("DURATION");
   command->add_option("--role", options->role, "Only this role, for example worker")->type_name("ROLE");
-  command->add_option("--rank", options->rank, "Only this rank of each role")->type_name("RANK")->check(CLI::NonNegativeNumber);
+  command->add_option("--rank", options->rank, "Only this rank of each role")->type_name("RANK")->check(whole_number());
   command->callback([options, &session] { logs(*options, session); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/local/local.h"
 #include "cli/render/templates.h"
+#include "cli/run/find.h"
 #include "cli/util/files.h"
 
 namespace mlk {
@@ -32,6 +33,18 @@ std::unique_ptr<kube::Client> Session::connect() {
   auto client = std::make_unique<kube::Client>(kube::load_config(flags));
   client->on_warning = [this](const std::string& text) { warn(text); };
   return client;
+}
+
+std::string Session::find_run(kube::Client& client, const std::string& typed) {
+  try {
+    return mlk::find_run(client, client.config().name_space, typed);
+  } catch (const kube::ApiError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::not_found) throw;
+    const std::string list = "list them with: " + command("ls");
+    throw Error(error.code(), error.what(), error.hint().empty() ? list : error.hint() + " " + list);
+  }
 }
 
 void Session::warn(const std::string& message) { err << "mlk: warning: " << message << '\n' << std::flush; }

@@ -45,6 +45,8 @@ struct Session {
 
   // Connects to the cluster that the flags mean. Throws Error.
   std::unique_ptr<kube::Client> connect();
+  // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is none.
+  std::string find_run(kube::Client& client, const std::string& typed);
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // plain talk on err
   // "mlk WORDS" with the flags that mean the same cluster again, for hints.

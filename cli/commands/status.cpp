@@ -19,7 +19,7 @@ struct StatusOptions {
 void status(const StatusOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
-  const std::string run = find_run(*client, name_space, options.run);
+  const std::string run = session.find_run(*client, options.run);
   const RunStatus observed = observe(fetch_run(*client, name_space, run), std::chrono::system_clock::now());
   if (options.output == "json") {
     session.out << to_json(observed).dump(2) << '\n';

@@ -49,7 +49,7 @@ void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
-  const std::string run = find_run(*client, name_space, options.run);
+  const std::string run = session.find_run(*client, options.run);
   RunWatcher watcher(*client, name_space, run);
   const steady_clock::time_point deadline = steady_clock::now() + timeout;
   const auto wait_while = [&](const std::function<bool()>& condition, const std::string& what, const std::string& hint) {
@@ -79,7 +79,7 @@ void stop(const StopOptions& options, Session& session) {
 void resume(const StopOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
-  const std::string run = find_run(*client, name_space, options.run);
+  const std::string run = session.find_run(*client, options.run);
   const RunObjects objects = fetch_run(*client, name_space, run);
   const RunStatus status = observe(objects, now());
   if (is_final(status.phase)) {

@@ -21,7 +21,7 @@ void wait(const WaitOptions& options, Session& session) {
   await.timeout = duration_option("--timeout", options.timeout);
   await.start_timeout = duration_option("--start-timeout", options.start_timeout);
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string run = find_run(*client, client->config().name_space, options.run);
+  const std::string run = session.find_run(*client, options.run);
   session.exit_code = await_run(session, *client, run, await);
 }
 

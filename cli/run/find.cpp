@@ -77,7 +77,7 @@ std::string choose_run(const std::vector<json>& owners, const std::string& name_
   if (newest) return kube::name_of(*newest);
   const std::string near = nearest(typed, names);
   throw Error(ExitCode::not_found, "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
-              near.empty() ? "list them with: mlk ls" : "did you mean '" + near + "'? list all with: mlk ls");
+              near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
 std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {

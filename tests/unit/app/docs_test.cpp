@@ -120,6 +120,34 @@ TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
   CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
 }
 
+TEST_CASE("a misspelt flag gets a suggestion, also where something else is missing") {
+  Tree tree;
+  CHECK(mlk::run({"submit", "--folow"}, tree.session) == 2);
+  CHECK(tree.err.str() == "mlk: error: there is no flag '--folow'\nhint: did you mean: --follow\n");
+}
+
+TEST_CASE("a flag that may be repeated takes one value each time") {
+  Tree tree;
+  CHECK(mlk::run({"submit", "--dry-run", "--set", "name=other", "-e", "A=-1", (top / "examples" / "digits-ps.yaml").string()},
+                 tree.session) == 0);
+  CHECK(tree.out.str().starts_with("other-"));
+}
+
+TEST_CASE("a number that is none is told in words") {
+  Tree tree;
+  CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
+  CHECK(tree.err.str() == "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
+}
+
+TEST_CASE("a group of commands without its command lists them") {
+  Tree tree;
+  CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
+  CHECK(mlk::run({"local"}, tree.session) == 2);
+  CHECK(tree.err.str() ==
+        "mlk: error: there is no command 'local bogus'\nhint: see: mlk local --help\n"
+        "mlk: error: a command is required\nhint: list the commands with: mlk local --help\n");
+}
+
 TEST_CASE("completion answers from the tree") {
   const auto complete = [](std::vector<std::string> words) {
     Tree tree;
@@ -131,5 +159,6 @@ TEST_CASE("completion answers from the tree") {
   CHECK(complete({"completion", "z"}) == "zsh\n");
   CHECK(complete({"submit", "--dry"}) == "--dry-run\n");
   CHECK(complete({"render", "-o", "j"}) == "json\n");
+  CHECK(complete({"logs", "--local", "--fo"}) == "--follow\n");
   CHECK(complete({"submit", ""}) == ":files\n");
 }
