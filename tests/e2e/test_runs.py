@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 import pytest
 
@@ -165,6 +166,7 @@ def test_dry_runs_create_nothing(cluster, name):
 
 def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
     cluster.mlk("submit", experiment(program(name, "echo one")), check=0)
+    time.sleep(1.1)  # the cluster's times are whole seconds
     newest = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()
     assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == newest
     wrong = cluster.mlk("status", name + "x", check=3)

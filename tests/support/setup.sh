@@ -65,7 +65,7 @@ case ${1-} in
   build) look_for "$build" ;;
   test)
     look_for "$build"$'\n'"$test"
-    has_module python3 pytest || has_module /usr/bin/python3 pytest || missing+=(python3-pytest)
+    has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_go
     ;;
   format) look_for "$format" ;;
