@@ -177,13 +177,21 @@ class StatusPrinter {
     if (failure.attempts > 1 && !failure.disruption) head += fmt::format(", try {} of {}", failure.attempt, failure.attempts);
     if (failure.at) head += ", " + duration_between(failure.at, now_) + " ago";
     field("failed first", head);
-    if (failure.message.empty()) return;
+    if (failure.message.empty() || status_.why.find(trim(printable(failure.message))) != std::string::npos) return;
     std::vector<std::string> lines = split(printable(trim(failure.message)), '\n');
     const int skipped = std::max(0, static_cast<int>(lines.size()) - most_lines);
     for (std::size_t i = static_cast<std::size_t>(skipped); i < lines.size(); ++i) {
       const std::string line = "  " + std::string(label_width, ' ') + "| " + lines[i];
       out_ << (width_ == 0 ? line : ui::fit(line, width_)) << '\n';
     }
+  }
+
+  // Less the last words that stand above already.
+  std::string reason_of(const RankStatus& rank) const {
+    const std::optional<Failure>& first = status_.first_failure;
+    const bool told = first && first->role == rank.role && first->rank == rank.rank && !first->message.empty() &&
+                      rank.state == "Failed" && status_.why.find(rank.reason) != std::string::npos;
+    return told && rank.reason.starts_with(first->reason) ? first->reason : rank.reason;
   }
 
   void print_ranks() {
@@ -201,7 +209,7 @@ class StatusPrinter {
                               : rank.state == "Pending"                         ? ui::Color::yellow
                                                                                 : ui::Color::none;
       table.add({rank.role, std::to_string(rank.rank), rank.state, std::to_string(rank.restarts),
-                 duration_between(rank.since, now_), rank.node, rank.reason},
+                 duration_between(rank.since, now_), rank.node, reason_of(rank)},
                 {ui::Color::none, ui::Color::none, color});
     }
     out_ << '\n';

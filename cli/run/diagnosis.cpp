@@ -228,7 +228,7 @@ std::vector<Cause> merge_causes(std::vector<Cause> causes) {
 std::string one_line(const Cause& cause) {
   if (cause.role.empty()) return cause.text;
   if (cause.ranks.empty()) return cause.role + ": " + cause.text;
-  return cause.role + " " + index_list(cause.ranks) + ": " + cause.text;
+  return cause.role + "/" + index_list(cause.ranks) + ": " + cause.text;
 }
 
 std::string index_list(const std::vector<int>& sorted) {

@@ -33,7 +33,7 @@ std::string one_line(const Failure& failure, Time now);
 
 // The same causes of several ranks as one, heaviest first.
 std::vector<Cause> merge_causes(std::vector<Cause> causes);
-std::string one_line(const Cause& cause);  // "worker 0-2,5: ..."
+std::string one_line(const Cause& cause);  // "worker/0-2,5: ..."
 
 std::string index_list(const std::vector<int>& sorted);  // "0-2,5"
 std::string last_line(const std::string& text);

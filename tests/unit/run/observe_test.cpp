@@ -17,7 +17,7 @@ struct Row {
 };
 
 const char* const node_lost_worker =
-    "worker 0: node n2 is lost; its ranks come back when the node returns, is deleted, or is tainted out-of-service";
+    "worker/0: node n2 is lost; its ranks come back when the node returns, is deleted, or is tainted out-of-service";
 
 const Row table[] = {
     {"incomplete", Phase::incomplete, false, "its objects are being created"},
@@ -25,40 +25,40 @@ const Row table[] = {
     {"stopped", Phase::stopped, false, ""},
     {"stopping", Phase::stopped, false, "stopping: 1 pod is still ending"},
     {"unschedulable", Phase::scheduling, false,
-     "worker 0-1: cannot be scheduled: 0/2 nodes are available: 2 Insufficient cpu."},
+     "worker/0-1: cannot be scheduled: 0/2 nodes are available: 2 Insufficient cpu."},
     {"missing_claim", Phase::scheduling, false,
-     "worker 0: cannot be scheduled: 0/2 nodes are available: persistentvolumeclaim \"absent\" not found. not found"},
+     "worker/0: cannot be scheduled: 0/2 nodes are available: persistentvolumeclaim \"absent\" not found. not found"},
     {"quota", Phase::scheduling, false,
-     "worker 1-2: the quota of the namespace is used up: exceeded quota: small, requested: pods=1, used: pods=1, "
+     "worker/1-2: the quota of the namespace is used up: exceeded quota: small, requested: pods=1, used: pods=1, "
      "limited: pods=1"},
     {"missing_service_account", Phase::scheduling, true,
-     "worker 0: the cluster refuses its pods: error looking up service account default/absent: serviceaccount "
+     "worker/0: the cluster refuses its pods: error looking up service account default/absent: serviceaccount "
      "\"absent\" not found"},
     {"image_cannot_be_pulled", Phase::starting, false,
-     "worker 0: image localhost:1/none:1 cannot be pulled: failed to do request: Head "
+     "worker/0: image localhost:1/none:1 cannot be pulled: failed to do request: Head "
      "\"http://localhost:1/v2/none/manifests/1\": dial tcp 127.0.0.1:1: connect: connection refused"},
     {"invalid_image_name", Phase::starting, true,
-     "worker 0: invalid image name Bad_Image:1:2: invalid reference format: repository name (library/Bad_Image) must be "
+     "worker/0: invalid image name Bad_Image:1:2: invalid reference format: repository name (library/Bad_Image) must be "
      "lowercase"},
-    {"missing_secret", Phase::starting, false, "worker 0: the container cannot be made: secret \"wandb\" not found"},
+    {"missing_secret", Phase::starting, false, "worker/0: the container cannot be made: secret \"wandb\" not found"},
     {"missing_config_map_volume", Phase::starting, false,
-     "worker 0: MountVolume.SetUp failed for volume \"v\" : configmap \"absent\" not found"},
+     "worker/0: MountVolume.SetUp failed for volume \"v\" : configmap \"absent\" not found"},
     {"running", Phase::running, false, ""},
-    {"running_with_a_failed_rank", Phase::running, false, "worker 1: failed for good: exit code 70"},
+    {"running_with_a_failed_rank", Phase::running, false, "worker/1: failed for good: exit code 70"},
     {"evicted_and_back", Phase::running, false, ""},
-    {"ending", Phase::running, false, "failing: worker 2: exit code 66: loss is nan at step 7"},
+    {"ending", Phase::running, false, "failing: worker/2: exit code 66: loss is nan at step 7"},
     {"restarting", Phase::restarting, false,
-     "worker 1: restarting after exit code 3: cannot open /data/x (try 2 of 2)"},
-    {"evicted", Phase::restarting, false, "worker 0: evicted by a node drain or an administrator (next in 8s)"},
-    {"preempted", Phase::restarting, false, "worker 0: preempted by a pod of higher priority (next in 9s)"},
-    {"deleted_pod", Phase::restarting, false, "worker 1: its pod was deleted (next in 8s)"},
+     "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)"},
+    {"evicted", Phase::restarting, false, "worker/0: evicted by a node drain or an administrator (next in 8s)"},
+    {"preempted", Phase::restarting, false, "worker/0: preempted by a pod of higher priority (next in 9s)"},
+    {"deleted_pod", Phase::restarting, false, "worker/1: its pod was deleted (next in 8s)"},
     {"succeeded", Phase::succeeded, false, ""},
-    {"failed_exit_code", Phase::failed, false, "worker 1: exit code 3: cannot open /data/x (2 of 2 tries failed)"},
-    {"failed_final_code", Phase::failed, false, "worker 2: exit code 66: loss is nan at step 7"},
-    {"failed_signal", Phase::failed, false, "worker 0: killed by signal 9 (SIGKILL): Killed"},
-    {"failed_oom", Phase::failed, false, "worker 0: out of memory: filling"},
+    {"failed_exit_code", Phase::failed, false, "worker/1: exit code 3: cannot open /data/x (2 of 2 tries failed)"},
+    {"failed_final_code", Phase::failed, false, "worker/2: exit code 66: loss is nan at step 7"},
+    {"failed_signal", Phase::failed, false, "worker/0: killed by signal 9 (SIGKILL): Killed"},
+    {"failed_oom", Phase::failed, false, "worker/0: out of memory: filling"},
     {"failed_program_not_found", Phase::failed, false,
-     "worker 0: the program could not be started: \"/no/such/program\": stat /no/such/program: no such file or "
+     "worker/0: the program could not be started: \"/no/such/program\": stat /no/such/program: no such file or "
      "directory"},
     {"failed_deadline", Phase::failed, false, "the time limit of 4s passed"},
 };
@@ -85,11 +85,11 @@ TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for th
   for (const char* name : {"node_not_ready", "node_lost"}) {
     const RunStatus status = load(name).observed();
     CHECK(status.phase == Phase::restarting);  // the only server is gone
-    CHECK(status.why == "server 0: node n2 is lost; a replacement starts when the cluster gives it up; " +
+    CHECK(status.why == "server/0: node n2 is lost; a replacement starts when the cluster gives it up; " +
                             std::string(node_lost_worker));
   }
   const RunStatus later = load("node_lost_later").observed();
-  CHECK(later.why.starts_with("server 0: cannot be scheduled: "));  // the replacement, pinned to the lost node
+  CHECK(later.why.starts_with("server/0: cannot be scheduled: "));  // the replacement, pinned to the lost node
   CHECK(later.why.ends_with(node_lost_worker));
   CHECK(later.restarts == 1);
   REQUIRE(later.first_failure);
@@ -159,7 +159,7 @@ TEST_CASE("a failure knows its try and when the next begins") {
   CHECK(status.last_failure->attempt == 1);
   CHECK(status.last_failure->attempts == 2);
   CHECK(*status.last_failure->next == *status.last_failure->at + std::chrono::seconds(10));
-  CHECK(status.why == "worker 1: exit code 3: last words (try 1 of 2, next in 8s)");
+  CHECK(status.why == "worker/1: exit code 3: last words (try 1 of 2, next in 8s)");
   // Every failure before doubles the delay, up to ten minutes.
   pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "2";
   status = fixture.observed();
@@ -233,7 +233,7 @@ TEST_CASE("a pod that the kubelet evicted says what it used too much of") {
   status["message"] = "Pod ephemeral local storage usage exceeds the total limit of containers 8Mi. ";
   status.erase("containerStatuses");
   CHECK(fixture.observed().why ==
-        "worker 1: failed for good: evicted: Pod ephemeral local storage usage exceeds the total limit of containers 8Mi.");
+        "worker/1: failed for good: evicted: Pod ephemeral local storage usage exceeds the total limit of containers 8Mi.");
 }
 
 TEST_CASE("a node that turns a pod away is named") {
@@ -244,7 +244,7 @@ TEST_CASE("a node that turns a pod away is named") {
   status.erase("containerStatuses");
   const std::string node = fixture.objects.pods[1]["spec"]["nodeName"];
   CHECK(fixture.observed().why ==
-        "worker 1: failed for good: rejected by node " + node + ": Resources cannot be allocated with Topology locality");
+        "worker/1: failed for good: rejected by node " + node + ": Resources cannot be allocated with Topology locality");
 }
 
 TEST_CASE("a namespace that is going away lets nothing start") {
@@ -253,7 +253,7 @@ TEST_CASE("a namespace that is going away lets nothing start") {
     event["message"] =
         "Error creating: pods \"x-0-\" is forbidden: unable to create new content in namespace lab because it is being terminated";
   }
-  CHECK(fixture.observed().why == "worker 0: the namespace is being deleted");
+  CHECK(fixture.observed().why == "worker/0: the namespace is being deleted");
   CHECK(fixture.observed().cannot_start);
 }
 

@@ -24,7 +24,7 @@ Table example() {
   Table table({"RUN", "PHASE", "WHY"});
   table.add({"mnist-abcde", "Running", ""}, {Color::none, Color::green});
   table.add({"long-experiment-name-fghij", "Scheduling",
-             "worker 0-3: cannot be scheduled: 0/12 nodes are available: 12 Insufficient nvidia.com/gpu"});
+             "worker/0-3: cannot be scheduled: 0/12 nodes are available: 12 Insufficient nvidia.com/gpu"});
   return table;
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("a table in a pipe is aligned and whole") {
   CHECK(printed(example(), 0) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
-        "long-experiment-name-fghij  Scheduling  worker 0-3: cannot be scheduled: 0/12 nodes are available: 12 "
+        "long-experiment-name-fghij  Scheduling  worker/0-3: cannot be scheduled: 0/12 nodes are available: 12 "
         "Insufficient nvidia.com/gpu\n");
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
   CHECK(printed(example(), 60) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
-        "long-experiment-name-fghij  Scheduling  worker 0-3: cannot …\n");
+        "long-experiment-name-fghij  Scheduling  worker/0-3: cannot …\n");
   for (const std::size_t width : {1u, 10u, 27u, 28u, 29u, 60u, 120u}) {
     for (const std::string& line : split(printed(example(), width), '\n')) CHECK(width_of(line) <= width);
   }

@@ -1,0 +1,84 @@
+// What programs print: their metrics lines, and the logs of several ranks brought into one order.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "cli/run/log_follower.h"
+#include "cli/run/metrics.h"
+
+namespace mlk {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("a metrics line has a step, and every other key with a number is a value") {
+  const std::optional<Metrics> metrics = parse_metrics("mlk step=100 epoch=2 loss=0.2311 phase=train done lr=1e-3");
+  REQUIRE(metrics);
+  CHECK(metrics->step == 100);
+  CHECK(metrics->values == std::map<std::string, double>{{"epoch", 2}, {"loss", 0.2311}, {"lr", 0.001}});
+  const std::optional<Metrics> bad = parse_metrics("mlk step=7 loss=nan");
+  REQUIRE(bad);
+  CHECK(std::isnan(bad->values.at("loss")));
+}
+
+TEST_CASE("a line without a step, or not of ours, is no metrics line") {
+  for (const char* line : {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", " mlk step=3",
+                           "mlk step=", "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3"}) {
+    CAPTURE(line);
+    CHECK_FALSE(parse_metrics(line));
+  }
+  CHECK_FALSE(parse_metrics("mlk step=3 loss=" + std::string(5000, '1')));
+}
+
+class Merging {
+ public:
+  void push(int stream, int second, const std::string& text, LogMerger::Clock::duration arrived) {
+    RunLogLine line;
+    line.time = Time{} + std::chrono::seconds(second);
+    line.text = text;
+    merger.push(stream, line, LogMerger::Clock::time_point{} + arrived);
+  }
+  std::string take(LogMerger::Clock::duration now) { return texts(merger.take(LogMerger::Clock::time_point{} + now)); }
+  static std::string texts(const std::vector<RunLogLine>& lines) {
+    std::string all;
+    for (const RunLogLine& line : lines) all += line.text;
+    return all;
+  }
+  LogMerger merger{300ms};
+};
+
+TEST_CASE("lines of several streams come in the order of their times, each held back for the window") {
+  Merging merging;
+  merging.push(0, 5, "c", 0ms);
+  CHECK(merging.take(299ms).empty());
+  merging.push(1, 3, "a", 299ms);  // earlier, and late to arrive
+  merging.push(1, 4, "b", 299ms);
+  merging.push(1, 9, "d", 299ms);
+  CHECK(merging.take(300ms) == "abc");
+  CHECK(merging.take(598ms).empty());
+  CHECK(merging.take(599ms) == "d");
+  CHECK(merging.merger.size() == 0);
+}
+
+TEST_CASE("within a stream the order of arrival stays, also when its clock is set back") {
+  Merging merging;
+  merging.push(0, 8, "a", 0ms);
+  merging.push(0, 2, "b", 1ms);
+  merging.push(1, 5, "x", 2ms);
+  merging.push(0, 8, "c", 3ms);
+  CHECK(Merging::texts(merging.merger.take_all()) == "xabc");
+}
+
+TEST_CASE("a stream with a slow clock does not hold back the others, and what is left comes at the end") {
+  Merging merging;
+  merging.push(0, 100, "b", 0ms);
+  merging.push(1, 1, "a", 250ms);
+  CHECK(merging.take(300ms) == "ab");
+  merging.push(1, 2, "c", 310ms);
+  merging.push(0, 101, "d", 320ms);
+  CHECK(Merging::texts(merging.merger.take_all()) == "cd");
+  CHECK(merging.merger.take_all().empty());
+}
+
+}  // namespace
+}  // namespace mlk

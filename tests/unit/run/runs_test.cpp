@@ -1,0 +1,131 @@
+// Runs among other runs: choosing one by the name that was typed, observing all, and pods that are gone.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/objects.h"
+#include "cli/run/find.h"
+#include "cli/run/watcher.h"
+#include "tests/unit/run/fixture.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using test::Fixture;
+using test::load;
+
+json owner(const std::string& run, const std::string& name, const std::string& created) {
+  return {{"metadata",
+           {{"name", run}, {"creationTimestamp", created}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
+}
+
+TEST_CASE("a name means the run of that name, else the newest run of that experiment") {
+  const std::vector<json> owners{owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z"),
+                                 owner("mnist-bbbbb", "mnist", "2026-01-05T00:00:00Z"),
+                                 owner("mnist", "other", "2026-01-01T00:00:00Z"),
+                                 owner("cifar-aaaaa", "cifar", "2026-01-09T00:00:00Z")};
+  CHECK(choose_run(owners, "lab", "mnist-aaaaa") == "mnist-aaaaa");
+  CHECK(choose_run(owners, "lab", "mnist") == "mnist");
+  CHECK(choose_run({owners[0], owners[1], owners[3]}, "lab", "mnist") == "mnist-bbbbb");
+  CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist") == "mnist-bbbbb");
+}
+
+TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a run is no run") {
+  json files = owner("mnist-aaaaa-files", "mnist", "2026-01-03T00:00:00Z");
+  files["metadata"]["labels"]["mlk.dev/run"] = "mnist-aaaaa";
+  const std::vector<json> owners{files, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
+  const auto refused = [&](const std::string& typed, const std::string& hint) {
+    try {
+      choose_run(owners, "lab", typed);
+      FAIL("found");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::not_found);
+      CHECK(error.what() == "there is no run '" + typed + "' in namespace 'lab'");
+      CHECK(error.hint() == hint);
+    }
+  };
+  refused("mnist-aaaaa-files", "");
+  refused("digit", "did you mean 'digits'?");
+  refused("digits-aaaab", "did you mean 'digits-aaaaa'?");
+}
+
+TEST_CASE("all runs are observed together, each with its own objects and under its own name, newest first") {
+  std::vector<json> owners, jobs, pods;
+  const Time now = load("succeeded").now;
+  std::map<std::string, Phase> expected;
+  for (const char* name : {"succeeded", "running", "failed_exit_code", "unschedulable"}) {
+    const Fixture fixture = load(name);
+    const RunObjects& objects = fixture.objects;
+    expected[kube::name_of(objects.owner)] = fixture.observed().phase;
+    owners.push_back(objects.owner);
+    jobs.insert(jobs.begin(), objects.jobs.begin(), objects.jobs.end());
+    pods.insert(pods.begin(), objects.pods.begin(), objects.pods.end());
+  }
+  const std::vector<RunStatus> runs = observe_all(owners, jobs, pods, now);
+  REQUIRE(runs.size() == expected.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    REQUIRE(expected.count(runs[i].run) == 1);
+    CHECK(to_string(runs[i].phase) == to_string(expected[runs[i].run]));
+    if (i > 0) CHECK(runs[i].created <= runs[i - 1].created);
+    expected.erase(runs[i].run);
+  }
+  // Jobs and pods without their owner are no run.
+  CHECK(observe_all({}, jobs, pods, now).empty());
+}
+
+TEST_CASE("pods that are gone are remembered as they last were; one that had not ended has failed") {
+  const auto pod = [](const std::string& uid, const std::string& phase) {
+    return json{{"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
+                {"status", {{"phase", phase}}}};
+  };
+  PodMemory memory;
+  const std::vector<json> first{pod("1", "Running"), pod("2", "Failed"), pod("3", "Pending"), pod("4", "Succeeded")};
+  CHECK(memory.with_gone(first) == first);
+  std::map<std::string, json> seen;
+  for (const json& each : memory.with_gone({pod("5", "Running")})) seen[kube::uid_of(each)] = each;
+  REQUIRE(seen.size() == 4);
+  CHECK(seen.count("3") == 0);  // it never ran: nothing to tell
+  CHECK(seen["1"]["status"]["phase"] == "Failed");
+  CHECK(seen["1"]["metadata"].contains("deletionTimestamp"));
+  CHECK(seen["2"]["status"]["phase"] == "Failed");
+  CHECK(seen["4"]["status"]["phase"] == "Succeeded");
+  CHECK_FALSE(seen["5"]["metadata"].contains("deletionTimestamp"));
+}
+
+TEST_CASE("no more pods are remembered than fit") {
+  PodMemory memory;
+  std::vector<json> pods;
+  for (std::size_t i = 0; i < PodMemory::most_pods + 5; ++i) {
+    pods.push_back({{"metadata", {{"uid", std::to_string(i)}}}, {"status", {{"phase", "Running"}}}});
+  }
+  CHECK(memory.with_gone(pods).size() == pods.size());  // those that are there are always given back
+  CHECK(memory.with_gone({}).size() == PodMemory::most_pods);
+}
+
+TEST_CASE("a role that the run is to have, without its Job, makes it incomplete") {
+  Fixture fixture = load("running");
+  json& annotations = fixture.objects.owner["metadata"]["annotations"];
+  const std::string role = fixture.objects.jobs[0]["metadata"]["labels"]["mlk.dev/role"];
+  annotations["mlk.dev/roles"] = json{{role, 2}}.dump();
+  CHECK(fixture.observed().phase == Phase::running);
+  annotations["mlk.dev/roles"] = json{{role, 2}, {"evaluator", 0}}.dump();  // none of a role is no Job
+  CHECK(fixture.observed().phase == Phase::running);
+  annotations["mlk.dev/roles"] = json{{role, 2}, {"evaluator", 1}}.dump();
+  CHECK(fixture.observed().phase == Phase::incomplete);
+  annotations["mlk.dev/roles"] = "no json";
+  CHECK(fixture.observed().phase == Phase::running);
+}
+
+TEST_CASE("pods that ended before the Job was started anew are not held against it") {
+  Fixture fixture = load("restarting");
+  CHECK(fixture.observed().why == "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)");
+  REQUIRE(fixture.observed().last_failure);
+  for (json& job : fixture.objects.jobs) job["status"]["startTime"] = format_time(fixture.now);
+  const RunStatus resumed = fixture.observed();
+  CHECK_FALSE(resumed.last_failure);
+  CHECK(resumed.why.find("exit code") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace mlk
