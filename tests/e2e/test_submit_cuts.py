@@ -1,0 +1,205 @@
+"""A submit that is cut off anywhere, and repeated: one run with all its objects, none of them an orphan. On both clusters."""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import mlk
+from fault_proxy import FaultProxy
+
+SMALL = """
+name: {name}
+mode: single
+image: localhost/mlk-runtime:test
+run: "true"
+workers: {{count: 1, cpu: 50m, memory: 32Mi}}
+"""
+KINDS = "configmaps,secrets,services,jobs"
+# Pods that ask for what no node has cost nothing, and the objects are the same.
+UNSCHEDULABLE = ["--set", "workers.gpu=1"]
+UNSCHEDULABLE_PS = [*UNSCHEDULABLE, "--set", "servers.gpu=1", "--set", "image=localhost/mlk-runtime:test"]
+STORES = re.compile(r"/(configmaps|secrets|services|jobs)\b")  # not the reviews
+
+
+class Submits:
+    """Submits of one experiment file through a proxy. Each has a run of its own, told apart by a variable."""
+
+    def __init__(self, cluster, proxy, name, file, flags=()):
+        self.cluster, self.proxy = cluster, proxy
+        self.command = ["--kubeconfig", proxy.kubeconfig, "submit", "--set", f"name={name}", *flags, file]
+        self.name = name
+
+    def __call__(self, which, check=None, timeout=60, flags=()):
+        return mlk.run(mlk.MLK, *self.command, *flags, "-e", f"WHICH={which}", check=check, timeout=timeout, env=self.cluster.env)
+
+    def start(self, which):
+        """The same as a Popen."""
+        return subprocess.Popen([str(part) for part in (mlk.MLK, *self.command, "-e", f"WHICH={which}")], env={**os.environ, **self.cluster.env},
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def undisturbed(self):
+        """The requests of a submit that nothing disturbs, as (method, path)."""
+        before = len(self.proxy.requests)
+        self("undisturbed", check=0)
+        return [(request["method"], request["path"]) for request in self.proxy.requests[before:]]
+
+    def killed_at(self, which, n):
+        """mlk is killed when the server has answered n - 1 requests, and repeated."""
+        before = len(self.proxy.requests)
+        self.proxy.set_plan([{"do": "half-open", "nth": n}])
+        process = self.start(which)
+        try:
+            mlk.wait_until(lambda: len(self.proxy.requests) - before >= n, f"request {n}", timeout=30, interval=0.02)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=30)
+        self.proxy.set_plan([])
+        return self(which, check=0).stdout.strip()
+
+    def by_run(self):
+        """The objects of all runs of this experiment, by run."""
+        found = {}
+        for item in self.cluster.objects(KINDS, f"mlk.dev/name={self.name}"):
+            found.setdefault(item["metadata"]["labels"]["mlk.dev/run"], []).append(item)
+        return found
+
+
+def shape(run, objects):
+    """What a run consists of, apart from its name; fails for an object that is not its owner's."""
+    owner, = [item for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == run]
+    for item in objects:
+        uids = [reference["uid"] for reference in item["metadata"].get("ownerReferences", [])]
+        assert uids == ([] if item is owner else [owner["metadata"]["uid"]]), f'{item["kind"]} {item["metadata"]["name"]} of {run} is an orphan'
+        assert "deletionTimestamp" not in item["metadata"]
+    return sorted(f'{item["kind"]}{item["metadata"]["name"].removeprefix(run)}' for item in objects)
+
+
+def all_whole(submits, handles):
+    """Each handle is a run with the objects of an undisturbed one, and there are no others. `handles`: by what was done."""
+    runs = submits.by_run()
+    expected = shape(handles["undisturbed"], runs[handles["undisturbed"]])
+    assert len(set(handles.values())) == len(handles) and runs.keys() == set(handles.values())
+    for which, run in handles.items():
+        assert shape(run, runs[run]) == expected, which
+
+
+@pytest.fixture
+def proxy(cluster):
+    with FaultProxy(cluster.kubeconfig) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def file(experiment, name):
+    return experiment(SMALL.format(name=name))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(cluster, name):
+    """A name may have many runs here."""
+    yield
+    cluster.kubectl("delete", "configmaps", "-n", cluster.namespace, "-l", f"mlk.dev/name={name}", "--wait=false")
+
+
+def test_cut_off_before_or_after_any_request_and_repeated_it_is_one_whole_run(cluster, proxy, name, file):
+    submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
+    requests = submits.undisturbed()
+    stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
+    assert len(stored) >= 3 and stored[-1] == len(requests)
+    handles = {"undisturbed": submits("undisturbed", check=0).stdout.strip()}
+    for n in range(1, len(requests) + 1):
+        for cut in ("cut-before", "cut-after"):
+            proxy.set_plan([{"do": cut, "nth": n}])
+            first = submits(f"{cut}-{n}")
+            proxy.set_plan([])
+            assert first.code in (0, 4), first
+            if n in stored:  # it is safe to repeat, so mlk does
+                assert first.code == 0, f"{requests[n - 1]}: {first}"
+            repeated = submits(f"{cut}-{n}", check=0).stdout.strip()
+            assert first.stdout.strip() in ("", repeated)
+            handles[f"{cut}-{n}"] = repeated
+    all_whole(submits, handles)
+
+
+@pytest.mark.nodes
+def test_killed_at_any_object_and_repeated_a_ps_run_is_whole_and_trains(cluster, proxy, name):
+    submits = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml", UNSCHEDULABLE_PS)
+    requests = submits.undisturbed()
+    stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
+    handles = {"undisturbed": submits("undisturbed", check=0).stdout.strip()}
+    for n in stored:
+        handles[n] = submits.killed_at(n, n)
+    all_whole(submits, handles)
+    to_the_end = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml",
+                         ["--set", "image=localhost/mlk-runtime:test", "--set", "train.steps=300"])
+    run = to_the_end.killed_at("to-the-end", stored[-1])
+    assert mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, timeout=120, env=cluster.env).code == 0
+
+
+def test_killed_at_any_moment_and_repeated_it_is_one_whole_run(cluster, proxy, name, file):
+    submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
+    begin = time.monotonic()
+    handles = {"undisturbed": submits("undisturbed", check=0).stdout.strip()}
+    whole = time.monotonic() - begin
+    seed = random.randrange(1 << 32)
+    moments = random.Random(seed)
+    for i in range(8):
+        process = submits.start(i)
+        try:
+            process.wait(timeout=moments.uniform(0, whole))
+        except subprocess.TimeoutExpired:  # it still runs: that is the point
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+        handles[i] = submits(i, check=0).stdout.strip()
+    try:
+        all_whole(submits, handles)
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}") from error
+
+
+@pytest.mark.nodes
+def test_a_server_that_is_busy_is_asked_again_as_it_wishes(cluster, proxy, name, file):
+    proxy.set_plan([{"do": "status", "method": "POST", "path": path, "status": 429, "headers": {"Retry-After": "1"}}
+                    for path in ("/configmaps", "/services", "/jobs")])
+    submits = Submits(cluster, proxy, name, file)
+    run = submits("busy", check=0).stdout.strip()
+    assert [request["status"] for request in proxy.requests if STORES.search(request["path"])
+            and request["method"] == "POST"] == [429, 201] * 3
+    all_whole(submits, {"undisturbed": run})
+    mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, check=0, timeout=90, env=cluster.env)
+
+
+def test_a_kubernetes_that_is_too_old_is_named_before_anything_is_created(cluster, proxy, name, file):
+    proxy.set_plan([{"do": "version", "path": "^/version", "version": "1.30", "times": 0}])
+    submits = Submits(cluster, proxy, name, file)
+    refused = submits("old", check=4)
+    assert "1.30" in refused.stderr and "1.31" in refused.stderr and refused.stdout == ""
+    assert submits.by_run() == {}
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+def test_a_server_that_does_not_answer_is_given_up_and_said(cluster, proxy, name, file):
+    """One does not even answer the TLS handshake, the other one falls silent in the middle; at the same time, as both take long."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        kubeconfig = file.with_name("kubeconfig")
+        kubeconfig.write_text(pathlib.Path(proxy.kubeconfig).read_text().replace(f":{proxy.port}", f":{port}"))
+        proxy.set_plan([{"do": "half-open", "path": "/selfsubjectaccessreviews", "times": 0}])
+        middle = Submits(cluster, proxy, name, file).start("silent")
+        try:
+            refused = mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, "submit", file, check=4, timeout=40, env=cluster.env)
+            assert f"127.0.0.1:{port}" in refused.stderr and "no connection within 10 s" in refused.stderr and refused.stdout == ""
+            _, said = middle.communicate(timeout=60 * mlk.SLOW)
+        finally:
+            middle.kill()
+            middle.communicate()
+    assert middle.returncode == 4
+    assert f"127.0.0.1:{proxy.port}: no answer within 30 s" in said.decode()
