@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -47,7 +48,11 @@ const json* member(const json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
+// Four digits that tell something, and no exponent where people count: 0.004507, 68750.
+std::string number(double value) {
+  const double size = std::abs(value);
+  return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
 
 std::string step_text(const RunStatus& status, const std::optional<Metrics>& latest) {
   long step = latest ? latest->step : -1;

@@ -114,7 +114,9 @@ Cause image_cause(const PodFacts& pod) {
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts) {
   Cause cause;
   const std::string& reason = pod.waiting_reason;
-  const auto warning = facts.warnings.find(pod.uid);
+  auto warning = facts.warnings.find(pod.uid);
+  // The kubelet has not read a ConfigMap or Secret that is there: it does within seconds, and its warning outlives that.
+  if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync ")) warning = facts.warnings.end();
   if (pod.node_lost) {
     const std::string then = job.replaced_when_terminating
                                  ? "a replacement starts when the cluster gives it up"

@@ -273,6 +273,15 @@ TEST_CASE("warnings about an earlier object of the same name are not held agains
   CHECK_FALSE(fixture.observed().cannot_start);
 }
 
+TEST_CASE("a kubelet that has not read a Secret yet is no reason to wait for") {
+  Fixture fixture = load("missing_config_map_volume");
+  for (auto& event : fixture.objects.events) {
+    event["message"] = "MountVolume.SetUp failed for volume \"v\" : failed to sync secret cache: timed out waiting for the condition";
+  }
+  CHECK(fixture.observed().phase == Phase::starting);
+  CHECK(fixture.observed().why.empty());
+}
+
 TEST_CASE("text from the cluster reaches a terminal without control characters") {
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {

@@ -1,0 +1,168 @@
+// Runs as people read them: in a pipe, and on terminals of 60 and 120 columns.
+#include "cli/commands/views.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+
+namespace {
+
+using namespace mlk;
+using namespace std::chrono_literals;
+
+const Time now = Time{} + std::chrono::hours(500000);
+
+RunStatus failed_run() {
+  RunStatus status;
+  status.run = "mnist-abcde";
+  status.mode = "ps";
+  status.phase = Phase::failed;
+  status.why = "worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)";
+  status.created = status.started = now - 90s;
+  status.ended = now - 30s;
+  status.steps = 2000;
+  status.restarts = 1;
+  status.result = {{"schema", 1}, {"step", 420}, {"metrics", {{"loss", 0.31234}, {"samples_per_s", 68753.4}, {"accuracy", 0.9}}}};
+  Failure failure;
+  failure.role = "worker";
+  failure.rank = 1;
+  failure.exit_code = 3;
+  failure.reason = "exit code 3";
+  failure.message = "reading the data\ncannot open /data/mnist/train-images";
+  failure.attempts = 2;
+  failure.at = now - 40s;
+  status.first_failure = failure;
+  const auto rank = [&](const std::string& role, int number, const std::string& state, int restarts, const std::string& reason) {
+    RankStatus out;
+    out.role = role;
+    out.rank = number;
+    out.state = state;
+    out.node = "node-7";
+    out.restarts = restarts;
+    out.reason = reason;
+    out.since = now - 30s;
+    status.ranks.push_back(out);
+  };
+  rank("worker", 0, "Running", 0, "");
+  rank("worker", 1, "Failed", 1, "exit code 3: cannot open /data/mnist/train-images");
+  rank("server", 0, "Running", 0, "");
+  return status;
+}
+
+std::string shown(const RunStatus& status, std::size_t width) {
+  std::ostringstream out;
+  print_status(status, out, ui::Style(), width, now);
+  return out.str();
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_CASE("status of a failed run in a pipe is whole") {
+  CHECK(shown(failed_run(), 0) ==
+        "mnist-abcde  Failed  ps  took 1m\n"
+        "  why           worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n"
+        "  step          420/2000\n"
+        "  metrics       loss 0.3123  accuracy 0.9  samples_per_s 68753\n"
+        "  restarts      1\n"
+        "  failed first  worker/1: exit code 3, try 1 of 2, 40s ago\n"
+        "                | reading the data\n"
+        "                | cannot open /data/mnist/train-images\n"
+        "\n"
+        "ROLE    RANK  STATE    RESTARTS  AGE  NODE    REASON\n"
+        "worker  0     Running  0         30s  node-7\n"
+        "worker  1     Failed   1         30s  node-7  exit code 3\n"
+        "server  0     Running  0         30s  node-7\n");
+}
+
+TEST_CASE("last words of one line are not said again below the reason that holds them") {
+  RunStatus status = failed_run();
+  status.first_failure->message = "cannot open /data/mnist/train-images";
+  CHECK(count(shown(status, 0), "cannot open") == 1);
+  // A rank that ended otherwise keeps its own.
+  status.ranks[0].state = "Failed";
+  status.ranks[0].reason = "exit code 3: disk full";
+  CHECK(shown(status, 0).find("exit code 3: disk full") != std::string::npos);
+}
+
+TEST_CASE("status fits a terminal of 60 and of 120 columns") {
+  for (const std::size_t width : {60u, 120u}) {
+    for (const std::string& line : split(shown(failed_run(), width), '\n')) {
+      CAPTURE(line);
+      CHECK(ui::width_of(line) <= width);
+    }
+  }
+  CHECK(shown(failed_run(), 60).find("  why           worker/1: exit code 3: cannot open\n"
+                                     "                /data/mnist/train-images (2 of 2 tries\n"
+                                     "                failed)\n") != std::string::npos);
+  CHECK(shown(failed_run(), 120).find("worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("on a terminal many ranks that only run are one line; in a pipe each has its own") {
+  RunStatus status = failed_run();
+  for (int i = 2; i < 40; ++i) {
+    RankStatus rank = status.ranks[0];
+    rank.rank = i;
+    status.ranks.push_back(rank);
+  }
+  CHECK(shown(status, 120).find("40 more ranks Running without a restart\n") != std::string::npos);
+  CHECK(shown(status, 120).find("worker  1     Failed") != std::string::npos);
+  CHECK(count(shown(status, 0), "worker  ") == 40);
+}
+
+TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal alone") {
+  RunStatus waiting;
+  waiting.run = "cifar-fghij";
+  waiting.mode = "single";
+  waiting.phase = Phase::scheduling;
+  waiting.why = "worker/0: cannot be scheduled: 0/2 nodes are available: 2 Insufficient cpu.";
+  waiting.created = now - 2h;
+  const auto listed = [&](std::size_t width) {
+    std::ostringstream out;
+    print_runs({failed_run(), waiting}, out, ui::Style(), width, now);
+    return out.str();
+  };
+  CHECK(listed(0) ==
+        "RUN          PHASE       MODE    STEP      LOSS    RESTARTS  AGE    WHY\n"
+        "mnist-abcde  Failed      ps      420/2000  0.3123  1         1m30s  worker/1: exit code 3: cannot open "
+        "/data/mnist/train-images (2 of 2 tries failed)\n"
+        "cifar-fghij  Scheduling  single                    0         2h     worker/0: cannot be scheduled: 0/2 nodes are "
+        "available: 2 Insufficient cpu.\n");
+  for (const std::size_t width : {60u, 120u}) {
+    for (const std::string& line : split(listed(width), '\n')) CHECK(ui::width_of(line) <= width);
+  }
+}
+
+TEST_CASE("the live line says step, loss, who runs, and what is wrong") {
+  RunStatus status = failed_run();
+  status.phase = Phase::running;
+  status.why = "worker/1: restarting";
+  Metrics latest;
+  latest.step = 500;
+  latest.values["loss"] = 0.25;
+  CHECK(progress_line(status) == "Running  step 420/2000  loss 0.3123  1 worker 1 server  restarts 1  worker/1: restarting");
+  CHECK(progress_line(status, latest) == "Running  step 500/2000  loss 0.25  1 worker 1 server  restarts 1  worker/1: restarting");
+  CHECK(phase_line(status) == "Running: worker/1: restarting");
+  status.why.clear();
+  CHECK(phase_line(status) == "Running");
+}
+
+TEST_CASE("text of a program does not reach the terminal as commands") {
+  RunStatus status = failed_run();
+  status.run = "x\x1b[2J";
+  status.why = "\x1b]0;gone\x07";
+  status.first_failure->message = "\x1b[31mred";
+  status.ranks[1].reason = "\x1b[31mred";
+  status.result["metrics"]["a\x1b"] = 1;
+  CHECK(shown(status, 120).find('\x1b') == std::string::npos);
+  CHECK(progress_line(status).find('\x1b') == std::string::npos);
+}
+
+}  // namespace
