@@ -127,7 +127,7 @@ def test_two_submits_of_one_file_at_the_same_time_are_one_run(cluster, name, exp
 @pytest.mark.nodes
 def test_stop_keeps_the_run_and_resume_finishes_it(cluster, name):
     file = mlk.EXAMPLES / "digits-single.yaml"
-    run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=10", file, check=0).stdout.strip()
+    run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=3", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
     cluster.mlk("stop", run, check=0, timeout=150)
     assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
