@@ -4,7 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 export XDG_STATE_HOME=$PWD/build/demo
 build/mlk submit examples/digits-ps.yaml --local --follow --again
-build/mlk status digits-ps --local
 cat <<TEXT
 
 Trained by two workers and a parameter server, as processes of this machine. To look around:
