@@ -7,6 +7,7 @@
 #include "cli/commands/log_lines.h"
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
+#include "cli/local/local.h"
 #include "cli/run/metrics.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
@@ -23,6 +24,7 @@ using std::chrono::steady_clock;
 
 // After the end the last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
+constexpr std::chrono::seconds server_poll{1};
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -50,6 +52,7 @@ class Await {
     while (true) {
       watcher_.wait_for_change(interrupt_poll);
       if (session_.interrupted != 0) interrupted();
+      keep_server_up();
       warn_of_trouble();
       if (watcher_.synced()) {
         if (!watcher_.owner_exists()) throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
@@ -85,6 +88,15 @@ class Await {
     const std::string state = last_ ? ": " + phase_line(*last_) : "";
     throw Error(ExitCode::timed_out, "run " + run_ + " has not ended after " + format_duration(*options_.timeout) + state,
                 "it goes on; come back with: " + session_.command("wait " + run_));
+  }
+
+  // Nobody else brings the server on this machine back while we wait. One that was stopped stays down.
+  void keep_server_up() {
+    if (!session_.global.local || steady_clock::now() < next_look_) return;
+    next_look_ = steady_clock::now() + server_poll;
+    if (!local::lost()) return;
+    progress_.say("mlk: warning: the server of the local cluster is gone; starting it again");
+    local::up(local_up_options(session_));
   }
 
   void warn_of_trouble() {
@@ -147,6 +159,7 @@ class Await {
   const ui::Style style_;
   std::unique_ptr<RunLogFollower> follower_;
   const steady_clock::time_point begin_ = steady_clock::now();
+  steady_clock::time_point next_look_ = begin_ + server_poll;
   bool started_ = false;
   std::optional<Metrics> latest_;
   std::optional<RunStatus> last_;

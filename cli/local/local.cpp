@@ -74,6 +74,7 @@ void stop_server(const Paths& paths, Stopped& stopped) {
   if (!wait_for(std::chrono::seconds(10), gone)) {
     ::kill(server, SIGKILL);
     wait_for(std::chrono::seconds(5), gone);
+    if (const auto address = read_address(paths)) write_address(paths, {0, address->port});
   }
   stopped.server = true;
 }
@@ -120,6 +121,12 @@ std::optional<Info> running() {
   // An address of an earlier server, while this one is still starting.
   if (!address || address->pid != holder || !answers(address->port)) return std::nullopt;
   return Info{holder, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(), paths.root};
+}
+
+bool lost() {
+  const Paths paths = default_paths();
+  const auto address = read_address(paths);
+  return address && address->pid != 0 && FileLock::holder(paths.lock()) == 0;
 }
 
 Info up(const UpOptions& options) {

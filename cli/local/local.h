@@ -45,6 +45,9 @@ struct Info {
 // The server, when it is up and answers.
 std::optional<Info> running();
 
+// A server ran here and is gone, and nobody stopped it: it was killed, or crashed.
+bool lost();
+
 struct UpOptions {
   std::filesystem::path program;               // of mlk itself: the server is `PROGRAM local serve`
   std::map<std::string, std::string> volumes;  // claim -> folder; added to those of earlier calls

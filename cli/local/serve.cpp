@@ -50,6 +50,7 @@ int serve(const ServeOptions& options) {
   int number = 0;
   ::sigwait(&signals, &number);
   std::cerr << "ended by signal " << number << std::endl;
+  write_address(paths, {0, server.port()});
   // Everything is on disk at any moment: nothing is gained by waiting for streams to end.
   ::_exit(0);
 }

@@ -14,7 +14,7 @@ namespace mlk::local {
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {
-  pid_t pid;
+  pid_t pid;  // 0: it was stopped, not lost
   int port;
 };
 std::optional<Address> read_address(const Paths& paths);  // of the last server
