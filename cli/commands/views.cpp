@@ -23,6 +23,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t label_width = 14;
 constexpr std::size_t most_rows = 24;  // of ranks on a terminal; more are folded
+constexpr std::size_t least_for_all_columns = 100;  // of the list of runs
 constexpr int most_lines = 10;         // of a failure's last words
 
 ui::Color color_of(Phase phase) {
@@ -242,14 +243,18 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 }
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style, std::size_t width, Time now) {
-  ui::Table table({"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
+  // On a narrow terminal the reason is worth more than what `status` tells as well.
+  const bool narrow = width != 0 && width < least_for_all_columns;
+  ui::Table table(narrow ? std::vector<std::string>{"RUN", "PHASE", "STEP", "AGE", "WHY"}
+                         : std::vector<std::string>{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
   for (const RunStatus& run : runs) {
     std::string loss;
     if (const json* metrics = member(run.result, "metrics")) {
       if (const json* value = member(*metrics, "loss"); value && value->is_number()) loss = number(value->get<double>());
     }
-    table.add({run.run, std::string(to_string(run.phase)), run.mode, step_text(run, std::nullopt), loss,
-               std::to_string(run.restarts), duration_between(run.created, now), run.why},
+    const std::string phase(to_string(run.phase)), step = step_text(run, std::nullopt), age = duration_between(run.created, now);
+    table.add(narrow ? std::vector<std::string>{run.run, phase, step, age, run.why}
+                     : std::vector<std::string>{run.run, phase, run.mode, step, loss, std::to_string(run.restarts), age, run.why},
               {ui::Color::none, color_of(run.phase)});
   }
   table.print(out, width, style);

@@ -357,6 +357,7 @@ class Observation {
         out.node = pod.node;
         out.since = pod.ended() ? pod.finished : pod.started ? pod.started : pod.created;
         if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
+        if (status_.phase == Phase::stopped && pod.phase == "Failed" && pod.deleting) out.reason = "it was stopped";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
       if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";

@@ -135,6 +135,10 @@ TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal a
         "/data/mnist/train-images (2 of 2 tries failed)\n"
         "cifar-fghij  Scheduling  single                    0         2h     worker/0: cannot be scheduled: 0/2 nodes are "
         "available: 2 Insufficient cpu.\n");
+  CHECK(listed(60) ==
+        "RUN          PHASE       STEP      AGE    WHY\n"
+        "mnist-abcde  Failed      420/2000  1m30s  worker/1: exit co…\n"
+        "cifar-fghij  Scheduling            2h     worker/0: cannot …\n");
   for (const std::size_t width : {60u, 120u}) {
     for (const std::string& line : split(listed(width), '\n')) CHECK(ui::width_of(line) <= width);
   }

@@ -127,5 +127,17 @@ TEST_CASE("pods that ended before the Job was started anew are not held against 
   CHECK(resumed.why.find("exit code") == std::string::npos);
 }
 
+TEST_CASE("a rank of a stopped run says that it was stopped, not that its pod is gone") {
+  Fixture fixture = load("stopping");
+  json& pod = fixture.objects.pods[0];
+  pod["metadata"]["deletionTimestamp"] = format_time(fixture.now);
+  pod["status"]["phase"] = "Failed";
+  const RunStatus status = fixture.observed();
+  CHECK(status.phase == Phase::stopped);
+  CHECK(status.ranks.at(0).reason == "it was stopped");
+  CHECK_FALSE(status.first_failure);
+}
+
+
 }  // namespace
 }  // namespace mlk
