@@ -132,6 +132,7 @@ void read_end(const json& job, JobFacts& facts) {
     facts.failing = std::string_view(type) == "FailureTarget";
     facts.end_reason = text_of(*condition, {"reason"});
     facts.end_message = text_of(*condition, {"message"});
+    facts.ended_at = time_of(*condition, {"lastTransitionTime"});
   }
 }
 

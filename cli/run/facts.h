@@ -56,7 +56,7 @@ struct JobFacts {
   bool ending = false;         // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
   bool failing = false;        // of these, FailureTarget
   std::string end_reason, end_message;
-  std::optional<Time> ended_at;
+  std::optional<Time> ended_at;  // or, while it is ending, when that was decided
 };
 
 // A warning of the cluster about one object.

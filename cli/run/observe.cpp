@@ -203,6 +203,9 @@ class Observation {
     const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
     if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
+    if (decider && decider->ending && only_lost_pods_are_left(*decider)) {
+      return decider->failing ? set(Phase::failed, why_failed(*decider)) : set(Phase::succeeded);
+    }
     if (stopped_at_) return set(Phase::stopped, why_stopped());
     if (!decider || lacks_a_job()) return set(Phase::incomplete, why_incomplete());
     if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
@@ -280,6 +283,14 @@ class Observation {
     if (causes.size() > 1) why += "; " + one_line(causes[1]);
     if (causes.size() > 2) why += fmt::format("; and {} more", causes.size() - 2);
     return why;
+  }
+
+  // The Job says that it has ended when its last pod has. Of those on a lost node nobody hears until the node is back,
+  // if ever: they change nothing any more.
+  bool only_lost_pods_are_left(const JobFacts& job) const {
+    return std::all_of(facts_.pods.begin(), facts_.pods.end(), [&](const PodFacts& pod) {
+      return pod.job != job.name || pod.ended() || pod.node_lost;
+    });
   }
 
   // The owner names the roles that the run has, {"worker": 5}: submit may have been cut off between two Jobs.

@@ -106,6 +106,22 @@ TEST_CASE("with fewer ranks than it needs a run restarts, with enough it runs an
   CHECK(fixture.observed().phase == Phase::restarting);
 }
 
+TEST_CASE("a run whose end is decided does not wait for the pods of a lost node") {
+  Fixture fixture = load("node_lost");
+  nlohmann::json& job = fixture.objects.jobs[1];
+  REQUIRE(job["metadata"]["name"] == "node-aaaaa-worker");
+  nlohmann::json& end = job["status"]["conditions"][0];
+  end = {{"type", "SuccessCriteriaMet"}, {"status", "True"}, {"reason", "SuccessPolicy"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}};
+  CHECK(fixture.observed().phase == Phase::running);  // worker 1 has not ended, and its node answers
+  for (auto& pod : fixture.objects.pods) {
+    if (pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1") pod["status"]["phase"] = "Succeeded";
+  }
+  CHECK(fixture.observed().phase == Phase::succeeded);
+  CHECK(fixture.observed().ended == parse_time("2026-01-02T03:04:05Z"));
+  end["type"] = "FailureTarget";
+  CHECK(fixture.observed().phase == Phase::failed);
+}
+
 TEST_CASE("an owner without Jobs was cut off, once it is old enough") {
   Fixture fixture = load("incomplete");
   fixture.now += std::chrono::seconds(61);
