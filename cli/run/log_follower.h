@@ -34,7 +34,7 @@ struct LogFilter {
   std::optional<int> rank;
 };
 
-// What the logs hold now, sorted by time. Pods that have no log (not started, gone) are left out, each with a line in
+// What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left out, each with a line in
 // `problems`. Throws ApiError when the cluster cannot be reached or refuses.
 std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
                                       const std::vector<nlohmann::json>& pods, const LogFilter& filter,
