@@ -1,0 +1,147 @@
+"""Runs that lose a process, a pod or a node in the middle, on both clusters: they end as if nothing had happened, and say what did.
+
+MLK_FAULT_SECONDS is how long each run would take undisturbed; the runs of one test train at the same time.
+"""
+
+import contextlib
+import os
+import re
+
+import pytest
+
+import mlk
+
+pytestmark = pytest.mark.nodes
+
+# A rank that was lost is back 10 s later at the earliest, and is to take part again.
+SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 25)
+STEPS = 1500
+PS, SYNC, ALLREDUCE = "digits-ps", "digits-ps-sync", "digits-allreduce"
+SEEDED = re.compile(r"^server/0 .*is seeded by worker/", re.MULTILINE)
+
+
+class Run:
+    """A run of an example that takes SECONDS, and the rank that is to be lost: a role and a number."""
+
+    def __init__(self, cluster, name, example, role, rank, *more):
+        self.cluster, self.example, self.role, self.rank = cluster, example, role, rank
+        at_once = 2 if example == PS else 1  # two workers that wait for nobody make a step each
+        settings = [f"name={name}", "workers.min=1", f"train.steps={STEPS}", f"train.step_delay_ms={round(SECONDS * 1000 * at_once / STEPS)}", *more]
+        flags = [part for setting in settings for part in ("--set", setting)]
+        self.name = cluster.mlk("submit", *flags, mlk.EXAMPLES / f"{example}.yaml", check=0).stdout.strip()
+
+    def __repr__(self):
+        return f"{self.name} ({self.example}, loses {self.role}/{self.rank})"
+
+    def status(self):
+        return self.cluster.mlk("status", self.name, "-o", "json", check=0).json()
+
+    def steps(self):
+        """The steps that the run has reported, per rank, in the order of the log."""
+        found = {}
+        for rank, step in re.findall(r"^(\S+) mlk .*\bstep=(\d+)", self.cluster.mlk("logs", self.name, check=0).stdout, re.MULTILINE):
+            found.setdefault(rank, []).append(int(step))
+        return found
+
+    def in_the_middle(self):
+        return any(steps[-1] >= STEPS / 6 for steps in self.steps().values())
+
+    def kill_process(self):
+        self.cluster.signal(self.name, self.role, self.rank, "KILL")
+
+    def delete_pod(self):
+        pods = [rank["pod"] for rank in self.status()["ranks"] if (rank["role"], rank["rank"]) == (self.role, self.rank)]
+        self.cluster.kubectl("delete", "pod", *pods, "-n", self.cluster.namespace, "--wait=false")
+
+    def check_trained(self):
+        """Waits for the end; gives the restarts of each rank that had any."""
+        self.cluster.mlk("wait", self.name, check=0, timeout=2 * SECONDS + 180)
+        status = self.status()
+        assert status["phase"] == "Succeeded", self
+        assert status["result"]["step"] == STEPS and status["result"]["done"], self
+        assert status["result"]["metrics"]["accuracy"] >= 0.95, self
+        for rank, steps in self.steps().items():
+            assert steps == sorted(steps), f"{self}: {rank} went back"
+        if self.role == "server":
+            assert SEEDED.search(self.cluster.mlk("logs", self.name, check=0).stdout), f"{self}: the new server started anew"
+        return {(rank["role"], rank["rank"]): rank["restarts"] for rank in status["ranks"] if rank["restarts"]}
+
+    def check_restarted_once(self):
+        """Waits for the end: the lost rank came back once, all others went on."""
+        assert self.check_trained() == {(self.role, self.rank): 1}, self
+        text = self.cluster.mlk("status", self.name, check=0).stdout
+        assert re.search(rf"^{self.role} +{self.rank} +Succeeded +1 ", text, re.MULTILINE), text
+
+
+@pytest.fixture
+def start(name):
+    """start(cluster, example, role, rank, *settings) submits a Run; all are removed after the test."""
+    runs = []
+
+    def submit(cluster, *what):
+        runs.append(Run(cluster, f"{name}-{len(runs)}", *what))
+        return runs[-1]
+    yield submit
+    for run in runs:
+        run.cluster.mlk("delete", "--no-wait", run.name)
+
+
+def test_a_killed_process_of_any_rank_comes_back_and_the_run_is_trained(cluster, start):
+    runs = [start(cluster, *what) for what in [
+        (PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1), (PS, "server", 0), (SYNC, "server", 0)]]
+    disturb_and_check(runs, Run.kill_process)
+
+
+def test_a_deleted_pod_of_any_rank_comes_back_and_the_run_is_trained(cluster, start):
+    runs = [start(cluster, *what) for what in [
+        (PS, "server", 0), (SYNC, "server", 0), (SYNC, "worker", 0), (ALLREDUCE, "worker", 0)]]
+    disturb_and_check(runs, Run.delete_pod)
+
+
+def disturb_and_check(runs, disturb):
+    undisturbed = list(runs)
+
+    def disturb_those_in_the_middle():
+        for run in filter(Run.in_the_middle, list(undisturbed)):
+            disturb(run)
+            undisturbed.remove(run)
+        return not undisturbed
+    mlk.wait_until(disturb_those_in_the_middle, "all runs to train", timeout=120)
+    for run in runs:
+        run.check_restarted_once()
+
+
+# Both workers on nodes of their own; the server on node 2 as long as there is one.
+SPREAD = """workers.patch={pod: {spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname,
+  whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {mlk.dev/role: worker}}, matchLabelKeys: [mlk.dev/run]}]}}}"""
+SERVER_ON_2 = """servers.patch={pod: {spec: {affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+  {weight: 100, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n2]}]}}]}}}}}"""
+SERVER_ON_1 = SERVER_ON_2.replace("[n2]", "[n1]")
+
+
+@contextlib.contextmanager
+def power_loss(cluster, node):
+    cluster.harness("node-kill", node)
+    try:
+        yield
+    finally:
+        cluster.harness("node-up", node)
+
+
+def test_runs_outlive_the_power_loss_of_a_node(real, start):
+    """A server on the lost node is replaced. A worker there is not, while the node may come back: the others go on without it."""
+    with_server = [start(real, example, "server", 0, SPREAD, SERVER_ON_2) for example in (PS, SYNC)]
+    without = start(real, SYNC, "worker", 0, SPREAD, SERVER_ON_1)
+    ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
+    runs = [*with_server, without, ring]
+    mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
+    for run in runs:
+        status = run.status()
+        assert status["phase"] == "Running", f"{run} was over before it was disturbed"
+        nodes = {(rank["role"], rank["rank"]): rank["node"] for rank in status["ranks"]}
+        assert {nodes["worker", 0], nodes["worker", 1]} == {"n1", "n2"}, run
+        assert nodes.get(("server", 0)) == ("n2" if run in with_server else "n1" if run is without else None), run
+    with power_loss(real, 2):
+        for run in runs:
+            restarts = run.check_trained()
+            assert restarts == ({("server", 0): 1} if run in with_server else {}), run
