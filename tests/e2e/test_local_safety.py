@@ -1,0 +1,225 @@
+"""The cluster on this machine: its server may be killed at any time, and other users of the machine can do nothing to it."""
+
+import contextlib
+import encodings.idna  # noqa: F401  after the fork nothing can be loaded from a folder that is closed to the other user
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+import mlk
+
+pytestmark = pytest.mark.nodes
+
+OTHER_USER = 65534
+as_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+
+
+def intrude(told, done):
+    """What the other user does, in a process of their own (a fork: they may not enter the folder of our interpreter)."""
+    os.setgroups([])
+    os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+    os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
+    found = {"user": os.geteuid(), "read": [], "statuses": []}
+    for path in told["paths"]:
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            found["read"].append(path)
+        except PermissionError:
+            pass
+    for headers in ({}, {"Authorization": "Bearer open-sesame"}, {"Authorization": "Basic YTpi"}):
+        for path in ("/version", "/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/pods", "/nonsense"):
+            request = urllib.request.Request(told["url"] + path, headers=headers)
+            try:
+                context = ssl._create_unverified_context()
+                found["statuses"].append(urllib.request.urlopen(request, context=context, timeout=20).status)
+            except urllib.error.HTTPError as error:
+                found["statuses"].append(error.code)
+    for address in told["addresses"]:
+        for noise in (b"GET / HTTP/1.1\r\n\r\n" * 20, os.urandom(4096), b"", b"\0" * 100000):
+            make_noise(address, noise)
+    done.send(found)
+
+
+def make_noise(address, noise):
+    """Returns when the other side has closed; a time-out is an error."""
+    with socket.create_connection(address, timeout=20) as connection:
+        try:
+            connection.sendall(noise)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # closed on us
+
+
+def submit(cluster, name, seconds, *flags):
+    """Starts digits-ps so that it trains for that long."""
+    steps = 600
+    sets = (f"name={name}", f"train.steps={steps}", f"train.step_delay_ms={2000 * seconds // steps}")
+    return cluster.start("submit", *flags, *(part for text in sets for part in ("--set", text)), mlk.EXAMPLES / "digits-ps.yaml")
+
+
+def local(cluster, *args, check=0):
+    return mlk.run(mlk.MLK, "local", *args, check=check, env=cluster.env)
+
+
+def server(cluster):
+    return local(cluster, "status", "-o", "json").json()
+
+
+def phase(cluster, run):
+    return cluster.mlk("status", run, "-o", "json", check=0).json()["phase"]
+
+
+def until_it_trains(cluster, run):
+    mlk.wait_until(lambda: "step=" in cluster.mlk("logs", run, check=0).stdout, f"{run} to train")
+
+
+def environment(pid):
+    return dict(part.split("=", 1) for part in pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0") if "=" in part)
+
+
+def ended(process, code, timeout=120):
+    out, err = process.communicate(timeout=timeout * mlk.SLOW)
+    assert process.returncode == code, err
+    return out, err
+
+
+def test_a_waiting_submit_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
+    waiting = submit(fresh_embedded, name, 12, "--wait")
+    run = waiting.stdout.readline().strip()
+    until_it_trains(fresh_embedded, run)
+    before = server(fresh_embedded)
+    os.kill(before["pid"], signal.SIGKILL)
+    _, said = ended(waiting, 0)
+    assert "starting it again" in said
+    after = server(fresh_embedded)
+    assert after["pid"] != before["pid"] and after["server"] == before["server"]
+    status = fresh_embedded.mlk("status", run, "-o", "json", check=0).json()
+    assert status["phase"] == "Succeeded" and status["restarts"] == 0
+
+
+def test_the_next_command_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
+    run = ended(submit(fresh_embedded, name, 12), 0)[0].strip()
+    until_it_trains(fresh_embedded, run)
+    os.kill(server(fresh_embedded)["pid"], signal.SIGKILL)
+    mlk.wait_until(lambda: local(fresh_embedded, "status", check=None).code == 3, "the server to be gone")
+    assert phase(fresh_embedded, run) == "Running"
+    fresh_embedded.mlk("wait", run, check=0, timeout=120)
+    assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
+
+
+def test_what_was_taken_down_stays_down_and_goes_on_when_it_is_up_again(fresh_embedded, name):
+    waiting = submit(fresh_embedded, name, 6, "--wait")
+    run = waiting.stdout.readline().strip()
+    until_it_trains(fresh_embedded, run)
+    assert run in local(fresh_embedded, "down").stderr
+    assert "not up" in local(fresh_embedded, "down").stderr
+    time.sleep(3)  # the waiting one looks each second
+    assert local(fresh_embedded, "status", check=3).stdout == "down\n"
+    assert not mlk.processes_with(MLK_RUN=run)
+    local(fresh_embedded, "up")
+    ended(waiting, 0)
+
+
+def test_two_that_bring_it_up_at_once_bring_up_one(fresh_embedded):
+    local(fresh_embedded, "down")
+    both = [subprocess.Popen([str(mlk.MLK), "local", "up"], env={**os.environ, **fresh_embedded.env}, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    said = [ended(process, 0)[1] for process in both]
+    assert said[0] == said[1] and server(fresh_embedded)["server"] in said[0]
+    serving = [pid for pid in mlk.processes_with(XDG_STATE_HOME=fresh_embedded.env["XDG_STATE_HOME"])
+               if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert serving == [server(fresh_embedded)["pid"]]
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mlk-e2e-open-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def intrude_as_another_user(told):
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe(duplex=False)
+    process = fork.Process(target=intrude, args=(told, theirs))
+    process.start()
+    theirs.close()
+    try:
+        assert ours.poll(120 * mlk.SLOW), "the other user is held up"
+        return ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+@as_another_user
+def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, open_folder):
+    state = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"])
+    state.chmod(0o755)  # what protects is mlk's own doing, not the test's
+    waiting = submit(fresh_embedded, name, 15, "--wait")
+    run = waiting.stdout.readline().strip()
+    until_it_trains(fresh_embedded, run)
+
+    environments = [environment(pid) for pid in mlk.processes_with(MLK_RUN=run)]
+    ports = {tuple(address.rsplit(":", 1)) for address in (one["MLK_ADDRESS"] for one in environments)}
+    assert len(ports) == 3 and all(host.startswith("127.") for host, _ in ports)
+    folder = state / "mlk" / "local"
+    paths = [folder, *folder.rglob("*"), *(f"/proc/{pid}/environ" for pid in mlk.processes_with(MLK_RUN=run))]
+    found = intrude_as_another_user({"paths": [str(path) for path in paths], "url": server(fresh_embedded)["server"],
+                                     "addresses": [(host, int(port)) for host, port in ports]})
+    assert found["user"] == OTHER_USER and len(paths) > 20
+    assert found["read"] == []
+    assert set(found["statuses"]) == {401}
+
+    with pretend_to_be_a_worker(open_folder, environments) as said:
+        mlk.wait_until(lambda: "does not know the key of the run" in said.read_text(), "the impostor to be refused")
+        assert phase(fresh_embedded, run) == "Running"
+        ended(waiting, 0)
+    log = fresh_embedded.mlk("logs", run, check=0).stdout
+    assert "not our protocol" in log and "127.0.0.1:" in log, "the log names who was refused"
+    assert "is lost" not in log
+    assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
+
+
+@contextlib.contextmanager
+def pretend_to_be_a_worker(folder, environments):
+    """Our own runtime as the other user: it knows everything of a worker but the key, and tries again and again."""
+    worker = next(one for one in environments if one["MLK_ROLE"] == "worker" and one["MLK_RANK"] == "1")
+    shutil.copy(mlk.RUNTIME, folder / "mlk-runtime")
+    shutil.copytree(mlk.EXAMPLES / "data/digits", folder / "digits")
+    config = json.loads(pathlib.Path(worker["MLK_CONFIG"]).read_text())
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "key").write_text("ab" * 32)
+    port = worker["MLK_ADDRESS"].rsplit(":", 1)[1]
+    env = {key: value for key, value in worker.items() if key.startswith("MLK_")}
+    env.update(MLK_CONFIG=str(folder / "config.json"), MLK_SECRET=str(folder / "key"), MLK_DATA=str(folder / "digits"),
+               MLK_ADDRESS=f"127.0.0.9:{port}", PATH=os.environ["PATH"])
+    for path in folder.rglob("*"):
+        path.chmod(0o755)
+    said = folder / "said"
+    with said.open("w") as file:
+        impostor = subprocess.Popen([folder / "mlk-runtime"], env=env, stdout=subprocess.DEVNULL, stderr=file,
+                                    user=OTHER_USER, group=OTHER_USER, extra_groups=[], cwd="/")
+    try:
+        yield said
+    finally:
+        impostor.kill()
+        impostor.wait()
