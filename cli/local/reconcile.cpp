@@ -113,8 +113,10 @@ class Pass {
     }
   }
 
-  // The failed pod of an index holds the number of the index' failures until its replacement carries it on.
+  // The failed pod of an index holds the number of the index' failures until its replacement carries it on. A Job that
+  // is suspended ends its pods itself: those are no failures to hold against its ranks when it goes on.
   bool is_held(const JobPod& pod) const {
+    if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
       return false;
     const auto last = last_failure_.find(pod.index);

@@ -371,7 +371,9 @@ class Observation {
         if (status_.phase == Phase::stopped && pod.phase == "Failed" && pod.deleting) out.reason = "it was stopped";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-      if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";
+      if (rank.pods.empty() && rank.state == RankState::absent && over) {
+        out.reason = status_.phase == Phase::stopped ? "it was stopped" : "its pod is gone";
+      }
       status_.ranks.push_back(std::move(out));
     }
   }

@@ -199,6 +199,14 @@ TEST_CASE("suspending stops the pods and forgets the start; resuming starts them
   CHECK(again.status.contains("startTime"));
 }
 
+TEST_CASE("a pod that suspending ended is let go, so that its rank comes back at once and without a failure") {
+  const json by_index{{"backoffLimitPerIndex", 3}};
+  const json ended = deleted(pod(0, "Failed"));
+  CHECK(decide(job(1, by_index), {ended}).release.empty());  // it holds the number of failures
+  json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"suspend", true}});
+  CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
+}
+
 TEST_CASE("with podReplacementPolicy Failed a pod that is still ending blocks its index, else it does not") {
   const json ending = deleted(pod(0, "Running"));
   CHECK(created(decide(job(1), {ending})).empty());

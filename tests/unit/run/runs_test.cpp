@@ -136,6 +136,7 @@ TEST_CASE("a rank of a stopped run says that it was stopped, not that its pod is
   CHECK(status.phase == Phase::stopped);
   CHECK(status.ranks.at(0).reason == "it was stopped");
   CHECK_FALSE(status.first_failure);
+  CHECK(load("stopped").observed().ranks.at(0).reason == "it was stopped");  // its pods are gone
 }
 
 
