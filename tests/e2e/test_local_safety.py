@@ -100,7 +100,7 @@ def ended(process, code, timeout=120):
 
 
 def test_a_waiting_submit_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
-    waiting = submit(fresh_embedded, name, 12, "--wait")
+    waiting = submit(fresh_embedded, name, 7, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
     before = server(fresh_embedded)
@@ -114,7 +114,7 @@ def test_a_waiting_submit_brings_a_killed_server_back_and_the_run_loses_nothing(
 
 
 def test_the_next_command_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
-    run = ended(submit(fresh_embedded, name, 12), 0)[0].strip()
+    run = ended(submit(fresh_embedded, name, 7), 0)[0].strip()
     until_it_trains(fresh_embedded, run)
     os.kill(server(fresh_embedded)["pid"], signal.SIGKILL)
     mlk.wait_until(lambda: local(fresh_embedded, "status", check=None).code == 3, "the server to be gone")
@@ -174,7 +174,7 @@ def intrude_as_another_user(told):
 def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, open_folder):
     state = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"])
     state.chmod(0o755)  # what protects is mlk's own doing, not the test's
-    waiting = submit(fresh_embedded, name, 15, "--wait")
+    waiting = submit(fresh_embedded, name, 9, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
 
