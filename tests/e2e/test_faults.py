@@ -13,8 +13,8 @@ import mlk
 
 pytestmark = pytest.mark.nodes
 
-# A rank that was lost is back 10 s later at the earliest, and is to take part again.
-SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 25)
+# A rank that was lost is back 10 s later at the earliest, and is to take part again: it is lost early.
+SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 30)
 STEPS = 1500
 PS, SYNC, ALLREDUCE = "digits-ps", "digits-ps-sync", "digits-allreduce"
 SEEDED = re.compile(r"^server/0 .*is seeded by worker/", re.MULTILINE)
@@ -44,7 +44,7 @@ class Run:
         return found
 
     def in_the_middle(self):
-        return any(steps[-1] >= STEPS / 6 for steps in self.steps().values())
+        return any(steps[-1] >= STEPS / 10 for steps in self.steps().values())
 
     def kill_process(self):
         self.cluster.signal(self.name, self.role, self.rank, "KILL")
@@ -68,8 +68,9 @@ class Run:
 
     def check_restarted_once(self):
         """Waits for the end: the lost rank came back once, all others went on."""
-        assert self.check_trained() == {(self.role, self.rank): 1}, self
+        restarts = self.check_trained()
         text = self.cluster.mlk("status", self.name, check=0).stdout
+        assert restarts == {(self.role, self.rank): 1}, text
         assert re.search(rf"^{self.role} +{self.rank} +Succeeded +1 ", text, re.MULTILINE), text
 
 
