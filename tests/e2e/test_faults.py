@@ -11,7 +11,8 @@ import pytest
 
 import mlk
 
-pytestmark = pytest.mark.nodes
+# Alone: several runs at once, held to when their ranks come back, and a node that is lost to all.
+pytestmark = [pytest.mark.nodes, pytest.mark.alone]
 
 # A rank that was lost is back 10 s later at the earliest, and is to take part again: it is lost early.
 SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 30)
