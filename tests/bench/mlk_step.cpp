@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t samples = 60000;
 constexpr int inputs = 784, classes = 10;
 
-mlk::rt::Dataset random_data() {
+mlk::rt::Dataset noise() {
   std::vector<std::uint8_t> pixels(samples * inputs), labels(samples);
   std::uint32_t state = 1;
   const auto next = [&state] { return static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24); };
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(1);
   mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
   const mlk::rt::SgdMomentum optimizer(*ops);
-  const mlk::rt::Dataset data = random_data();
+  const mlk::rt::Dataset data = noise();
   std::vector<float> momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
   mlk::rt::BatchBuffer buffer;

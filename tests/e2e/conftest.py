@@ -121,7 +121,8 @@ def name(request):
     yield value
     used = getattr(request.node, "cluster_in_use", None)
     if used and used.embedded:
-        used.mlk("delete", value)
+        for run in used.mlk("ls", value, "-o", "name").stdout.split():
+            used.mlk("delete", "--no-wait", run)
     elif used:  # past mlk, whatever state the run is in
         used.kubectl("delete", "configmap", "-n", used.namespace, "-l", f"mlk.dev/name={value}", "--wait=false", "--ignore-not-found")
 
