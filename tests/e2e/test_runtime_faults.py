@@ -5,6 +5,7 @@ import signal
 import socket
 
 import pytest
+from mlk import wait_until
 from runtime_processes import Run, accuracy, assert_trained
 
 pytestmark = pytest.mark.runtime
@@ -228,6 +229,8 @@ def test_bad_data_of_one_worker_ends_all_with_65(tmp_path, mode):
     with Run(tmp_path, mode) as run:
         servers = [run.start("server", rank) for rank in range(run.servers_count)]
         good = run.start("worker", 0)
+        # A peer that is not connected yet learns nothing: in a cluster its Job ends it.
+        wait_until(lambda: "waiting for worker 1 (" in (servers or [good])[0].errors(), "worker 0 to be known")
         bad = run.start("worker", 1, MLK_DATA=str(tmp_path / "nowhere"))
         for process in servers + [good, bad]:
             assert process.wait() == 65, process.errors()
