@@ -1,6 +1,7 @@
 """Every golden object is accepted by a real API server, whole; its pods also where Pod Security is "restricted"."""
 
 import json
+import secrets
 
 import pytest
 
@@ -13,7 +14,7 @@ NEEDS_MORE = {"unrestricted"}  # asks for volumes that Pod Security refuses
 @pytest.fixture(scope="module")
 def create(real_session):
     """A function that gives an object to the API server (dry run), in a namespace that enforces Pod Security."""
-    name = "mlk-golden"
+    name = f"mlk-golden-{secrets.token_hex(3)}"  # one for each process of tests that run side by side
     namespace = {"apiVersion": "v1", "kind": "Namespace",
                  "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     real_session.kubectl_admin("apply", "-f", "-", input=json.dumps(namespace))
