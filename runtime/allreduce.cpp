@@ -284,7 +284,7 @@ ExitCode AllReduce::end() {
     throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
   reports_.at_step(state_.step, state_.position, restored_step_, true);
   job_.reporter.finish(true, "");
-  const std::size_t told = assembly_.tell_trained();
+  const std::size_t told = assembly_.tell_trained(job_.reporter.trained_result());
   if (told + 1 < static_cast<std::size_t>(job_.config.workers.count)) {
     // A rank that is missing may be on its way: it learns here that there is nothing left to do.
     const auto deadline = steady_clock::now() + linger;
@@ -296,7 +296,7 @@ ExitCode AllReduce::end() {
 }
 
 ExitCode AllReduce::end_elsewhere() {
-  job_.reporter.finish(true, "");
+  job_.reporter.finish_with(assembly_.result());
   return ExitCode::trained;
 }
 

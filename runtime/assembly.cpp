@@ -104,7 +104,7 @@ bool Assembly::handle(Event&& event) {
       }
       view.incarnation = event.incarnation;
       view.standing = Standing::live;
-      if (trained_) send(rank, MessageType::done, generation_.number);
+      if (trained_) send_trained(rank);
       send_status(rank);
       break;
     case Event::Kind::down:
@@ -144,6 +144,7 @@ bool Assembly::handle(Event&& event) {
           break;
         case MessageType::done:
           trained_ = true;
+          result_ = PayloadReader(event.payload).text();
           current_ = false;
           break;
         default:
@@ -399,15 +400,20 @@ std::optional<Beginning> Assembly::assemble() {
   return std::exchange(beginning_, {});
 }
 
-std::size_t Assembly::tell_trained() {
+std::size_t Assembly::tell_trained(const std::string& result) {
   trained_ = true;
+  result_ = result;
   std::size_t told = 0;
   for (const auto& [rank, view] : views_) {
     if (view.standing != Standing::live) continue;
-    send(rank, MessageType::done, generation_.number);
+    send_trained(rank);
     ++told;
   }
   return told;
+}
+
+void Assembly::send_trained(std::uint32_t rank) {
+  send(rank, MessageType::done, generation_.number, 0, 0, PayloadWriter().text(result_).bytes());
 }
 
 }  // namespace mlk::rt

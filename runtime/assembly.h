@@ -51,9 +51,11 @@ class Assembly {
 
   const Generation& generation() const { return generation_; }
   bool is_lowest_live() const;
-  bool trained() const { return trained_; }  // a peer said so
-  // Tells all peers, and later those who come, that the run is trained. The number of those told.
-  std::size_t tell_trained();
+  bool trained() const { return trained_; }              // a peer said so
+  const std::string& result() const { return result_; }  // then: of the rank that reported
+  // Tells all peers, and later those who come, that the run is trained, and its result. The number of those
+  // told.
+  std::size_t tell_trained(const std::string& result);
 
  private:
   struct View {
@@ -81,6 +83,7 @@ class Assembly {
   void answer_proposal();
   std::vector<std::string> missing() const;
   void send_status(std::uint32_t rank);
+  void send_trained(std::uint32_t rank);
   void send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
             std::uint32_t key = 0, std::span<const std::byte> payload = {});
 
@@ -95,6 +98,7 @@ class Assembly {
   std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
   bool current_ = false;        // generation_ has begun and nothing has happened to it
   bool trained_ = false;
+  std::string result_;  // then: of the rank that reported
 
   std::optional<Proposal> own_;                                     // under way, made here
   std::map<std::uint32_t, std::optional<std::uint64_t>> accepted_;  // its answers: the steps

@@ -74,4 +74,17 @@ class Landings {
   std::map<LandingKey, std::span<std::byte>> waiting_;
 };
 
+// Takes the buffers back at the end of its life: declared after them, it keeps the network thread from
+// writing into memory that is gone, whichever way the scope is left.
+class LandingsGuard {
+ public:
+  explicit LandingsGuard(Landings& landings) : landings_(landings) {}
+  ~LandingsGuard() { landings_.cancel_all(); }
+  LandingsGuard(const LandingsGuard&) = delete;
+  LandingsGuard& operator=(const LandingsGuard&) = delete;
+
+ private:
+  Landings& landings_;
+};
+
 }  // namespace mlk::rt

@@ -64,7 +64,7 @@ void Coordinator::peer_down(PeerId peer) {
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join) {
   if (phase_ == Phase::finished) {
     told_.insert(worker.rank);
-    send(worker, MessageType::finish, {}, leases_.step());
+    send(worker, MessageType::finish, result_, leases_.step());
     return;
   }
   connected_.insert(worker.rank);
@@ -85,7 +85,7 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
 
 void Coordinator::server_joined(std::uint32_t server, bool empty) {
   servers_[server] = !empty;
-  if (phase_ == Phase::finished) send(server_id(server), MessageType::finish, {}, leases_.step());
+  if (phase_ == Phase::finished) send(server_id(server), MessageType::finish, result_, leases_.step());
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
 }
 
@@ -224,7 +224,7 @@ void Coordinator::maybe_run() {
 }
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
-  if (phase_ == Phase::finished) return send(worker, MessageType::finish, {}, leases_.step());
+  if (phase_ == Phase::finished) return send(worker, MessageType::finish, result_, leases_.step());
   if (!offers_.contains(worker.rank)) {  // it was given up, and is back
     send(worker, MessageType::wait, {}, leases_.step(), 0, flag_rejoin);
     return;
@@ -340,15 +340,16 @@ void Coordinator::end() {
   send(worker_id(reporter), MessageType::trained, text.bytes(), leases_.step());
 }
 
-void Coordinator::worker_reported(PeerId) {
+void Coordinator::worker_reported(std::span<const std::byte> result) {
   if (phase_ != Phase::ending) return;
   phase_ = Phase::finished;
+  result_.assign(result.begin(), result.end());
   for (const std::uint32_t worker : connected_) {
     told_.insert(worker);
-    send(worker_id(worker), MessageType::finish, {}, leases_.step());
+    send(worker_id(worker), MessageType::finish, result_, leases_.step());
   }
   for (const auto& [server, has_weights] : servers_)
-    send(server_id(server), MessageType::finish, {}, leases_.step());
+    send(server_id(server), MessageType::finish, result_, leases_.step());
 }
 
 void Coordinator::stop() {

@@ -38,7 +38,7 @@ class Coordinator {
   void server_seeded(std::uint32_t server);
   void worker_ready(PeerId worker, const ReadyMessage& ready);
   void state_arrived(const Header& header, std::span<const float> values);
-  void worker_reported(PeerId worker);
+  void worker_reported(std::span<const std::byte> result);
 
   // Moves on what waits for time: call at least every 100 ms.
   void tick();
@@ -48,6 +48,7 @@ class Coordinator {
   bool terminated() const { return phase_ == Phase::terminated; }
   bool all_told() const { return told_.size() >= static_cast<std::size_t>(job_.config.workers.count); }
   std::uint64_t step() const { return leases_.step(); }
+  const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
 
  private:
   enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
@@ -100,6 +101,7 @@ class Coordinator {
   double loss_sum_ = 0;
   std::uint64_t loss_count_ = 0;
   std::optional<std::uint32_t> reporter_told_;
+  Bytes result_;
   std::set<std::uint32_t> told_;  // workers that know that the run is trained
 };
 

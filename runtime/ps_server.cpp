@@ -44,7 +44,7 @@ class PsServer {
                     std::span<const float> weights);
   void introduce();
   void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0,
-            std::uint8_t flags = 0);
+            std::uint8_t flags = 0, std::span<const std::byte> payload = {});
   std::optional<ExitCode> over();
 
   Job& job_;
@@ -56,6 +56,7 @@ class PsServer {
   std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
   SteadyTime heard_ = steady_clock::now();
   std::optional<SteadyTime> finished_, stopped_;
+  Bytes result_;  // once finished: what the reporter left
 };
 
 ExitCode PsServer::run() {
@@ -79,7 +80,10 @@ ExitCode PsServer::run() {
 std::optional<ExitCode> PsServer::over() {
   const auto now = steady_clock::now();
   if (!linked_.empty()) heard_ = now;
-  if (coordinator_ && coordinator_->finished() && !finished_) finished_ = now;
+  if (coordinator_ && coordinator_->finished() && !finished_) {
+    finished_ = now;
+    result_ = coordinator_->result();
+  }
   if (finished_) {
     const bool everyone = coordinator_ && coordinator_->all_told() && linked_.empty();
     if (!everyone && now - *finished_ < linger) return {};
@@ -111,7 +115,7 @@ void PsServer::handle(const Event& event) {
       if (peer.role == Role::worker) {
         linked_[peer.rank] = event.incarnation;
         if (coordinator_) coordinator_->worker_up(peer);
-        if (finished_) send(peer, MessageType::finish);
+        if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
       } else {
         introduce();
       }
@@ -162,7 +166,9 @@ void PsServer::handle_message(const Event& event) {
       on_fetch(event);
       break;
     case MessageType::finish:
-      if (!from_worker) finished_ = steady_clock::now();
+      if (from_worker) break;
+      finished_ = steady_clock::now();
+      result_ = event.payload;
       break;
     case MessageType::seeded:
       if (coordinator_ && !from_worker) coordinator_->server_seeded(event.peer.rank);
@@ -176,20 +182,21 @@ void PsServer::handle_message(const Event& event) {
       if (coordinator_) coordinator_->state_arrived(header, floats(event.payload));
       break;
     case MessageType::reported:
-      if (coordinator_) coordinator_->worker_reported(event.peer);
+      if (coordinator_) coordinator_->worker_reported(event.payload);
       break;
     default:
       break;
   }
 }
 
-void PsServer::send(PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key, std::uint8_t flags) {
+void PsServer::send(PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key, std::uint8_t flags,
+                    std::span<const std::byte> payload) {
   Header header;
   header.type = type;
   header.clock = clock;
   header.key = key;
   header.flags = flags;
-  peers_.transport().send(to, header, {}, WhenFull::refuse);
+  peers_.transport().send(to, header, payload, WhenFull::refuse);
 }
 
 // Another server tells server 0 whether it has weights, as soon as it knows the model and could take some.

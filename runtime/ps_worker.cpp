@@ -63,6 +63,7 @@ class PsWorker {
   std::set<std::uint32_t> up_;
   bool broken_ = false;    // a server was lost or went back since the last join
   bool finished_ = false;  // the run is trained, and its checkpoint is committed
+  std::string result_;     // of the reporter, then
   bool must_pull_ = true;  // nothing was received since the last join
   std::uint64_t generation_ = 0;
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
@@ -74,6 +75,7 @@ class PsWorker {
   std::set<std::uint32_t> unanswered_;  // chunks of the push under way
   std::vector<float> next_;             // sync: weights of the clock to come
   std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: of next_
+  LandingsGuard landings_guard_;        // last: the weights land in the members above
 };
 
 PsWorker::PsWorker(Job& job, Peers& peers)
@@ -83,7 +85,8 @@ PsWorker::PsWorker(Job& job, Peers& peers)
       reports_(job, trainer_),
       patience_(job),
       sync_(job.config.consistency.sync),
-      servers_(static_cast<std::uint32_t>(job.config.servers.count)) {
+      servers_(static_cast<std::uint32_t>(job.config.servers.count)),
+      landings_guard_(peers.transport().landings()) {
   chunks_ = cut_chunks(trainer_.model().tensors(), servers_);
   version_.assign(chunks_.size(), 0);
   next_.assign(trainer_.model().parameters().begin(), trainer_.model().parameters().end());
@@ -106,7 +109,7 @@ ExitCode PsWorker::run() {
     Turn turn = Turn::go_on;
     while (turn == Turn::go_on && !job_.stop.requested() && !finished_) turn = take_turn();
     if (finished_) {
-      job_.reporter.finish(true, "");
+      job_.reporter.finish_with(result_);
       return ExitCode::trained;
     }
     if (job_.stop.requested()) {
@@ -283,7 +286,7 @@ PsWorker::Turn PsWorker::train_end() {
   reports_.at_step(step, position, step, true);
   Header header;
   header.type = MessageType::reported;
-  send(0, header);
+  send(0, header, PayloadWriter().text(job_.reporter.trained_result()).bytes());
   if (!pump([this] { return trained_.has_value(); })) return finished_ ? Turn::over : Turn::rejoin;
   return Turn::go_on;
 }
@@ -343,6 +346,7 @@ void PsWorker::handle_message(const Event& event) {
       break;
     case MessageType::finish:
       finished_ = true;
+      if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
       seed(header.key);

@@ -112,16 +112,17 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   accuracy_is_new_ = false;
   line += " samples_per_s=" + number(samples_per_s_, "%.0f") + "\n";
   metrics_ << line << std::flush;
-  write_result();
+  write(result_text(false, ""));
 }
 
-void Reporter::finish(bool done, const std::string& message) {
-  done_ = done;
-  message_ = message;
-  write_result();
+void Reporter::finish(bool done, const std::string& message) { write(result_text(done, message)); }
+
+void Reporter::finish_with(const std::string& trained_result) {
+  const bool usable = !trained_result.empty() && trained_result.size() <= max_result_bytes;
+  write(usable ? trained_result : result_text(true, ""));
 }
 
-std::string Reporter::result_text() const {
+std::string Reporter::result_text(bool done, const std::string& message) const {
   std::string text = "{\"schema\":1,";
   if (reported_) {
     text += "\"step\":" + std::to_string(step_) + ",\"epoch\":" + std::to_string(epoch_);
@@ -137,13 +138,12 @@ std::string Reporter::result_text() const {
   } else {
     text += "\"rank\":" + std::to_string(rank_);
   }
-  text += std::string(",\"done\":") + (done_ ? "true" : "false") + ",\"message\":";
-  return text + json_string_within(message_, max_result_bytes - text.size() - 2) + "}\n";
+  text += std::string(",\"done\":") + (done ? "true" : "false") + ",\"message\":";
+  return text + json_string_within(message, max_result_bytes - text.size() - 2) + "}\n";
 }
 
-void Reporter::write_result() {
+void Reporter::write(std::string text) {
   if (result_path_.empty()) return;
-  std::string text = result_text();
   // Padded to what was there, so that one write replaces it all: a process killed between two system calls
   // would leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
   const bool first = longest_ == 0;

@@ -24,7 +24,7 @@ class Curve {
 };
 
 // One per process; not for two threads at once. A rank becomes the one that reports with its first report();
-// a rank that never reported leaves only its rank and message in the result file.
+// a rank that never reported leaves only its rank and message in the result file, unless the run is trained.
 class Reporter {
  public:
   // Seconds since any fixed point. Only differences count.
@@ -52,11 +52,17 @@ class Reporter {
   // The last words: done only when the run is trained; message: why the process ends otherwise.
   void finish(bool done, const std::string& message);
 
+  // The result of the trained run, for the ranks that did not report, and how they leave it: whichever
+  // process's file survives, it tells what came of the run. Without one, or with one that is too large, as
+  // finish(true, "").
+  std::string trained_result() const { return result_text(true, ""); }
+  void finish_with(const std::string& trained_result);
+
   static double steady_seconds();
 
  private:
-  void write_result();
-  std::string result_text() const;
+  void write(std::string text);
+  std::string result_text(bool done, const std::string& message) const;
 
   std::ostream& metrics_;
   std::string result_path_;
@@ -65,7 +71,6 @@ class Reporter {
   std::uint64_t report_every_ = 1, evaluate_every_ = 0, steps_ = 0;
 
   bool reported_ = false;
-  bool done_ = false;
   std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0;
   double loss_ = 0, samples_per_s_ = 0;
   std::optional<double> accuracy_;  // the newest, stays in the result
@@ -73,7 +78,6 @@ class Reporter {
   std::uint64_t position_ = 0;      // at the last report
   double reported_at_ = 0;
   Curve curve_;
-  std::string message_;
   std::size_t longest_ = 0;  // text in the file so far
 };
 

@@ -19,11 +19,9 @@ bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
   });
   if (place.ranks.size() <= 1) return true;
   expected_.clear();
+  const LandingsGuard guard(transport_.landings());
   const bool direct = place.ranks.size() == 2 || data.size() <= direct_floats;
-  const bool whole = direct ? sum_directly(data, place, pump) : sum_around(data, place, pump);
-  if (!whole) transport_.landings().cancel_all();
-  expected_.clear();
-  return whole;
+  return direct ? sum_directly(data, place, pump) : sum_around(data, place, pump);
 }
 
 void Ring::keep(Event&& event) {

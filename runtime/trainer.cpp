@@ -15,8 +15,8 @@ Trainer::Trainer(const Job& job)
       data_(load_idx(job.env.data)),
       model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
-               std::to_string(data_.held_out.size()) + " held out, " + std::to_string(model_.parameters().size()) +
-               " parameters");
+               std::to_string(data_.held_out.size()) + " held out, " +
+               std::to_string(model_.parameters().size()) + " parameters");
 }
 
 double Trainer::compute(std::uint64_t position, std::uint64_t samples) {

@@ -11,8 +11,7 @@ import pytest
 
 import mlk
 
-# Alone: several runs at once, held to when their ranks come back, and a node that is lost to all.
-pytestmark = [pytest.mark.nodes, pytest.mark.alone]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed]
 
 # A rank that was lost is back 10 s later at the earliest, and is to take part again: it is lost early.
 SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 30)
@@ -73,7 +72,12 @@ class Run:
         assert restarts == {(self.role, self.rank): 1}, self.cluster.mlk("status", self.name, check=0).stdout
         # The workers' end is the run's; a server ends a few seconds after them.
         row = re.compile(rf"^{self.role} +{self.rank} +Succeeded +1 ", re.MULTILINE)
-        mlk.wait_until(lambda: row.search(self.cluster.mlk("status", self.name, check=0).stdout), f"{self} to show its restart", timeout=30)
+
+        def ended():
+            status = self.cluster.mlk("status", self.name, check=0).stdout
+            assert row.search(status), status + self.cluster.mlk("logs", self.name).stdout[-5000:]
+            return True
+        mlk.wait_until(ended, f"{self} to show its restart", timeout=30)
 
 
 @pytest.fixture
@@ -131,6 +135,7 @@ def power_loss(cluster, node):
         cluster.harness("node-up", node)
 
 
+@pytest.mark.alone  # the node is lost to all
 def test_runs_outlive_the_power_loss_of_a_node(real, start):
     """A server on the lost node is replaced. A worker there is not, while the node may come back: the others go on without it."""
     with_server = [start(real, example, "server", 0, SPREAD, SERVER_ON_2) for example in (PS, SYNC)]

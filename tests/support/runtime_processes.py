@@ -15,7 +15,6 @@ import mlk
 
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
 PORT = 7070
-_networks = itertools.count(1)
 
 
 def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
@@ -77,8 +76,8 @@ class Run:
         self.checkpoints = folder / "checkpoints" if checkpoints else None
         self.processes = {}
         self.started = itertools.count()
-        # An address block of its own, so that runs side by side and one after the other do not meet.
-        block = (os.getpid() % 200 + 20, next(_networks))
+        # Addresses of its own, so that runs side by side and one after the other do not meet; none of an embedded cluster's.
+        block = (130 + secrets.randbelow(120), secrets.randbelow(256))
         self.seeds = {"worker": [f"127.{block[0]}.{block[1]}.{1 + r}:{PORT}" for r in range(workers)],
                       "server": [f"127.{block[0]}.{block[1]}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
         self.spare = f"127.{block[0]}.{block[1]}.250:{PORT}"  # for a process besides those

@@ -33,11 +33,6 @@ start kube-apiserver --etcd-servers="$store" --bind-address=$bind --secure-port=
   --default-not-ready-toleration-seconds=5 --default-unreachable-toleration-seconds=5 \
   --feature-gates="$GATES" --runtime-config="$RUNTIME_CONFIG"
 
-# Without the higher rate the first service accounts take 6 s longer. A node counts as lost after 10 s.
-start kube-controller-manager --kubeconfig="$pki/controllers.kubeconfig" --secure-port=0 --leader-elect=false \
-  --use-service-account-credentials=true --root-ca-file="$pki/ca.crt" --service-account-private-key-file="$pki/service-account.key" \
-  --node-monitor-period=1s --node-monitor-grace-period=10s --kube-api-qps=200 --kube-api-burst=400 --feature-gates="$GATES"
-
 fill "$HARNESS/config/scheduler.yaml" KUBECONFIG="$pki/scheduler.kubeconfig" >"$run/scheduler.yaml"
 start kube-scheduler --config="$run/scheduler.yaml" --secure-port=0 --feature-gates="$GATES"
 
@@ -45,4 +40,11 @@ if [ "$MODE" = real ]; then
   fill "$HARNESS/config/Corefile" ADDRESS="$ADDRESS" KUBECONFIG="$pki/admin.kubeconfig" >"$run/Corefile"
   start coredns -conf "$run/Corefile"
 fi
+# The controllers give up for good after 10 s without a healthy API server, which takes longer on a busy machine.
+until "$BIN/kubectl" --kubeconfig "$pki/admin.kubeconfig" get --raw=/readyz >/dev/null 2>&1; do sleep 0.1; done
+# Without the higher rate the first service accounts take 6 s longer. A node counts as lost after 10 s.
+start kube-controller-manager --kubeconfig="$pki/controllers.kubeconfig" --secure-port=0 --leader-elect=false \
+  --use-service-account-credentials=true --root-ca-file="$pki/ca.crt" --service-account-private-key-file="$pki/service-account.key" \
+  --node-monitor-period=1s --node-monitor-grace-period=10s --kube-api-qps=200 --kube-api-burst=400 --feature-gates="$GATES"
+
 while :; do wait -n || sleep 1; done   # as PID 1 it also reaps what others leave behind

@@ -70,6 +70,22 @@ TEST_CASE("a rank that never reported says only who it is and why it ends") {
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
 }
 
+TEST_CASE("when the run is trained, a rank that did not report leaves the result of the one that did") {
+  Bench reporting, other;
+  reporting.reporter.report(200, 2, 100, 0.125);
+  const std::string result = reporting.reporter.trained_result();
+  CHECK(reporting.result()["done"] == false);
+  other.reporter.finish_with(result);
+  reporting.reporter.finish(true, "");
+  CHECK(other.result() == reporting.result());
+  CHECK(other.result()["step"] == 200);
+
+  for (const std::string& none : {std::string(), std::string(4000, ' ')}) {
+    other.reporter.finish_with(none);
+    CHECK(other.result() == json::parse(R"({"schema":1,"rank":7,"done":true,"message":""})"));
+  }
+}
+
 TEST_CASE("the result stays within 3 KiB, whatever the message and however long the run") {
   Bench bench;
   for (std::uint64_t step = 1; step <= 5000; ++step)
