@@ -13,8 +13,8 @@ import mlk
 
 pytestmark = [pytest.mark.nodes, pytest.mark.timed]
 
-# A rank that was lost is back 10 s later at the earliest, and is to take part again: it is lost early.
-SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 30)
+# A rank that was lost is back 10 s later at the earliest, on a busy machine 30, and is to take part again: it is lost early.
+SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 45)
 STEPS = 1500
 PS, SYNC, ALLREDUCE = "digits-ps", "digits-ps-sync", "digits-allreduce"
 SEEDED = re.compile(r"^server/0 .*is seeded by worker/", re.MULTILINE)

@@ -268,26 +268,35 @@ TEST_CASE("a save that hits a full disk is a warning, leaves nothing behind, and
   CHECK(bench.loaded() == 1);
 }
 
-TEST_CASE("a disk that is really full is a warning" * doctest::skip(geteuid() != 0)) {
+TEST_CASE("a disk that is really full is a warning") {
+  constexpr int no_mount = 77;
   Bench bench;
   fs::create_directories(bench.checkpoints);
-  CHECK(in_child([&] {
-          if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-            return 1;
-          const std::string path = bench.checkpoints.string();
-          if (mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) return 2;
-          const std::vector<TensorInfo> large = {{"w", {5000}, 0, 5000}};
-          const auto save = [&](std::uint64_t step) {
-            return bench.store().save({step, step, std::vector<float>(5000), {}}, large);
-          };
-          // 20 KiB each: the third or fourth does not fit, and the older ones can still be loaded.
-          if (!save(1)) return 3;
-          if (save(2) && save(3) && save(4)) return 4;
-          for (const auto& entry : fs::directory_iterator(bench.checkpoints)) {
-            if (entry.path().filename().string().starts_with(".tmp-")) return 5;
-          }
-          return bench.store().load_newest(large) ? 42 : 6;
-        }) == 42);
+  const int result = in_child([&] {
+    // Whoever is not root may mount in a user namespace of his own, where the system allows that.
+    const int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
+    const std::string path = bench.checkpoints.string();
+    if (unshare(spaces) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) {
+      return no_mount;
+    }
+    const std::vector<TensorInfo> large = {{"w", {5000}, 0, 5000}};
+    const auto save = [&](std::uint64_t step) {
+      return bench.store().save({step, step, std::vector<float>(5000), {}}, large);
+    };
+    // 20 KiB each: the third or fourth does not fit, and the older ones can still be loaded.
+    if (!save(1)) return 3;
+    if (save(2) && save(3) && save(4)) return 4;
+    for (const auto& entry : fs::directory_iterator(bench.checkpoints)) {
+      if (entry.path().filename().string().starts_with(".tmp-")) return 5;
+    }
+    return bench.store().load_newest(large) ? 42 : 6;
+  });
+  if (result == no_mount) {
+    MESSAGE("skipped: no small disk can be mounted here");
+    return;
+  }
+  CHECK(result == 42);
 }
 
 TEST_CASE("a folder that cannot be made is a warning") {
