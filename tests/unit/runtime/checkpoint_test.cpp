@@ -273,10 +273,8 @@ TEST_CASE("a disk that is really full is a warning") {
   Bench bench;
   fs::create_directories(bench.checkpoints);
   const int result = in_child([&] {
-    // Whoever is not root may mount in a user namespace of his own, where the system allows that.
-    const int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
     const std::string path = bench.checkpoints.string();
-    if (unshare(spaces) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) {
       return no_mount;
     }
@@ -293,7 +291,7 @@ TEST_CASE("a disk that is really full is a warning") {
     return bench.store().load_newest(large) ? 42 : 6;
   });
   if (result == no_mount) {
-    MESSAGE("skipped: no small disk can be mounted here");
+    MESSAGE("skipped: not root, so no small disk can be mounted");
     return;
   }
   CHECK(result == 42);
