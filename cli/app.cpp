@@ -11,12 +11,28 @@
 namespace mlk {
 namespace {
 
+// CLI11 names a flag with an optional value "--dry-run{client}"; readers of manuals know
+// "--dry-run[=client|server]".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    const std::size_t brace = name.find('{');
+    return brace == std::string::npos ? name : name.substr(0, brace) + "[=" + option->get_type_name() + "]";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool in_name = CLI::Formatter::make_option_name(option, false).find('{') != std::string::npos;
+    return in_name ? "" : CLI::Formatter::make_option_opts(option);
+  }
+};
+
 void add_global_options(CLI::App& root, Session& session) {
   GlobalOptions& global = session.global;
   root.add_option("--kubeconfig", global.cluster.kubeconfig, "Kubeconfig file [$KUBECONFIG, ~/.kube/config]")
       ->type_name("FILE");
   root.add_option("--context", global.cluster.context, "Context of the kubeconfig")->type_name("NAME");
-  root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")->type_name("NAME");
+  root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")
+      ->type_name("NAME");
   root.add_flag("--local", global.local, "Use the cluster on this machine; start it when it is not up");
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
@@ -27,7 +43,8 @@ void add_global_options(CLI::App& root, Session& session) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-// What the arguments hold that is unknown, with what was meant by it: CLI11 would first ask for what is missing.
+// What the arguments hold that is unknown, with what was meant by it: CLI11 would first ask for what is
+// missing.
 struct Unknown {
   std::string what;  // empty: nothing
   std::string near;
@@ -40,7 +57,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 std::string spoken_name(const CLI::App& command) {
-  return command.get_parent() == nullptr ? command.get_name() : spoken_name(*command.get_parent()) + " " + command.get_name();
+  return command.get_parent() == nullptr ? command.get_name()
+                                         : spoken_name(*command.get_parent()) + " " + command.get_name();
 }
 
 Unknown find_unknown(const CLI::App& root, const std::vector<std::string>& arguments) {
@@ -76,8 +94,8 @@ void print_error(Session& session, const std::string& what, const std::string& h
 }
 
 // CLI11's own words, made to look like ours: lower case, no full stop, "did you mean" for flags.
-int report_usage(const CLI::App& root, const std::vector<std::string>& arguments, const CLI::ParseError& error,
-                 Session& session) {
+int report_usage(const CLI::App& root, const std::vector<std::string>& arguments,
+                 const CLI::ParseError& error, Session& session) {
   const CLI::App* command = &root;
   for (const CLI::App* at = &root; at != nullptr;) {
     command = at;
@@ -89,7 +107,8 @@ int report_usage(const CLI::App& root, const std::vector<std::string>& arguments
   if (const Unknown unknown = find_unknown(root, arguments); !unknown.what.empty()) {
     what = unknown.what;
     if (!unknown.near.empty()) hint = "did you mean: " + unknown.near;
-  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !visible_commands(*command).empty()) {
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+             !visible_commands(*command).empty()) {
     what = "a command is required";
     hint = "list the commands with: " + spoken_name(*command) + " --help";
   } else if (what.size() > 1 && std::isupper(static_cast<unsigned char>(what[0])) != 0 &&
@@ -104,10 +123,12 @@ int report_usage(const CLI::App& root, const std::vector<std::string>& arguments
 }  // namespace
 
 std::unique_ptr<CLI::App> make_app(Session& session) {
-  auto root = std::make_unique<CLI::App>("Distributed training jobs on Kubernetes, from one experiment file", "mlk");
+  auto root =
+      std::make_unique<CLI::App>("Distributed training jobs on Kubernetes, from one experiment file", "mlk");
   root->require_subcommand(1);
   root->fallthrough();  // the global flags may stand after the command as well
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
+  root->formatter(std::make_shared<HelpFormatter>());  // before the commands: they take it over
   root->get_formatter()->column_width(34);
   root->set_help_flag("-h,--help", "Print this help");
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");

@@ -117,7 +117,7 @@ void add_submit(CLI::App& root, Session& session) {
   add_experiment_options(*command, options->experiment);
   // A flag with an optional value: "--dry-run FILE" must not take the file for it.
   command->add_flag("--dry-run{client}", options->dry_run, "=client: only render; =server: let the cluster check it. Nothing is created")
-      ->type_name("WHERE");
+      ->type_name("client|server");
   command->add_flag("--again", options->again, "When this experiment's newest run has ended, run it once more");
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
   command->add_flag("--follow", options->follow, "Wait, and print the logs of all ranks");

@@ -172,8 +172,14 @@ class StatusPrinter {
   void print_curve() {
     const std::vector<double> values = curve_of(status_);
     if (values.size() < 2) return;
-    const std::size_t room = width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 24, 64) : 32;
-    field("loss", fmt::format("{} {} to {}", ui::sparkline(values, room), number(values.front()), number(values.back())));
+    const std::size_t room = width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 30, 64) : 32;
+    // A loss falls by orders of magnitude: on a linear scale all but the start of it would lie on the ground.
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const bool logarithmic = *low > 0 && *high / *low >= 10;
+    std::vector<double> heights = values;
+    if (logarithmic) std::transform(values.begin(), values.end(), heights.begin(), [](double value) { return std::log10(value); });
+    field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room), number(values.front()), number(values.back()),
+                              logarithmic ? " (log)" : ""));
   }
 
   void print_failure() {

@@ -22,6 +22,7 @@ using json = nlohmann::json;
 
 constexpr std::chrono::seconds gone_timeout{120};  // for objects of a run that is being deleted
 constexpr int post_tries = 6;
+constexpr std::chrono::seconds post_timeout{60};  // no further try after it
 
 const kube::Resource& resource_of(const json& object) {
   const std::string kind = object.at("kind");
@@ -39,8 +40,11 @@ std::string title(const json& object) {
   return kind + "/" + kube::name_of(object);
 }
 
-// No answer, or one that says nothing about the object: whether it was stored is not known, and POST is safe to repeat.
-bool unclear(const ApiError& error) { return error.status() == 0 || error.status() == 429 || error.status() >= 500; }
+// No answer, or one that says nothing about the object: whether it was stored is not known, and POST is safe
+// to repeat.
+bool unclear(const ApiError& error) {
+  return error.status() == 0 || error.status() == 429 || error.status() >= 500;
+}
 
 bool is_deleting(const json& object) { return object.at("metadata").contains("deletionTimestamp"); }
 
@@ -86,7 +90,9 @@ class Submission {
   }
 
  private:
-  Rendered render_now() const { return render(request_.experiment, request_.files, request_.templates, options_); }
+  Rendered render_now() const {
+    return render(request_.experiment, request_.files, request_.templates, options_);
+  }
 
   void ask_what_is_allowed() {
     kube::require_version(kube::server_version(client_), 1, 31);
@@ -95,16 +101,18 @@ class Submission {
     for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
       questions.push_back({"create", *resource, ""});
     }
-    for (const kube::Resource* resource : {&config_maps, &jobs, &pods}) questions.push_back({"list", *resource, ""});
+    for (const kube::Resource* resource : {&config_maps, &jobs, &pods})
+      questions.push_back({"list", *resource, ""});
     const std::vector<bool> answers = kube::may_all(client_, request_.name_space, questions);
     std::vector<std::string> refused;
     for (std::size_t i = 0; i < questions.size(); ++i) {
       if (!answers[i]) refused.push_back(questions[i].verb + " " + questions[i].resource.plural);
     }
     if (!refused.empty()) {
-      throw Error(ExitCode::cluster,
-                  "you may not " + join(refused, ", ") + " in namespace '" + request_.name_space + "'",
-                  "see what you may do with: mlk context; the ClusterRole 'edit' in that namespace is enough");
+      throw Error(
+          ExitCode::cluster,
+          "you may not " + join(refused, ", ") + " in namespace '" + request_.name_space + "'",
+          "see what you may do with: mlk context; the ClusterRole 'edit' in that namespace is enough");
     }
   }
 
@@ -135,7 +143,8 @@ class Submission {
     for (const json& owner : client_.list(kube::resources::config_maps, request_.name_space, same).items) {
       const std::string name = kube::name_of(owner);
       if (name == first.run) newest = std::max(newest, 1);
-      if (name.starts_with(first.run + "-")) newest = std::max(newest, std::atoi(name.c_str() + first.run.size() + 1));
+      if (name.starts_with(first.run + "-"))
+        newest = std::max(newest, std::atoi(name.c_str() + first.run.size() + 1));
     }
     if (newest == 0) return 1;
     if (!request_.again) return newest;
@@ -159,7 +168,8 @@ class Submission {
           client_.find(kube::resources::config_maps, request_.name_space, rendered.run);
       if (!existing) continue;  // gone in this very moment
       if (!is_deleting(*existing)) {
-        if (kube::label_of(*existing, labels::hash) == kube::label_of(rendered.owner, labels::hash)) return *existing;
+        if (kube::label_of(*existing, labels::hash) == kube::label_of(rendered.owner, labels::hash))
+          return *existing;
         throw Error(ExitCode::failure, "configmap/" + rendered.run + " exists and belongs to something else",
                     "change the experiment's name, or delete that object");
       }
@@ -167,8 +177,8 @@ class Submission {
     }
   }
 
-  // A 409 means done only if the object belongs to our owner and nothing is being deleted; else it is of an earlier run
-  // of the same name whose collection is under way.
+  // A 409 means done only if the object belongs to our owner and nothing is being deleted; else it is of an
+  // earlier run of the same name whose collection is under way.
   void create_owned(const json& object) {
     const auto deadline = steady_clock::now() + gone_timeout;
     bool waiting_said = false;
@@ -187,8 +197,10 @@ class Submission {
         check_dropped(object, *existing);
         return;
       }
-      if (!is_deleting(*existing) && existing->at("metadata").value("ownerReferences", json::array()).empty()) {
-        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else", "delete it, or change the experiment's name");
+      if (!is_deleting(*existing) &&
+          existing->at("metadata").value("ownerReferences", json::array()).empty()) {
+        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
+                    "delete it, or change the experiment's name");
       }
       wait_for_gone(title(object), deadline, waiting_said);
     }
@@ -196,13 +208,16 @@ class Submission {
 
   // POST, repeated while it is unclear whether the server took it; throws the last error.
   json post(const json& object) {
+    const auto deadline = steady_clock::now() + post_timeout;
     milliseconds pause{250};
     for (int attempt = 1;; ++attempt) {
       hooks_.check_interrupted();
       try {
         return client_.create(resource_of(object), request_.name_space, object);
       } catch (const ApiError& error) {
-        if (!unclear(error) || attempt == post_tries) throw;
+        if (!unclear(error) || attempt == post_tries || steady_clock::now() > deadline) throw;
+        hooks_.note(title(object) + ": " + error.what() + "; trying again (" + std::to_string(attempt + 1) +
+                    " of " + std::to_string(post_tries) + ")");
       }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, milliseconds(4000));
@@ -244,9 +259,11 @@ class Submission {
   void take_back(const Rendered& rendered) {
     if (!created_owner_) return;
     try {
-      client_.remove(kube::resources::config_maps, request_.name_space, rendered.run, {.uid = owner_uid_, .propagation = "Background", .grace_seconds = {}});
+      client_.remove(kube::resources::config_maps, request_.name_space, rendered.run,
+                     {.uid = owner_uid_, .propagation = "Background", .grace_seconds = {}});
     } catch (const Error&) {
-      hooks_.note("could not take back configmap/" + rendered.run + "; delete it with: mlk delete " + rendered.run);
+      hooks_.note("could not take back configmap/" + rendered.run + "; delete it with: mlk delete " +
+                  rendered.run);
     }
   }
 

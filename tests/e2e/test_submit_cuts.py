@@ -186,6 +186,13 @@ def test_a_kubernetes_that_is_too_old_is_named_before_anything_is_created(cluste
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+def test_a_request_that_is_made_again_says_so(cluster, proxy, name, file):
+    proxy.set_plan([{"do": "cut-before", "method": "POST", "path": "/jobs"}])
+    submitted = Submits(cluster, proxy, name, file)("cut", check=0)
+    assert re.search(r"job/\S+: cannot reach .*; trying again \(2 of 6\)\n", submitted.stderr)
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 def test_a_server_that_does_not_answer_is_given_up_and_said(cluster, proxy, name, file):
     """One does not even answer the TLS handshake, the other one falls silent in the middle; at the same time, as both take long."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:

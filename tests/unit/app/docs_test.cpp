@@ -148,6 +148,12 @@ TEST_CASE("a group of commands without its command lists them") {
         "mlk: error: a command is required\nhint: list the commands with: mlk local --help\n");
 }
 
+TEST_CASE("help shows a flag with an optional value as manuals do") {
+  Tree tree;
+  CHECK(mlk::run({"submit", "--help"}, tree.session) == 0);
+  CHECK(tree.out.str().find("--dry-run[=client|server]  ") != std::string::npos);
+}
+
 TEST_CASE("completion answers from the tree") {
   const auto complete = [](std::vector<std::string> words) {
     Tree tree;
