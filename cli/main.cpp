@@ -19,9 +19,19 @@ namespace {
 std::atomic<int> interrupted{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// The first Ctrl-C lets the command end in good order and say how to come back; the second one ends it at once.
+constexpr unsigned good_order_s = 2;
+
+// The first Ctrl-C lets the command end in good order and say how to come back. The second one ends it at once, and so
+// does the alarm, when the command still waits for an answer: every command can be cut off anywhere and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
+  ::alarm(good_order_s);
+}
+
+void on_alarm(int) {
+  static constexpr char text[] = "mlk: error: interrupted\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(128 + interrupted.load());
 }
 
 std::filesystem::path own_path(const std::string& argv0) {
@@ -41,6 +51,7 @@ int main(int argc, char** argv) {
   action.sa_handler = on_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::signal(SIGALRM, on_alarm);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
 
   mlk::Session session{.out = std::cout,

@@ -13,10 +13,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int most_attempts = 10;
 constexpr seconds longest_wait{30};
 
-// libcurl may hold what it has read of a shared HTTP/2 connection back from a transfer until a socket or a
-// timer of its own wakes it, which can be seconds (7.88; curl issues 17636 and 18177 are of the kind): we
-// look as well.
-constexpr milliseconds look_while_waiting{100}, look_at_streams{1000};
+// libcurl before 8.1 may have read what another transfer of the connection waits for, and tell nobody.
+constexpr milliseconds look_again{100};
 
 // A hundred streams fit on a connection of HTTP/2; libcurl would open one for each further transfer of a
 // burst.
@@ -241,10 +239,7 @@ int Loop::patience(SteadyTime now) const {
   const auto until = [&](SteadyTime then) {
     wait = std::min(wait, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(then - now)));
   };
-  for (const auto& transfer : running_) {
-    const bool quiet = transfer->is_stream() && transfer->response.status != 0;
-    wait = std::min(wait, quiet ? look_at_streams : look_while_waiting);
-  }
+  if (!running_.empty()) wait = look_again;
   for (const auto& transfer : waiting_) until(transfer->due);
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {

@@ -22,6 +22,11 @@ constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
 constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
 
+// libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one, does not fit in
+// the former's buffer; where that piece was the last one of the connection, the end of the transfer is never noticed. So
+// the buffer holds far more than a burst; memory that is not written to costs nothing.
+constexpr long read_buffer = 8l << 20;
+
 template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
@@ -199,6 +204,7 @@ void Transfer::set_headers(const Config& config) {
 }
 
 void Transfer::set_network(const Config& config) {
+  set(easy, CURLOPT_BUFFERSIZE, read_buffer);
   // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a
   // connection to say so would be to wait for its first answer.
   const bool https = config.server.starts_with("https:");

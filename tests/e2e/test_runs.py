@@ -174,6 +174,22 @@ def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
     assert cluster.mlk("delete", name, check=2).stderr.count(name) >= 2
 
 
+@pytest.mark.nodes
+def test_long_lists_that_share_a_connection_arrive_whole(real, name):
+    """libcurl before 8.1 loses the end of an answer now and then, when several long ones share a connection of HTTP/2."""
+    pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"}, "containers": [{"name": "main", "image": "none"}]}
+    jobs = [{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"{name}-{i}", "labels": {"mlk.dev/run": name, "mlk.dev/name": name}},
+             "spec": {"template": {"metadata": {"labels": {"mlk.dev/run": name}}, "spec": pod}}} for i in range(100)]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs})
+    real.kubectl("create", "-n", real.namespace, "-f", "-", input=listed)
+    try:
+        mlk.wait_until(lambda: len(real.objects("pods", f"mlk.dev/run={name}")) == len(jobs), "all pods")
+        for _ in range(40):
+            real.mlk("ls", check=0, timeout=20)
+    finally:
+        real.kubectl("delete", "jobs", "-n", real.namespace, "-l", f"mlk.dev/run={name}", "--wait=false")
+
+
 def test_the_context_tells_where_and_what(cluster):
     told = cluster.mlk("context", "-o", "json", check=0).json()
     assert told["namespace"] == cluster.namespace

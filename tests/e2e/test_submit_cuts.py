@@ -193,6 +193,22 @@ def test_a_request_that_is_made_again_says_so(cluster, proxy, name, file):
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_waits_for_an_answer_can_be_interrupted(cluster, proxy, name, file, number):
+    proxy.set_plan([{"do": "half-open", "times": 0}])
+    before = len(proxy.requests)
+    waiting = Submits(cluster, proxy, name, file).start("interrupted")
+    try:
+        mlk.wait_until(lambda: len(proxy.requests) > before, "a request", timeout=20)
+        waiting.send_signal(number)
+        out, said = waiting.communicate(timeout=10 * mlk.SLOW)  # much less than the 30 s that mlk waits for an answer
+    finally:
+        waiting.kill()
+        waiting.communicate()
+    assert (waiting.returncode, out, said) == (128 + number, b"", b"mlk: error: interrupted\n")
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 def test_a_server_that_does_not_answer_is_given_up_and_said(cluster, proxy, name, file):
     """One does not even answer the TLS handshake, the other one falls silent in the middle; at the same time, as both take long."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
