@@ -177,7 +177,9 @@ def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
 @pytest.mark.nodes
 def test_long_lists_that_share_a_connection_arrive_whole(real, name):
     """libcurl before 8.1 loses the end of an answer now and then, when several long ones share a connection of HTTP/2."""
-    pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"}, "containers": [{"name": "main", "image": "none"}]}
+    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"},
+           "containers": [{"name": "main", "image": "none", "securityContext": safe}]}
     jobs = [{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"{name}-{i}", "labels": {"mlk.dev/run": name, "mlk.dev/name": name}},
              "spec": {"template": {"metadata": {"labels": {"mlk.dev/run": name}}, "spec": pod}}} for i in range(100)]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs})
