@@ -14,13 +14,13 @@ std::string value_of(const char* name) {
   return value ? value : "";
 }
 
-[[noreturn]] void fail(const std::string& name, const std::string& what) {
+[[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw Failure(ExitCode::bad_configuration, "environment: " + name + " " + what);
 }
 
 std::string required(const char* name) {
   std::string value = value_of(name);
-  if (value.empty()) fail(name, "is not set");
+  if (value.empty()) refuse(name, "is not set");
   return value;
 }
 
@@ -37,7 +37,7 @@ void check_address(const char* name, const std::string& address) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const bool host_ok = !host.empty() && (bracketed || host.find_first_of(":[] \t") == std::string::npos);
   if (colon == std::string::npos || !host_ok || !parse_number(address.substr(colon + 1), 1, 65535, port)) {
-    fail(name, "must hold host:port, but has '" + address + "'");
+    refuse(name, "must hold host:port, but has '" + address + "'");
   }
 }
 
@@ -60,10 +60,10 @@ LaunchEnv read_launch_env() {
   env.run = required("MLK_RUN");
   env.role = required("MLK_ROLE");
   if (env.role != "worker" && env.role != "server")
-    fail("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
+    refuse("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
   const std::string rank = required("MLK_RANK");
   if (!parse_number(rank, 0, 999'999, env.rank))
-    fail("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
+    refuse("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
   env.address = value_of("MLK_ADDRESS");
   if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
   env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");
@@ -80,11 +80,11 @@ LaunchEnv read_launch_env() {
 }
 
 void require_peers(const LaunchEnv& env, bool with_servers) {
-  if (env.address.empty()) fail("MLK_ADDRESS", "is not set");
-  if (env.seeds_worker.empty()) fail("MLK_SEEDS_WORKER", "is not set");
-  if (with_servers && env.seeds_server.empty()) fail("MLK_SEEDS_SERVER", "is not set");
-  if (env.secret_path.empty()) fail("MLK_SECRET", "is not set");
-  if (env.incarnation.empty()) fail("MLK_INCARNATION", "is not set");
+  if (env.address.empty()) refuse("MLK_ADDRESS", "is not set");
+  if (env.seeds_worker.empty()) refuse("MLK_SEEDS_WORKER", "is not set");
+  if (with_servers && env.seeds_server.empty()) refuse("MLK_SEEDS_SERVER", "is not set");
+  if (env.secret_path.empty()) refuse("MLK_SECRET", "is not set");
+  if (env.incarnation.empty()) refuse("MLK_INCARNATION", "is not set");
 }
 
 std::string result_path_from_env() { return value_of("MLK_RESULT"); }

@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/local/identity.h"
 #include "cli/local/kinds.h"
 
 namespace mlk::local {
 namespace {
 
 constexpr char foreground[] = "foregroundDeletion";
-
-std::string uid_of(const json& object) { return object.at("metadata").at("uid").get<std::string>(); }
 
 bool has_finalizer(const json& object, const char* name) {
   const json finalizers = object.at("metadata").value("finalizers", json::array());

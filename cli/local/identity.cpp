@@ -13,6 +13,10 @@ std::string new_uid() {
   return text;
 }
 
+std::string uid_of(const nlohmann::json& object) {
+  return object.at("metadata").at("uid").get<std::string>();
+}
+
 std::string random_suffix() {
   constexpr char letters[] = "bcdfghjklmnpqrstvwxz2456789";
   std::string suffix;

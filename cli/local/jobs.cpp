@@ -15,7 +15,6 @@ namespace {
 
 std::string name_of(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
 std::string namespace_of(const json& object) { return object.at("metadata").value("namespace", ""); }
-std::string uid_of(const json& object) { return object.at("metadata").at("uid").get<std::string>(); }
 
 // uid of the Job that made this pod; empty when none did.
 std::string controller_of(const json& pod) {

@@ -77,7 +77,7 @@ struct Lines {
   }
 };
 
-LogTimes quick() {
+LogTimes quick_follower() {
   LogTimes times;
   times.first_wait = milliseconds(10);
   times.longest_wait = milliseconds(2000);
@@ -161,7 +161,7 @@ TEST_CASE(
                   {stamp("03", "d") + stamp("03", "e")}};
   Client client(logs.start());
   Lines lines;
-  LogFollower follower(client, "n", "p", "main", {.tail_lines = 7}, lines.sink(), quick());
+  LogFollower follower(client, "n", "p", "main", {.tail_lines = 7}, lines.sink(), quick_follower());
   follower.update(pod_with("waiting"));
   CHECK(logs.seen().empty());
   REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get() == Texts{"a", "b", "c", "d"}; }));
@@ -180,7 +180,7 @@ TEST_CASE("a container that was restarted is read to the end of its last life fi
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};
   Client client(logs.start());
   Lines lines;
-  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick());
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
   follower.update(pod_with("running"));
   REQUIRE(eventually([&] { return lines.get().size() == 1; }));
   REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return lines.get().size() == 3; }));
@@ -197,7 +197,7 @@ TEST_CASE("a silent stream is opened anew, and one that lingers after the end is
   logs.repeat_last = true;  // a slow machine may find it silent more often
   Client client(logs.start());
   Lines lines;
-  LogTimes times = quick();
+  LogTimes times = quick_follower();
   times.silence = times.linger = milliseconds(1000);  // long enough for a busy machine to answer
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
   REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 2; }));
@@ -210,7 +210,7 @@ TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   logs.answers = {{"container is waiting to start", "", 400}, {"pods not found", "", 404}};
   Client client(logs.start());
   Lines lines;
-  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick());
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
   REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
   CHECK(follower.problem() == "log of pods/p in namespace n: container is waiting to start");
   REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
@@ -223,7 +223,7 @@ TEST_CASE("a follower can be destroyed while it reads") {
   Client client(logs.start());
   for (int i = 0; i < 10; ++i) {
     Lines lines;
-    LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick());
+    LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
     follower.update(pod_with("running"));
     if (i % 2 == 0) REQUIRE(eventually([&] { return !lines.get().empty(); }));
   }

@@ -95,7 +95,7 @@ std::string holds(const Reflector& reflector) {
   return text;
 }
 
-ReflectorTimes quick() {
+ReflectorTimes quick_reflector() {
   ReflectorTimes times;
   times.first_wait = milliseconds(10);
   times.longest_wait = milliseconds(50);
@@ -112,7 +112,7 @@ TEST_CASE("a reflector lists, then follows changes, by name") {
                      Script::Watch::stay}};
   Client client(script.start());
   std::atomic<int> changes = 0;
-  Reflector reflector(client, resources::pods, "n", {.label_selector = "x=y"}, [&] { ++changes; }, quick());
+  Reflector reflector(client, resources::pods, "n", {.label_selector = "x=y"}, [&] { ++changes; }, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Failed c:Running "; }));
   CHECK(reflector.synced());
   CHECK(changes >= 2);
@@ -131,7 +131,7 @@ TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
   script.watches = {{{event("ADDED", pod("b", 6)), event("BOOKMARK", pod("", 9))}, Script::Watch::end},
                     {{event("DELETED", pod("a", 10))}, Script::Watch::stay}};
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "b:Running "; }));
   CHECK(script.target(2).find("resourceVersion=9&") != std::string::npos);
   CHECK(script.lists_seen() == 1);
@@ -144,7 +144,7 @@ TEST_CASE("a watch cut in the middle of an event goes on from the last whole one
   script.watches = {{{event("ADDED", pod("a", 6)), second.substr(0, 30)}, Script::Watch::cut},
                     {{second}, Script::Watch::stay}};
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
   CHECK(script.target(2).find("resourceVersion=6&") != std::string::npos);
   CHECK(eventually([&] { return reflector.failure() == nullptr; }));
@@ -156,7 +156,7 @@ TEST_CASE("half an event before an orderly end is not taken for one") {
   script.watches = {{{event("ADDED", pod("a", 6)), R"({"type":"ADDED","obj)"}, Script::Watch::end},
                     {{event("ADDED", pod("b", 7))}, Script::Watch::stay}};
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a version that is too old leads to a new list, whichever way the serv
   }
   SUBCASE("as the status") { script.watches = {{{}, Script::Watch::status, 410}}; }
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Failed "; }));
   CHECK(eventually([&] { return script.watches_seen() == 2; }));
   CHECK(script.lists_seen() == 2);
@@ -181,7 +181,7 @@ TEST_CASE("another error in the stream is waited out") {
   script.watches = {{{event("ERROR", status_body(500, "InternalError", "oops"))}, Script::Watch::end},
                     {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
   CHECK(script.lists_seen() == 1);
 }
@@ -191,7 +191,7 @@ TEST_CASE("a silent watch is opened anew") {
   script.lists = {list_of({}, 5)};
   script.watches = {{{}, Script::Watch::stay}, {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
   Client client(script.start());
-  ReflectorTimes times = quick();
+  ReflectorTimes times = quick_reflector();
   times.silence = milliseconds(200);
   Reflector reflector(client, resources::pods, "n", {}, [] {}, times);
   CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
@@ -205,7 +205,7 @@ TEST_CASE("a server that is away is waited for, and the failure is there to see"
   }
   Client client(config);
   std::atomic<int> changes = 0;
-  Reflector reflector(client, resources::pods, "n", {}, [&] { ++changes; }, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [&] { ++changes; }, quick_reflector());
   REQUIRE(eventually([&] { return reflector.failure() != nullptr && changes > 1; }));
   CHECK_FALSE(reflector.synced());
   CHECK(eventually([&] { return reflector.failing_for() > milliseconds(20); }));
@@ -221,7 +221,7 @@ TEST_CASE("a refusal is final") {
       answer(response, code, status_body(code, "Forbidden", "no"));
     });
     Client client(server.start());
-    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
     REQUIRE(eventually([&] { return reflector.failure() != nullptr; }));
     std::this_thread::sleep_for(milliseconds(150));
     CHECK(requests == 1);
@@ -233,7 +233,7 @@ TEST_CASE("a server that closes every watch at once is not asked in a tight loop
   script.lists = {list_of({}, 5)};
   for (int i = 0; i < 1000; ++i) script.watches.push_back({{}, Script::Watch::end});
   Client client(script.start());
-  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   REQUIRE(eventually([&] { return script.watches_seen() > 3; }));
   std::this_thread::sleep_for(milliseconds(300));
   CHECK(script.watches_seen() < 40);  // at 50 ms and more each; a tight loop makes hundreds
@@ -246,12 +246,12 @@ TEST_CASE("a reflector can be destroyed at any moment") {
     script.watches.push_back({{event("ADDED", pod("b", 6))}, Script::Watch::cut});
   Client client(script.start());
   for (int i = 0; i < 20; ++i) {
-    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick());
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
     std::this_thread::sleep_for(milliseconds(i));
   }
   FakeServer silent;
   silent.http->Get(".*", [&](const auto&, auto&) { silent.hang(); });
   Client waiting(silent.start());
-  Reflector reflector(waiting, resources::pods, "n", {}, [] {}, quick());
+  Reflector reflector(waiting, resources::pods, "n", {}, [] {}, quick_reflector());
   std::this_thread::sleep_for(milliseconds(30));  // destroyed with the list under way
 }

@@ -20,7 +20,7 @@ std::string outcome(const Config& config) {
   }
 }
 
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   CAPTURE(text);
   return text.find(part) != std::string::npos;
 }
@@ -40,10 +40,10 @@ TEST_CASE("a server is trusted when its authority is the configured one, and no 
   CHECK(outcome(config) == "200");
   config.ca_pem = other.pem();
   const std::string refused = outcome(config);
-  CHECK(has(refused, "signed by an unknown authority"));
-  CHECK(has(refused, "issuer /CN=cluster ca"));
+  CHECK(contains(refused, "signed by an unknown authority"));
+  CHECK(contains(refused, "issuer /CN=cluster ca"));
   config.ca_pem.clear();  // the system's authorities
-  CHECK(has(outcome(config), "unknown authority"));
+  CHECK(contains(outcome(config), "unknown authority"));
   config.insecure = true;
   CHECK(outcome(config) == "200");
 }
@@ -54,18 +54,18 @@ TEST_CASE("a certificate out of its dates, or of another name, is refused by wha
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority, -60}));
     Config config = server.start();
     config.ca_pem = authority.pem();
-    CHECK(has(outcome(config), "not valid now: certificate has expired"));
+    CHECK(contains(outcome(config), "not valid now: certificate has expired"));
   }
   SUBCASE("another name") {
     FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
     answer_all(server);
     Config config = server.start();
     config.ca_pem = authority.pem();
-    CHECK(has(outcome(config), "its certificate is for another name"));
+    CHECK(contains(outcome(config), "its certificate is for another name"));
     config.tls_server_name = "api.example";
     CHECK(outcome(config) == "200");
     config.tls_server_name = "other.example";
-    CHECK(has(outcome(config), "its certificate is for another name"));
+    CHECK(contains(outcome(config), "its certificate is for another name"));
   }
 }
 
@@ -99,10 +99,10 @@ TEST_CASE("a client certificate is shown to a server that asks for it") {
   CHECK(outcome(config) == "200");
   config.client_key_pem = make_certificate({}).key_pem();
   const std::string wrong_key = outcome(config);
-  CHECK(has(wrong_key, "certificate or key of user \"researcher\" cannot be used"));
-  CHECK_FALSE(has(wrong_key, "BEGIN"));
+  CHECK(contains(wrong_key, "certificate or key of user \"researcher\" cannot be used"));
+  CHECK_FALSE(contains(wrong_key, "BEGIN"));
   config.client_certificate_pem = "no certificate";
-  CHECK(has(outcome(config), "certificate or key of user \"researcher\" cannot be used"));
+  CHECK(contains(outcome(config), "certificate or key of user \"researcher\" cannot be used"));
 }
 
 TEST_CASE("tokens, passwords and impersonation go into headers over TLS") {
@@ -161,7 +161,7 @@ TEST_CASE("a server without TLS behind https is an error, not a hang") {
   FakeServer server;
   Config config = server.start();
   config.server.replace(0, 4, "https");
-  CHECK(has(outcome(config), "no TLS connection"));
+  CHECK(contains(outcome(config), "no TLS connection"));
 }
 
 TEST_CASE("streams beyond the connections of HTTP/2 get their own from a server of HTTP/1, also in a burst") {

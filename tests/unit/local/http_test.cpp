@@ -44,9 +44,9 @@ struct Served {
   std::unique_ptr<httplib::SSLClient> client() const { return client(credentials.token); }
 };
 
-const std::string maps = "/api/v1/namespaces/default/configmaps";
+const std::string maps_path = "/api/v1/namespaces/default/configmaps";
 
-std::string map_named(const std::string& name) {
+std::string map_text(const std::string& name) {
   return json{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}}.dump();
 }
 
@@ -60,8 +60,8 @@ TEST_CASE("the certificate holds for its authority, and only the token opens the
   for (const std::string token : {"", "wrong", "Wrong"}) {
     const auto client = served.client(token);
     CHECK(client->Get("/version")->status == 401);
-    CHECK(client->Post(maps, map_named("a"), "application/json")->status == 401);
-    CHECK(client->Delete(maps + "/a")->status == 401);
+    CHECK(client->Post(maps_path, map_text("a"), "application/json")->status == 401);
+    CHECK(client->Delete(maps_path + "/a")->status == 401);
   }
   CHECK(!served.store.find("configmaps", "default", "a"));
 }
@@ -75,9 +75,9 @@ TEST_CASE("a stranger's certificate is not accepted by a client of ours") {
 TEST_CASE("bodies have a limit, and a DELETE needs none") {
   const Served served;
   const auto client = served.client();
-  CHECK(client->Post(maps, std::string(4 << 20, 'x'), "application/json")->status == 413);
-  CHECK(served.client()->Post(maps, map_named("a"), "application/json")->status == 201);
-  CHECK(served.client()->Delete(maps + "/a")->status == 200);
+  CHECK(client->Post(maps_path, std::string(4 << 20, 'x'), "application/json")->status == 413);
+  CHECK(served.client()->Post(maps_path, map_text("a"), "application/json")->status == 201);
+  CHECK(served.client()->Delete(maps_path + "/a")->status == 200);
 }
 
 TEST_CASE("lines of a watch come as they happen, also to a client that takes compressed answers") {
@@ -85,7 +85,7 @@ TEST_CASE("lines of a watch come as they happen, also to a client that takes com
   std::atomic<int> lines{0};
   std::thread watcher([&] {
     const auto client = served.client();
-    client->Get(maps + "?watch=1&timeoutSeconds=30", {{"Accept-Encoding", "gzip"}},
+    client->Get(maps_path + "?watch=1&timeoutSeconds=30", {{"Accept-Encoding", "gzip"}},
                 [&](const char* data, std::size_t size) {
                   lines += static_cast<int>(std::count(data, data + size, '\n'));
                   return lines < 20;
@@ -96,7 +96,7 @@ TEST_CASE("lines of a watch come as they happen, also to a client that takes com
     writers.emplace_back([&, i] {
       const auto client = served.client();
       for (int j = 0; j < 5; ++j) {
-        CHECK(client->Post(maps, map_named("m-" + std::to_string(i * 5 + j)), "application/json")->status ==
+        CHECK(client->Post(maps_path, map_text("m-" + std::to_string(i * 5 + j)), "application/json")->status ==
               201);
       }
     });

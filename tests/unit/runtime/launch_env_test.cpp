@@ -47,7 +47,7 @@ const Values complete = {{"MLK_RUN", "digits-ab12c"},
                          {"OMP_NUM_THREADS", "4"}};
 
 // The message for the complete environment with one variable changed, or taken away if the value is empty.
-std::string message_for(const std::string& name, const std::string& value) {
+std::string refusal_of(const std::string& name, const std::string& value) {
   Values values = complete;
   values[name] = value;
   if (value.empty()) values.erase(name);
@@ -85,26 +85,26 @@ TEST_CASE("the environment is read whole") {
 TEST_CASE("a variable that is missing is named") {
   for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
                            "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {
-    CHECK(message_for(name, "") == std::string("environment: ") + name + " is not set");
+    CHECK(refusal_of(name, "") == std::string("environment: ") + name + " is not set");
   }
-  CHECK(message_for("MLK_CHECKPOINTS", "") == "accepted");
-  CHECK(message_for("MLK_RESULT", "") == "accepted");
+  CHECK(refusal_of("MLK_CHECKPOINTS", "") == "accepted");
+  CHECK(refusal_of("MLK_RESULT", "") == "accepted");
 }
 
 TEST_CASE("a variable that is malformed is named with its value") {
-  CHECK(message_for("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
+  CHECK(refusal_of("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
   for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "99999999999"}) {
-    CHECK(message_for("MLK_RANK", rank) ==
+    CHECK(refusal_of("MLK_RANK", rank) ==
           std::string("environment: MLK_RANK must be a rank from 0, not '") + rank + "'");
   }
   for (const char* address :
        {"host", "host:", ":7000", "host:0", "host:65536", "host:7x", "::1:7000", "a b:7000"}) {
     const std::string rest = std::string(" must hold host:port, but has '") + address + "'";
-    CHECK(message_for("MLK_ADDRESS", address) == "environment: MLK_ADDRESS" + rest);
-    CHECK(message_for("MLK_SEEDS_WORKER", std::string("a:1,") + address) ==
+    CHECK(refusal_of("MLK_ADDRESS", address) == "environment: MLK_ADDRESS" + rest);
+    CHECK(refusal_of("MLK_SEEDS_WORKER", std::string("a:1,") + address) ==
           "environment: MLK_SEEDS_WORKER" + rest);
   }
-  CHECK(message_for("MLK_SEEDS_SERVER", "a:1,") ==
+  CHECK(refusal_of("MLK_SEEDS_SERVER", "a:1,") ==
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 

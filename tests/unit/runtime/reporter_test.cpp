@@ -15,7 +15,7 @@ using nlohmann::json;
 namespace {
 
 // A reporter whose clock the test turns.
-struct Bench {
+struct Reports {
   mlk::test::TemporaryFolder folder;
   std::string path = folder / "result";
   std::ostringstream metrics;
@@ -28,7 +28,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("a report is one line of the contract's form and a result file") {
-  Bench bench;
+  Reports bench;
   bench.reporter.set_schedule(100, 0, 2000);
   bench.reporter.started(0, 0);
   bench.now += 2;
@@ -51,7 +51,7 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
 }
 
 TEST_CASE("done comes with the end, a message with a failure") {
-  Bench bench;
+  Reports bench;
   bench.reporter.started(40, 0);
   bench.reporter.report(50, 0, 10, 1);
   CHECK(bench.result()["done"] == false);
@@ -65,13 +65,13 @@ TEST_CASE("done comes with the end, a message with a failure") {
 }
 
 TEST_CASE("a rank that never reported says only who it is and why it ends") {
-  Bench bench;
+  Reports bench;
   bench.reporter.finish(false, "peers lost");
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
 }
 
 TEST_CASE("when the run is trained, a rank that did not report leaves the result of the one that did") {
-  Bench reporting, other;
+  Reports reporting, other;
   reporting.reporter.report(200, 2, 100, 0.125);
   const std::string result = reporting.reporter.trained_result();
   CHECK(reporting.result()["done"] == false);
@@ -87,7 +87,7 @@ TEST_CASE("when the run is trained, a rank that did not report leaves the result
 }
 
 TEST_CASE("the result stays within 3 KiB, whatever the message and however long the run") {
-  Bench bench;
+  Reports bench;
   for (std::uint64_t step = 1; step <= 5000; ++step)
     bench.reporter.report(999'999'990'000 + step, step, step, 1.2345e-17);
   const std::vector<std::string> messages = {std::string(100'000, 'x'), std::string(9000, '\x01'),
@@ -107,7 +107,7 @@ TEST_CASE("the result stays within 3 KiB, whatever the message and however long 
 }
 
 TEST_CASE("a shorter result leaves nothing of a longer one, nor of one from before") {
-  Bench bench;
+  Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   bench.reporter.finish(false, std::string(500, 'y'));
   CHECK(bench.result()["message"] == std::string(500, 'y'));
@@ -116,7 +116,7 @@ TEST_CASE("a shorter result leaves nothing of a longer one, nor of one from befo
 }
 
 TEST_CASE("the result is rewritten in place, because it may be a bind mount") {
-  Bench bench;
+  Reports bench;
   mlk::test::write_file(bench.path, "");
   std::filesystem::create_hard_link(bench.path, bench.folder / "same");
   bench.reporter.finish(false, "x");
@@ -132,13 +132,13 @@ TEST_CASE("a result file that cannot be written does not stop the reports") {
 }
 
 TEST_CASE("a loss that is not a number still leaves JSON") {
-  Bench bench;
+  Reports bench;
   bench.reporter.report(1, 0, 64, std::numeric_limits<double>::quiet_NaN());
   CHECK(bench.result()["metrics"]["loss"].is_null());
 }
 
 TEST_CASE("reports are due at their interval, at each evaluation and at the end") {
-  Bench bench;
+  Reports bench;
   bench.reporter.set_schedule(50, 120, 333);
   std::vector<std::uint64_t> due, evaluations;
   for (std::uint64_t step = 1; step <= 333; ++step) {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // A run of mode single on the learnable data, as many processes of it as the test likes, one after the other.
-struct Bench {
+struct Training {
   TemporaryFolder folder;
   LaunchEnv env;
   Config config;
@@ -28,7 +28,7 @@ struct Bench {
   Log log{"test", -1};
   std::ostringstream metrics;
 
-  Bench() {
+  Training() {
     write_learnable(folder.path());
     env.run = "run";
     env.role = "worker";
@@ -61,7 +61,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint") {
-  Bench bench;
+  Training bench;
   bench.config.evaluate_every = 120;
   CHECK(bench.run() == ExitCode::trained);
   const auto result = bench.result();
@@ -78,7 +78,7 @@ TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint
 }
 
 TEST_CASE("without a folder for checkpoints a run trains all the same") {
-  Bench bench;
+  Training bench;
   bench.env.checkpoints = "";
   bench.config.checkpoint.every = 10;
   CHECK(bench.run() == ExitCode::trained);
@@ -86,7 +86,7 @@ TEST_CASE("without a folder for checkpoints a run trains all the same") {
 }
 
 TEST_CASE("a run that was cut off ends with the same bits as one that was not") {
-  Bench whole, cut;
+  Training whole, cut;
   whole.config.checkpoint.every = cut.config.checkpoint.every = 30;
   REQUIRE(whole.run() == ExitCode::trained);
   const std::uint64_t steps = cut.config.steps;
@@ -101,7 +101,7 @@ TEST_CASE("a run that was cut off ends with the same bits as one that was not") 
 }
 
 TEST_CASE("a run that had ended says again how good it is, and trains nothing") {
-  Bench bench;
+  Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   const std::string state = bench.state();
   REQUIRE(bench.run() == ExitCode::trained);
@@ -114,7 +114,7 @@ TEST_CASE("a run that had ended says again how good it is, and trains nothing") 
 }
 
 TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next one goes on") {
-  Bench whole, cut;
+  Training whole, cut;
   REQUIRE(whole.run() == ExitCode::trained);
   cut.config.report_every = 1;
   const pid_t child = fork();
@@ -140,7 +140,7 @@ TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the nex
 }
 
 TEST_CASE("the seed decides the result, bit for bit") {
-  Bench a, b, other;
+  Training a, b, other;
   other.config.seed = 2;
   REQUIRE(a.run() == ExitCode::trained);
   REQUIRE(b.run() == ExitCode::trained);
@@ -150,7 +150,7 @@ TEST_CASE("the seed decides the result, bit for bit") {
 }
 
 TEST_CASE("a loss that is not a number ends the run as diverged") {
-  Bench bench;
+  Training bench;
   bench.config.model.hidden = {8, 8, 8};
   bench.config.optimizer = {1e6f, 0.9f};
   try {
@@ -163,7 +163,7 @@ TEST_CASE("a loss that is not a number ends the run as diverged") {
 }
 
 TEST_CASE("checkpoints that do not fit the model end the run, instead of a silent start from nothing") {
-  Bench bench;
+  Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   bench.config.model.hidden = {9};
   try {
@@ -175,7 +175,7 @@ TEST_CASE("checkpoints that do not fit the model end the run, instead of a silen
 }
 
 TEST_CASE("a last checkpoint that cannot be written is not a success") {
-  Bench bench;
+  Training bench;
   write_file(bench.env.checkpoints, "a file is in the way");
   bench.env.checkpoints += "/under-it";
   try {
