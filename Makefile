@@ -5,6 +5,7 @@ export CCACHE_DIR := $(CACHE)/ccache
 # One cache for all checkouts.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
+export CCACHE_DEPEND := 1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help build demo test bench format

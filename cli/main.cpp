@@ -1,13 +1,12 @@
 // The only place that touches the process: argv, streams, signals, exit.
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <signal.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "cli/app.h"
@@ -21,8 +20,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr unsigned good_order_s = 2;
 
-// The first Ctrl-C lets the command end in good order and say how to come back. The second one ends it at once, and so
-// does the alarm, when the command still waits for an answer: every command can be cut off anywhere and repeated.
+// The first Ctrl-C lets the command end in good order and say how to come back. The second one ends it at
+// once, and so does the alarm, when the command still waits for an answer: every command can be cut off
+// anywhere and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);
@@ -47,7 +47,7 @@ std::filesystem::path own_path(const std::string& argv0) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
@@ -61,10 +61,11 @@ int main(int argc, char** argv) {
                        .program = own_path(argc > 0 ? argv[0] : "mlk"),
                        .version = MLK_VERSION,
                        .interrupted = interrupted,
-                       .env = [](const std::string& name) {
-                         const char* value = std::getenv(name.c_str());
-                         return std::string(value == nullptr ? "" : value);
-                       },
+                       .env =
+                           [](const std::string& name) {
+                             const char* value = std::getenv(name.c_str());
+                             return std::string(value == nullptr ? "" : value);
+                           },
                        .global = {},
                        .exit_code = mlk::ExitCode::ok};
   const int code = mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);

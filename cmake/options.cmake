@@ -8,8 +8,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 reports these two inside its own <string> and <vector> at -O2 (GCC bugs 105329, 105651).
   target_compile_options(mlk_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
 endif()
-if(CMAKE_UNITY_BUILD)   # the other builds warn; files that are compiled together give warnings of their own
-  target_compile_options(mlk_options INTERFACE -w)
+if(CMAKE_UNITY_BUILD)   # names of other files of the group; the preset dev compiles each by itself
+  target_compile_options(mlk_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
 endif()
 if(MLK_SANITIZE)
   target_compile_options(mlk_options INTERFACE -fsanitize=${MLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

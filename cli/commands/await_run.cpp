@@ -1,8 +1,7 @@
 #include "cli/commands/await_run.h"
 
-#include <unistd.h>
-
 #include <memory>
+#include <unistd.h>
 
 #include "cli/commands/log_lines.h"
 #include "cli/commands/session.h"
@@ -29,7 +28,8 @@ constexpr std::chrono::seconds server_poll{1};
 Time now() { return std::chrono::system_clock::now(); }
 
 bool has_started(Phase phase) {
-  return phase == Phase::running || phase == Phase::restarting || phase == Phase::succeeded || phase == Phase::failed;
+  return phase == Phase::running || phase == Phase::restarting || phase == Phase::succeeded ||
+         phase == Phase::failed;
 }
 
 class Await {
@@ -55,7 +55,8 @@ class Await {
       keep_server_up();
       warn_of_trouble();
       if (watcher_.synced()) {
-        if (!watcher_.owner_exists()) throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
+        if (!watcher_.owner_exists())
+          throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
         const RunObjects objects = watcher_.objects();
         const RunStatus status = observe(objects, now());
         started_ = started_ || has_started(status.phase);
@@ -80,13 +81,15 @@ class Await {
     progress_.clear();
     session_.note("run " + run_ + " goes on without us");
     throw Error(ExitCode::interrupted, "interrupted",
-                "come back with: " + session_.command("wait " + run_) + ", or: " + session_.command("logs -f " + run_));
+                "come back with: " + session_.command("wait " + run_) +
+                    ", or: " + session_.command("logs -f " + run_));
   }
 
   [[noreturn]] void timed_out() {
     progress_.clear();
     const std::string state = last_ ? ": " + phase_line(*last_) : "";
-    throw Error(ExitCode::timed_out, "run " + run_ + " has not ended after " + format_duration(*options_.timeout) + state,
+    throw Error(ExitCode::timed_out,
+                "run " + run_ + " has not ended after " + format_duration(*options_.timeout) + state,
                 "it goes on; come back with: " + session_.command("wait " + run_));
   }
 
@@ -101,7 +104,8 @@ class Await {
 
   void warn_of_trouble() {
     const std::string trouble = watcher_.trouble();
-    if (!trouble.empty() && trouble != trouble_) progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
+    if (!trouble.empty() && trouble != trouble_)
+      progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
     trouble_ = trouble;
   }
 
@@ -117,7 +121,9 @@ class Await {
     if (!session_.out) throw Error(ExitCode::failure, "nobody reads the output any more");
   }
 
-  void show(const RunStatus& status) { progress_.show(printable(progress_line(status, latest_)), printable(phase_line(status))); }
+  void show(const RunStatus& status) {
+    progress_.show(printable(progress_line(status, latest_)), printable(phase_line(status)));
+  }
 
   void drain_logs() {
     if (!follower_ || !options_.follow) return;
@@ -134,7 +140,8 @@ class Await {
     drain_logs();
     progress_.clear();
     std::string problem;
-    if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) && !problem.empty()) {
+    if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) &&
+        !problem.empty()) {
       session_.warn("the final record could not be written: " + problem);
     }
     print_status(status, session_.err, ui::Style(session_.color_err()),
@@ -144,7 +151,8 @@ class Await {
 
   ExitCode cannot_start(const RunStatus& status, const std::string& within) {
     progress_.clear();
-    session_.err << "run " << run_ << " cannot start" << within << ": " << printable(phase_line(status)) << '\n';
+    session_.err << "run " << run_ << " cannot start" << within << ": " << printable(phase_line(status))
+                 << '\n';
     session_.note("it is still there; look at it with: " + session_.command("status " + run_) +
                   ", or delete it with: " + session_.command("delete " + run_));
     return ExitCode::cannot_start;
@@ -168,14 +176,17 @@ class Await {
 
 }  // namespace
 
-ExitCode await_run(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options) {
+ExitCode await_run(Session& session, kube::Client& client, const std::string& run,
+                   const AwaitOptions& options) {
   return Await(session, client, run, options).run();
 }
 
 std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text) {
   if (text.empty()) return std::nullopt;
   const std::optional<std::chrono::seconds> duration = parse_duration(text);
-  if (!duration) throw Error(ExitCode::usage, flag + " must be a duration, not '" + text + "'", "for example: " + flag + " 10m");
+  if (!duration)
+    throw Error(ExitCode::usage, flag + " must be a duration, not '" + text + "'",
+                "for example: " + flag + " 10m");
   return duration;
 }
 

@@ -1,5 +1,5 @@
-// mlk completion: the script for a shell. The scripts ask `mlk __complete WORDS...`, which walks the command tree, so
-// that they cannot drift from it.
+// mlk completion: the script for a shell. The scripts ask `mlk __complete WORDS...`, which walks the command
+// tree, so that they cannot drift from it.
 
 #include <CLI/CLI.hpp>
 
@@ -31,7 +31,8 @@ std::vector<std::string> run_names(Session& session) {
     const std::unique_ptr<kube::Client> client = session.connect();
     kube::Request request;
     request.path = kube::path_of(kube::resources::config_maps, client->config().name_space);
-    request.query = {{"labelSelector", std::string(labels::managed_by) + "=mlk," + labels::run}, {"limit", "500"}};
+    request.query = {{"labelSelector", std::string(labels::managed_by) + "=mlk," + labels::run},
+                     {"limit", "500"}};
     request.accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     request.timeout = std::chrono::seconds(2);
     std::vector<std::string> names;
@@ -46,7 +47,8 @@ std::vector<std::string> run_names(Session& session) {
 }
 
 // What may stand where the last of `words` stands.
-std::vector<std::string> candidates(const CLI::App& root, const std::vector<std::string>& words, Session& session) {
+std::vector<std::string> candidates(const CLI::App& root, const std::vector<std::string>& words,
+                                    Session& session) {
   const CLI::App* command = &root;
   const CLI::Option* value_of = nullptr;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {

@@ -22,8 +22,20 @@ struct Need {
 
 std::vector<Need> needs() {
   using namespace kube::resources;
-  return {{"submit", {{"create", config_maps, ""}, {"create", secrets, ""}, {"create", services, ""}, {"create", jobs, ""}, {"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}}},
-          {"ls, status, wait", {{"list", config_maps, ""}, {"list", jobs, ""}, {"list", pods, ""}, {"watch", jobs, ""}, {"watch", pods, ""}}},
+  return {{"submit",
+           {{"create", config_maps, ""},
+            {"create", secrets, ""},
+            {"create", services, ""},
+            {"create", jobs, ""},
+            {"list", config_maps, ""},
+            {"list", jobs, ""},
+            {"list", pods, ""}}},
+          {"ls, status, wait",
+           {{"list", config_maps, ""},
+            {"list", jobs, ""},
+            {"list", pods, ""},
+            {"watch", jobs, ""},
+            {"watch", pods, ""}}},
           {"logs", {{"list", pods, ""}, {"get", pods, "log"}}},
           {"stop, resume", {{"patch", config_maps, ""}, {"patch", jobs, ""}}},
           {"delete", {{"delete", config_maps, ""}}},
@@ -37,7 +49,8 @@ void context(const ContextOptions& options, Session& session) {
   const std::string user = kube::whoami(*client).name;
   std::vector<kube::AccessQuestion> questions;
   const std::vector<Need> all = needs();
-  for (const Need& need : all) questions.insert(questions.end(), need.questions.begin(), need.questions.end());
+  for (const Need& need : all)
+    questions.insert(questions.end(), need.questions.begin(), need.questions.end());
   const std::vector<bool> answers = kube::may_all(*client, config.name_space, questions);
 
   nlohmann::json allowed = nlohmann::json::object();
@@ -48,8 +61,12 @@ void context(const ContextOptions& options, Session& session) {
     allowed[need.purpose] = yes;
   }
   if (options.output == "json") {
-    session.out << nlohmann::json{{"server", config.server}, {"version", server_version},   {"namespace", config.name_space},
-                                  {"user", user},            {"context", config.context}, {"source", config.source},
+    session.out << nlohmann::json{{"server", config.server},
+                                  {"version", server_version},
+                                  {"namespace", config.name_space},
+                                  {"user", user},
+                                  {"context", config.context},
+                                  {"source", config.source},
                                   {"allowed", allowed}}
                        .dump(2)
                 << '\n';
@@ -61,8 +78,8 @@ void context(const ContextOptions& options, Session& session) {
               << "context    " << (config.context.empty() ? "-" : config.context) << '\n'
               << "from       " << config.source << '\n';
   for (const Need& need : all) {
-    session.out << (need.purpose == all.front().purpose ? "allowed    " : "           ") << need.purpose << ": "
-                << (allowed[need.purpose] ? "yes" : "no") << '\n';
+    session.out << (need.purpose == all.front().purpose ? "allowed    " : "           ") << need.purpose
+                << ": " << (allowed[need.purpose] ? "yes" : "no") << '\n';
   }
 }
 
@@ -70,7 +87,8 @@ void context(const ContextOptions& options, Session& session) {
 
 void add_context(CLI::App& root, Session& session) {
   auto options = std::make_shared<ContextOptions>();
-  CLI::App* command = root.add_subcommand("context", "Which cluster, user and namespace, and what one may do there");
+  CLI::App* command =
+      root.add_subcommand("context", "Which cluster, user and namespace, and what one may do there");
   command->add_option("-o,--output", options->output, "json")->check(CLI::IsMember({"json"}));
   command->callback([options, &session] { context(*options, session); });
 }

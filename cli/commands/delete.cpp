@@ -1,8 +1,9 @@
-// mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the work, so it
-// goes on when mlk is gone. Deleting what is not there is no mistake.
+// mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the
+// work, so it goes on when mlk is gone. Deleting what is not there is no mistake.
+
+#include <thread>
 
 #include <CLI/CLI.hpp>
-#include <thread>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
@@ -23,27 +24,30 @@ struct DeleteOptions {
   std::string timeout = "2m";
 };
 
-// The owner of the run that the user means; a bare name only while it has one run, since deleting its newest run twice
-// would delete two.
+// The owner of the run that the user means; a bare name only while it has one run, since deleting its newest
+// run twice would delete two.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
   std::vector<std::string> runs;
-  const kube::ListOptions named{.label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
+  const kube::ListOptions named{
+      .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
   for (const json& item : client.list(kube::resources::config_maps, name_space, named).items) {
     if (kube::name_of(item) == kube::label_of(item, labels::run)) runs.push_back(kube::name_of(item));
   }
   if (runs.empty()) return std::nullopt;
   if (runs.size() > 1) {
-    throw Error(ExitCode::usage, "'" + name + "' has " + std::to_string(runs.size()) + " runs: " + join(runs, ", "),
+    throw Error(ExitCode::usage,
+                "'" + name + "' has " + std::to_string(runs.size()) + " runs: " + join(runs, ", "),
                 "name the ones to delete");
   }
   return client.find(kube::resources::config_maps, name_space, runs.front());
 }
 
 bool keeps_volume(const json& owner) {
-  const json experiment = json::parse(kube::text_at(owner, json::json_pointer("/data/experiment")), nullptr, false);
+  const json experiment =
+      json::parse(kube::text_at(owner, json::json_pointer("/data/experiment")), nullptr, false);
   return experiment.is_object() && experiment.contains(json::json_pointer("/checkpoint/volume"));
 }
 
@@ -57,7 +61,8 @@ void remove_owner(kube::Client& client, const json& owner) {
 }
 
 std::size_t objects_left(kube::Client& client, const std::string& run) {
-  const kube::ListOptions of_run{.label_selector = std::string(labels::run) + "=" + run, .field_selector = "", .metadata_only = true};
+  const kube::ListOptions of_run{
+      .label_selector = std::string(labels::run) + "=" + run, .field_selector = "", .metadata_only = true};
   std::size_t left = 0;
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &services, &jobs, &pods}) {
@@ -66,13 +71,15 @@ std::size_t objects_left(kube::Client& client, const std::string& run) {
   return left;
 }
 
-void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::time_point deadline, Session& session) {
+void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::time_point deadline,
+                   Session& session) {
   while (const std::size_t left = objects_left(client, run)) {
     if (session.interrupted != 0) {
       throw Error(ExitCode::interrupted, "interrupted; " + run + " is being deleted all the same");
     }
     if (steady_clock::now() > deadline) {
-      throw Error(ExitCode::timed_out, run + " is still being deleted: " + std::to_string(left) + " objects are left",
+      throw Error(ExitCode::timed_out,
+                  run + " is still being deleted: " + std::to_string(left) + " objects are left",
                   "the cluster goes on by itself; pods of a lost node stay until it is back or deleted");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -81,7 +88,9 @@ void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::t
 
 void delete_runs(const DeleteOptions& options, Session& session) {
   const std::optional<std::chrono::seconds> timeout = parse_duration(options.timeout);
-  if (!timeout) throw Error(ExitCode::usage, "--timeout must be a duration, not '" + options.timeout + "'", "for example: --timeout 2m");
+  if (!timeout)
+    throw Error(ExitCode::usage, "--timeout must be a duration, not '" + options.timeout + "'",
+                "for example: --timeout 2m");
   const std::unique_ptr<kube::Client> client = session.connect();
   // Look before deleting anything, so that one ambiguous name leaves every run as it is.
   std::vector<json> owners;

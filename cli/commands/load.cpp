@@ -27,11 +27,13 @@ std::map<std::string, std::string> read_folder(const fs::path& folder, const Dat
     const std::string name = file.path().filename().string();
     if (name.starts_with(".")) continue;
     if (!file.is_regular_file()) {
-      throw Error(ExitCode::usage, "data '" + entry.name + "': " + file.path().string() + " is not a plain file",
+      throw Error(ExitCode::usage,
+                  "data '" + entry.name + "': " + file.path().string() + " is not a plain file",
                   "files: takes one flat folder; use a volume for more");
     }
     if (total + file.file_size() > files_limit) {
-      throw Error(ExitCode::usage, "data '" + entry.name + "': the files in " + folder.string() + " are more than 900 KiB",
+      throw Error(ExitCode::usage,
+                  "data '" + entry.name + "': the files in " + folder.string() + " are more than 900 KiB",
                   "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
     }
     std::string bytes = read_file(file.path(), files_limit);

@@ -1,11 +1,12 @@
 // mlk local: the cluster on this machine, which --local means.
 
+#include "cli/local/local.h"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
-#include "cli/local/local.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
 
@@ -23,7 +24,8 @@ void up(Session& session) {
 void down(Session& session) {
   const local::Stopped stopped = local::down();
   for (const std::string& pod : stopped.pods) session.note("stopped pod " + pod);
-  session.note(stopped.server ? "the local cluster is down; its objects are kept" : "the local cluster is not up");
+  session.note(stopped.server ? "the local cluster is down; its objects are kept"
+                              : "the local cluster is not up");
   if (!stopped.left_over.empty()) {
     throw Error(ExitCode::failure, "pods did not end: " + join(stopped.left_over, ", "),
                 "run mlk local down again");
@@ -34,7 +36,11 @@ void status(const std::string& output, Session& session) {
   const std::optional<local::Info> info = local::running();
   if (output == "json") {
     nlohmann::json json{{"up", info.has_value()}};
-    if (info) json.update({{"server", info->server_url}, {"pid", info->pid}, {"kubeconfig", info->kubeconfig.string()}, {"state", info->state.string()}});
+    if (info)
+      json.update({{"server", info->server_url},
+                   {"pid", info->pid},
+                   {"kubeconfig", info->kubeconfig.string()},
+                   {"state", info->state.string()}});
     session.out << json.dump(2) << '\n';
   } else if (info) {
     session.out << "up          " << info->server_url << " (process " << info->pid << ")\n"
@@ -47,7 +53,8 @@ void status(const std::string& output, Session& session) {
 }
 
 void kubeconfig(Session& session) {
-  if (!local::running()) throw Error(ExitCode::not_found, "the local cluster is not up", "start it with: mlk local up");
+  if (!local::running())
+    throw Error(ExitCode::not_found, "the local cluster is not up", "start it with: mlk local up");
   session.out << read_file(local::kubeconfig_path(), kubeconfig_limit);
 }
 
@@ -57,12 +64,16 @@ void add_local(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("local", "The cluster on this machine");
   command->require_subcommand(1);
   command->add_subcommand("up", "Start it")->callback([&session] { up(session); });
-  command->add_subcommand("down", "Stop its pods, then the server; objects stay")->callback([&session] { down(session); });
+  command->add_subcommand("down", "Stop its pods, then the server; objects stay")->callback([&session] {
+    down(session);
+  });
   CLI::App* status_command = command->add_subcommand("status", "Is it up? Exit code 3 when it is not");
   auto output = std::make_shared<std::string>();
   status_command->add_option("-o,--output", *output, "json")->check(CLI::IsMember({"json"}));
   status_command->callback([output, &session] { status(*output, session); });
-  command->add_subcommand("kubeconfig", "Print its kubeconfig, for kubectl and others")->callback([&session] { kubeconfig(session); });
+  command->add_subcommand("kubeconfig", "Print its kubeconfig, for kubectl and others")->callback([&session] {
+    kubeconfig(session);
+  });
 
   // What `up` and the server start in the background; no part of the interface.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
@@ -71,7 +82,8 @@ void add_local(CLI::App& root, Session& session) {
   CLI::App* supervise = command->add_subcommand("supervise", "")->group("");
   auto folder = std::make_shared<std::string>();
   supervise->add_option("DIR", *folder, "")->required();
-  supervise->callback([folder, &session] { session.exit_code = static_cast<ExitCode>(local::supervise(*folder)); });
+  supervise->callback(
+      [folder, &session] { session.exit_code = static_cast<ExitCode>(local::supervise(*folder)); });
 }
 
 }  // namespace mlk

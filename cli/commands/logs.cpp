@@ -43,7 +43,8 @@ void logs(const LogsOptions& options, Session& session) {
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {
-        const bool good = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
+        const bool good =
+            !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
         return good ? std::string() : "must be a whole number, not '" + text + "'";
       },
       "");
@@ -56,10 +57,15 @@ void add_logs(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("logs", "Print the logs of all ranks of a run");
   command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
   command->add_flag("-f,--follow", options->follow, "Go on until the run ends; the exit code tells how");
-  command->add_option("--tail", options->tail, "Only the last LINES lines of each rank")->type_name("LINES")->check(whole_number());
-  command->add_option("--since", options->since, "Only lines newer than this, for example 10m")->type_name("DURATION");
+  command->add_option("--tail", options->tail, "Only the last LINES lines of each rank")
+      ->type_name("LINES")
+      ->check(whole_number());
+  command->add_option("--since", options->since, "Only lines newer than this, for example 10m")
+      ->type_name("DURATION");
   command->add_option("--role", options->role, "Only this role, for example worker")->type_name("ROLE");
-  command->add_option("--rank", options->rank, "Only this rank of each role")->type_name("RANK")->check(whole_number());
+  command->add_option("--rank", options->rank, "Only this rank of each role")
+      ->type_name("RANK")
+      ->check(whole_number());
   command->callback([options, &session] { logs(*options, session); });
 }
 

@@ -19,7 +19,8 @@ struct LsOptions {
 
 void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<RunStatus> runs = list_runs(*client, client->config().name_space, std::chrono::system_clock::now());
+  std::vector<RunStatus> runs =
+      list_runs(*client, client->config().name_space, std::chrono::system_clock::now());
   if (!options.name.empty()) {
     std::erase_if(runs, [&](const RunStatus& run) { return run.name != options.name; });
   }
@@ -30,7 +31,8 @@ void ls(const LsOptions& options, Session& session) {
   } else if (options.output == "name") {
     for (const RunStatus& run : runs) session.out << run.run << '\n';
   } else if (runs.empty()) {
-    session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") + " in namespace '" + client->config().name_space + "'");
+    session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") + " in namespace '" +
+                 client->config().name_space + "'");
   } else {
     print_runs(runs, session);
   }

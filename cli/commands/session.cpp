@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t template_limit = 1 << 20;
 
-bool wants_color(const std::string& choice, bool terminal, const std::string& no_color, const std::string& term) {
+bool wants_color(const std::string& choice, bool terminal, const std::string& no_color,
+                 const std::string& term) {
   if (choice == "always") return true;
   if (choice == "never") return false;
   return terminal && no_color.empty() && term != "dumb";
@@ -24,11 +25,13 @@ std::unique_ptr<kube::Client> Session::connect() {
   kube::ConfigFlags flags = global.cluster;
   if (global.local) {
     if (!flags.kubeconfig.empty() || !flags.context.empty()) {
-      throw Error(ExitCode::usage, "--local and --kubeconfig or --context name two clusters", "give one of them");
+      throw Error(ExitCode::usage, "--local and --kubeconfig or --context name two clusters",
+                  "give one of them");
     }
     flags.kubeconfig = local::up(local_up_options(*this)).kubeconfig.string();
   } else if (!global.volumes.empty()) {
-    throw Error(ExitCode::usage, "--volume is for --local alone", "on a cluster, name the claim in the experiment file");
+    throw Error(ExitCode::usage, "--volume is for --local alone",
+                "on a cluster, name the claim in the experiment file");
   }
   auto client = std::make_unique<kube::Client>(kube::load_config(flags));
   client->on_warning = [this](const std::string& text) { warn(text); };
@@ -63,8 +66,12 @@ void Session::check_interrupted() const {
   if (interrupted.load() != 0) throw Error(ExitCode::interrupted, "interrupted");
 }
 
-bool Session::color_out() const { return wants_color(global.color, out_is_terminal, env("NO_COLOR"), env("TERM")); }
-bool Session::color_err() const { return wants_color(global.color, err_is_terminal, env("NO_COLOR"), env("TERM")); }
+bool Session::color_out() const {
+  return wants_color(global.color, out_is_terminal, env("NO_COLOR"), env("TERM"));
+}
+bool Session::color_err() const {
+  return wants_color(global.color, err_is_terminal, env("NO_COLOR"), env("TERM"));
+}
 
 local::UpOptions local_up_options(const Session& session) {
   local::UpOptions options;
@@ -72,7 +79,8 @@ local::UpOptions local_up_options(const Session& session) {
   for (const std::string& volume : session.global.volumes) {
     const std::size_t equals = volume.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == volume.size()) {
-      throw Error(ExitCode::usage, "--volume must be CLAIM=DIR, not '" + volume + "'", "for example: --volume datasets=/data");
+      throw Error(ExitCode::usage, "--volume must be CLAIM=DIR, not '" + volume + "'",
+                  "for example: --volume datasets=/data");
     }
     options.volumes[volume.substr(0, equals)] = std::filesystem::absolute(volume.substr(equals + 1)).string();
   }
@@ -90,7 +98,8 @@ Templates load_templates() {
   }
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {
-    templates.add(file.lexically_relative(folder).string(), Template{read_file(file, template_limit), file.string()});
+    templates.add(file.lexically_relative(folder).string(),
+                  Template{read_file(file, template_limit), file.string()});
   }
   return templates;
 }

@@ -36,22 +36,23 @@ struct Session {
   std::ostream& err;  // everything else
   bool out_is_terminal = false;
   bool err_is_terminal = false;
-  std::filesystem::path program;         // of this mlk
+  std::filesystem::path program;  // of this mlk
   std::string version;
-  const std::atomic<int>& interrupted;  // signal that asked us to stop; 0: none
+  const std::atomic<int>& interrupted;                 // signal that asked us to stop; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
   GlobalOptions global;
   ExitCode exit_code = ExitCode::ok;  // set by commands that end well and still have something to tell
 
   // Connects to the cluster that the flags mean. Throws Error.
   std::unique_ptr<kube::Client> connect();
-  // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is none.
+  // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is
+  // none.
   std::string find_run(kube::Client& client, const std::string& typed);
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // plain talk on err
   // "mlk WORDS" with the flags that mean the same cluster again, for hints.
   std::string command(const std::string& words) const;
-  void check_interrupted() const;         // throws Error{interrupted}
+  void check_interrupted() const;  // throws Error{interrupted}
   bool color_out() const;
   bool color_err() const;
 };

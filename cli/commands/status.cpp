@@ -1,12 +1,13 @@
 // mlk status: what a run is doing, and why it is not doing more.
 
+#include "cli/run/status.h"
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
-#include "cli/run/status.h"
 
 namespace mlk {
 namespace {

@@ -26,11 +26,13 @@ struct StopOptions {
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// The annotation comes first: a stop cut off between the two is seen as stopped, and stopping again suspends the rest.
+// The annotation comes first: a stop cut off between the two is seen as stopped, and stopping again suspends
+// the rest.
 void set_stopped(kube::Client& client, const std::string& run, const RunObjects& objects, bool stopped) {
   const std::string& name_space = client.config().name_space;
   const json mark = stopped ? json(format_time(now())) : json(nullptr);
-  client.patch(kube::resources::config_maps, name_space, run, {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
+  client.patch(kube::resources::config_maps, name_space, run,
+               {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
   for (const json& job : objects.jobs) {
     client.patch(kube::resources::jobs, name_space, kube::name_of(job), {{"spec", {{"suspend", stopped}}}});
   }
@@ -46,15 +48,18 @@ bool has_live_pods(const RunObjects& objects) {
 
 // Watches while the pods write their last checkpoint, since their results go with them.
 void stop(const StopOptions& options, Session& session) {
-  const std::chrono::seconds timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
+  const std::chrono::seconds timeout =
+      duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
   const std::string run = session.find_run(*client, options.run);
   RunWatcher watcher(*client, name_space, run);
   const steady_clock::time_point deadline = steady_clock::now() + timeout;
-  const auto wait_while = [&](const std::function<bool()>& condition, const std::string& what, const std::string& hint) {
+  const auto wait_while = [&](const std::function<bool()>& condition, const std::string& what,
+                              const std::string& hint) {
     while (condition()) {
-      if (session.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted while waiting for " + what, hint);
+      if (session.interrupted != 0)
+        throw Error(ExitCode::interrupted, "interrupted while waiting for " + what, hint);
       if (steady_clock::now() > deadline) throw Error(ExitCode::timed_out, "still waiting for " + what, hint);
       watcher.wait_for_change(interrupt_poll);
     }
@@ -100,7 +105,8 @@ void add_stop(CLI::App& root, Session& session) {
   auto options = std::make_shared<StopOptions>();
   CLI::App* command = root.add_subcommand("stop", "Stop a run after a last checkpoint; resume lets it go on");
   command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
-  command->add_option("--timeout", options->timeout, "How long to wait for its processes to end [2m]")->type_name("DURATION");
+  command->add_option("--timeout", options->timeout, "How long to wait for its processes to end [2m]")
+      ->type_name("DURATION");
   command->callback([options, &session] { stop(*options, session); });
 }
 

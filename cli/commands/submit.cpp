@@ -23,7 +23,8 @@ struct SubmitOptions {
   std::string output = "name";
 };
 
-void print_handle(const std::string& run, const SubmitOptions& options, const std::string& name_space, Session& session) {
+void print_handle(const std::string& run, const SubmitOptions& options, const std::string& name_space,
+                  Session& session) {
   if (options.output == "json") {
     nlohmann::json handle{{"run", run}};
     if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run asks no cluster
@@ -58,10 +59,12 @@ void say_outcome(const Submitted& submitted, Session& session, const std::string
       session.note("look at it with: " + session.command("status " + run));
       return;
     case SubmitOutcome::stopped:
-      session.note("run " + run + " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
+      session.note("run " + run +
+                   " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
       return;
     case SubmitOutcome::ended:
-      session.note("run " + run + " of this experiment has ended already; see: " + session.command("status " + run));
+      session.note("run " + run +
+                   " of this experiment has ended already; see: " + session.command("status " + run));
       session.note("run it once more with --again");
       return;
   }
@@ -76,17 +79,20 @@ void submit(const SubmitOptions& options, Session& session) {
     throw Error(ExitCode::usage, "--timeout and --start-timeout need --wait or --follow");
   }
   if (!options.dry_run.empty() && options.dry_run != "client" && options.dry_run != "server") {
-    throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'", "for example: --dry-run=server");
+    throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
+                "for example: --dry-run=server");
   }
   const LoadedExperiment loaded = load(options.experiment, session);
-  if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0) await.start_timeout = loaded.experiment.start_timeout;
+  if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
+    await.start_timeout = loaded.experiment.start_timeout;
 
   RenderOptions render_options;
   render_options.version = session.version;
   const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   if (options.dry_run == "client") {
-    session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) + " more objects would be created (client dry run)");
+    session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
+                 " more objects would be created (client dry run)");
     return print_handle(rendered.run, options, "", session);
   }
   if (!session.global.local) require_image(loaded.experiment, options.experiment.file);
@@ -116,13 +122,22 @@ void add_submit(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("submit", "Create a run from an experiment file");
   add_experiment_options(*command, options->experiment);
   // A flag with an optional value: "--dry-run FILE" must not take the file for it.
-  command->add_flag("--dry-run{client}", options->dry_run, "=client: only render; =server: let the cluster check it. Nothing is created")
+  command
+      ->add_flag("--dry-run{client}", options->dry_run,
+                 "=client: only render; =server: let the cluster check it. Nothing is created")
       ->type_name("client|server");
-  command->add_flag("--again", options->again, "When this experiment's newest run has ended, run it once more");
+  command->add_flag("--again", options->again,
+                    "When this experiment's newest run has ended, run it once more");
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
   command->add_flag("--follow", options->follow, "Wait, and print the logs of all ranks");
-  command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time; the run goes on")->type_name("DURATION");
-  command->add_option("--start-timeout", options->start_timeout, "With --wait: exit 6 when it has not started after this time")->type_name("DURATION");
+  command
+      ->add_option("--timeout", options->timeout,
+                   "With --wait: give up waiting after this time; the run goes on")
+      ->type_name("DURATION");
+  command
+      ->add_option("--start-timeout", options->start_timeout,
+                   "With --wait: exit 6 when it has not started after this time")
+      ->type_name("DURATION");
   command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));
   command->callback([options, &session] { submit(*options, session); });
 }

@@ -1,10 +1,11 @@
 // mlk templates: the templates in force, or the text of one, to be copied and changed.
 
+#include "cli/render/templates.h"
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
-#include "cli/render/templates.h"
 #include "cli/ui/table.h"
 #include "cli/util/text.h"
 

@@ -1,10 +1,9 @@
 #include "cli/commands/views.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -22,19 +21,23 @@ using json = nlohmann::json;
 using std::chrono::seconds;
 
 constexpr std::size_t label_width = 14;
-constexpr std::size_t most_rows = 24;  // of ranks on a terminal; more are folded
+constexpr std::size_t most_rows = 24;               // of ranks on a terminal; more are folded
 constexpr std::size_t least_for_all_columns = 100;  // of the list of runs
-constexpr int most_lines = 10;         // of a failure's last words
+constexpr int most_lines = 10;                      // of a failure's last words
 
 ui::Color color_of(Phase phase) {
   switch (phase) {
     case Phase::succeeded:
-    case Phase::running: return ui::Color::green;
-    case Phase::failed: return ui::Color::red;
+    case Phase::running:
+      return ui::Color::green;
+    case Phase::failed:
+      return ui::Color::red;
     case Phase::restarting:
     case Phase::stopped:
-    case Phase::incomplete: return ui::Color::yellow;
-    default: return ui::Color::cyan;
+    case Phase::incomplete:
+      return ui::Color::yellow;
+    default:
+      return ui::Color::cyan;
   }
 }
 
@@ -57,7 +60,8 @@ std::string number(double value) {
 
 std::string step_text(const RunStatus& status, const std::optional<Metrics>& latest) {
   long step = latest ? latest->step : -1;
-  if (const json* found = member(status.result, "step"); found && found->is_number_integer()) step = std::max(step, found->get<long>());
+  if (const json* found = member(status.result, "step"); found && found->is_number_integer())
+    step = std::max(step, found->get<long>());
   if (step < 0) return "";
   return status.steps > 0 ? fmt::format("{}/{}", step, status.steps) : std::to_string(step);
 }
@@ -87,7 +91,8 @@ std::vector<double> curve_of(const RunStatus& status) {
   const json* curve = member(status.result, "curve");
   if (!curve || !curve->is_array()) return values;
   for (const json& point : *curve) {
-    if (point.is_array() && point.size() == 2 && point[1].is_number()) values.push_back(point[1].get<double>());
+    if (point.is_array() && point.size() == 2 && point[1].is_number())
+      values.push_back(point[1].get<double>());
   }
   return values;
 }
@@ -97,7 +102,8 @@ std::string running_text(const RunStatus& status) {
   std::vector<std::pair<std::string, int>> roles;
   for (const RankStatus& rank : status.ranks) {
     if (rank.state != "Running") continue;
-    const auto found = std::find_if(roles.begin(), roles.end(), [&](const auto& entry) { return entry.first == rank.role; });
+    const auto found =
+        std::find_if(roles.begin(), roles.end(), [&](const auto& entry) { return entry.first == rank.role; });
     if (found == roles.end()) {
       roles.emplace_back(rank.role, 1);
     } else {
@@ -105,7 +111,8 @@ std::string running_text(const RunStatus& status) {
     }
   }
   std::vector<std::string> parts;
-  for (const auto& [role, count] : roles) parts.push_back(fmt::format("{} {}{}", count, role, count == 1 ? "" : "s"));
+  for (const auto& [role, count] : roles)
+    parts.push_back(fmt::format("{} {}{}", count, role, count == 1 ? "" : "s"));
   return join(parts, " ");
 }
 
@@ -128,7 +135,8 @@ std::vector<std::string> fold(const std::string& text, std::size_t width) {
 
 class StatusPrinter {
  public:
-  StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width, Time now)
+  StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
+                Time now)
       : status_(status), out_(out), style_(style), width_(width), now_(now) {}
 
   void print() {
@@ -172,24 +180,29 @@ class StatusPrinter {
   void print_curve() {
     const std::vector<double> values = curve_of(status_);
     if (values.size() < 2) return;
-    const std::size_t room = width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 30, 64) : 32;
+    const std::size_t room =
+        width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 30, 64) : 32;
     // A loss falls by orders of magnitude: on a linear scale all but the start of it would lie on the ground.
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     const bool logarithmic = *low > 0 && *high / *low >= 10;
     std::vector<double> heights = values;
-    if (logarithmic) std::transform(values.begin(), values.end(), heights.begin(), [](double value) { return std::log10(value); });
-    field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room), number(values.front()), number(values.back()),
-                              logarithmic ? " (log)" : ""));
+    if (logarithmic)
+      std::transform(values.begin(), values.end(), heights.begin(),
+                     [](double value) { return std::log10(value); });
+    field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room), number(values.front()),
+                              number(values.back()), logarithmic ? " (log)" : ""));
   }
 
   void print_failure() {
     if (!status_.first_failure || status_.phase == Phase::succeeded) return;
     const Failure& failure = *status_.first_failure;
     std::string head = fmt::format("{}/{}: {}", failure.role, failure.rank, failure.reason);
-    if (failure.attempts > 1 && !failure.disruption) head += fmt::format(", try {} of {}", failure.attempt, failure.attempts);
+    if (failure.attempts > 1 && !failure.disruption)
+      head += fmt::format(", try {} of {}", failure.attempt, failure.attempts);
     if (failure.at) head += ", " + duration_between(failure.at, now_) + " ago";
     field("failed first", head);
-    if (failure.message.empty() || status_.why.find(trim(printable(failure.message))) != std::string::npos) return;
+    if (failure.message.empty() || status_.why.find(trim(printable(failure.message))) != std::string::npos)
+      return;
     std::vector<std::string> lines = split(printable(trim(failure.message)), '\n');
     const int skipped = std::max(0, static_cast<int>(lines.size()) - most_lines);
     for (std::size_t i = static_cast<std::size_t>(skipped); i < lines.size(); ++i) {
@@ -201,8 +214,9 @@ class StatusPrinter {
   // Less the last words that stand above already.
   std::string reason_of(const RankStatus& rank) const {
     const std::optional<Failure>& first = status_.first_failure;
-    const bool told = first && first->role == rank.role && first->rank == rank.rank && !first->message.empty() &&
-                      rank.state == "Failed" && status_.why.find(rank.reason) != std::string::npos;
+    const bool told = first && first->role == rank.role && first->rank == rank.rank &&
+                      !first->message.empty() && rank.state == "Failed" &&
+                      status_.why.find(rank.reason) != std::string::npos;
     return told && rank.reason.starts_with(first->reason) ? first->reason : rank.reason;
   }
 
@@ -227,7 +241,8 @@ class StatusPrinter {
     out_ << '\n';
     if (!table.empty()) table.print(out_, width_, style_);
     for (const auto& [state, count] : quiet) {
-      out_ << fmt::format("{} {} ranks {} without a restart\n", count, table.empty() ? "all" : "more", printable(state));
+      out_ << fmt::format("{} {} ranks {} without a restart\n", count, table.empty() ? "all" : "more",
+                          printable(state));
     }
   }
 
@@ -244,34 +259,42 @@ std::size_t width_of_output(const Session& session) {
 
 }  // namespace
 
-void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width, Time now) {
+void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
+                  Time now) {
   StatusPrinter(status, out, style, width, now).print();
 }
 
-void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style, std::size_t width, Time now) {
+void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
+                std::size_t width, Time now) {
   // On a narrow terminal the reason is worth more than what `status` tells as well.
   const bool narrow = width != 0 && width < least_for_all_columns;
-  ui::Table table(narrow ? std::vector<std::string>{"RUN", "PHASE", "STEP", "AGE", "WHY"}
-                         : std::vector<std::string>{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
+  ui::Table table(
+      narrow ? std::vector<std::string>{"RUN", "PHASE", "STEP", "AGE", "WHY"}
+             : std::vector<std::string>{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
   for (const RunStatus& run : runs) {
     std::string loss;
     if (const json* metrics = member(run.result, "metrics")) {
-      if (const json* value = member(*metrics, "loss"); value && value->is_number()) loss = number(value->get<double>());
+      if (const json* value = member(*metrics, "loss"); value && value->is_number())
+        loss = number(value->get<double>());
     }
-    const std::string phase(to_string(run.phase)), step = step_text(run, std::nullopt), age = duration_between(run.created, now);
+    const std::string phase(to_string(run.phase)), step = step_text(run, std::nullopt),
+                                                   age = duration_between(run.created, now);
     table.add(narrow ? std::vector<std::string>{run.run, phase, step, age, run.why}
-                     : std::vector<std::string>{run.run, phase, run.mode, step, loss, std::to_string(run.restarts), age, run.why},
+                     : std::vector<std::string>{run.run, phase, run.mode, step, loss,
+                                                std::to_string(run.restarts), age, run.why},
               {ui::Color::none, color_of(run.phase)});
   }
   table.print(out, width, style);
 }
 
 void print_status(const RunStatus& status, Session& session) {
-  print_status(status, session.out, ui::Style(session.color_out()), width_of_output(session), std::chrono::system_clock::now());
+  print_status(status, session.out, ui::Style(session.color_out()), width_of_output(session),
+               std::chrono::system_clock::now());
 }
 
 void print_runs(const std::vector<RunStatus>& runs, Session& session) {
-  print_runs(runs, session.out, ui::Style(session.color_out()), width_of_output(session), std::chrono::system_clock::now());
+  print_runs(runs, session.out, ui::Style(session.color_out()), width_of_output(session),
+             std::chrono::system_clock::now());
 }
 
 std::string progress_line(const RunStatus& status, const std::optional<Metrics>& latest) {

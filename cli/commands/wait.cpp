@@ -31,8 +31,12 @@ void add_wait(CLI::App& root, Session& session) {
   auto options = std::make_shared<WaitOptions>();
   CLI::App* command = root.add_subcommand("wait", "Wait for the end of a run");
   command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
-  command->add_option("--timeout", options->timeout, "Give up waiting after this time; the run goes on")->type_name("DURATION");
-  command->add_option("--start-timeout", options->start_timeout, "Exit 6 when it has not started after this time")->type_name("DURATION");
+  command->add_option("--timeout", options->timeout, "Give up waiting after this time; the run goes on")
+      ->type_name("DURATION");
+  command
+      ->add_option("--start-timeout", options->start_timeout,
+                   "Exit 6 when it has not started after this time")
+      ->type_name("DURATION");
   command->callback([options, &session] { wait(*options, session); });
 }
 

@@ -22,9 +22,10 @@ constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
 constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
 
-// libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one, does not fit in
-// the former's buffer; where that piece was the last one of the connection, the end of the transfer is never noticed. So
-// the buffer holds far more than a burst; memory that is not written to costs nothing.
+// libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one,
+// does not fit in the former's buffer; where that piece was the last one of the connection, the end of the
+// transfer is never noticed. So the buffer holds far more than a burst; memory that is not written to costs
+// nothing.
 constexpr long read_buffer = 8l << 20;
 
 template <typename Value>

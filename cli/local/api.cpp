@@ -171,7 +171,8 @@ Answer Api::review(const Request& request) {
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   json object = json::object();
   // `kubectl auth can-i` asks in protobuf: the answer is the same whatever it asks.
-  if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf")) object = parse_body(request.body);
+  if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
+    object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
   // Whoever has the token is the user who runs the cluster: everything that is served is allowed.
   if (plural == "selfsubjectaccessreviews") {

@@ -28,9 +28,10 @@ bool is_dry_run(const Request& request, const json& options = json::object()) {
 json read_object(const Request& request) {
   if (!request.content_type.empty() && !request.content_type.starts_with("application/json")) {
     // kubectl sends protobuf where it makes the object itself (`create configmap`), JSON where it reads it.
-    throw Refusal(415, "UnsupportedMediaType",
-                  "the local cluster takes JSON only; with kubectl: kubectl create ... --dry-run=client -o yaml | "
-                  "kubectl apply -f -");
+    throw Refusal(
+        415, "UnsupportedMediaType",
+        "the local cluster takes JSON only; with kubectl: kubectl create ... --dry-run=client -o yaml | "
+        "kubectl apply -f -");
   }
   json object = parse_body(request.body);
   if (!object.is_object()) throw bad_request("the body is not an object");

@@ -113,8 +113,9 @@ class Pass {
     }
   }
 
-  // The failed pod of an index holds the number of the index' failures until its replacement carries it on. A Job that
-  // is suspended ends its pods itself: those are no failures to hold against its ranks when it goes on.
+  // The failed pod of an index holds the number of the index' failures until its replacement carries it on. A
+  // Job that is suspended ends its pods itself: those are no failures to hold against its ranks when it goes
+  // on.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -203,8 +204,8 @@ class Pass {
     return last;
   }
 
-  // Ranks of a trained run end within moments of each other. The real controller gathers changes of pods for a second
-  // before it looks, so that it counts them all instead of removing the last ones with their logs.
+  // Ranks of a trained run end within moments of each other. The real controller gathers changes of pods for
+  // a second before it looks, so that it counts them all instead of removing the last ones with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;

@@ -8,7 +8,8 @@
 namespace mlk::local {
 namespace {
 
-// One type a line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity (number or text),
+// One type a line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity (number or
+// text),
 // * anything, [T] list of T, {T} map of T, else the name of another line. A field without a type is a string.
 constexpr char schema_text[] = R"(
 ObjectMeta: name generateName namespace uid resourceVersion generation=i creationTimestamp=* deletionTimestamp=* deletionGracePeriodSeconds=i labels={s} annotations={s} ownerReferences=[OwnerReference] finalizers=[s] managedFields=* selfLink

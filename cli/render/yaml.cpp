@@ -13,17 +13,20 @@ using json = nlohmann::json;
 // Words that YAML 1.1 reads as booleans or null.
 bool is_reserved(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  static const std::set<std::string> words{"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+  static const std::set<std::string> words{"",   "~",  "null", "true", "false", "yes",
+                                           "no", "on", "off",  "y",    "n"};
   return words.count(text) == 1;
 }
 
-// Plain where nothing can be mistaken: names, paths, images. Anything that may look like a number stays quoted.
+// Plain where nothing can be mistaken: names, paths, images. Anything that may look like a number stays
+// quoted.
 bool is_plain(const std::string& text) {
   if (is_reserved(text) || text.size() > 200) return false;
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };
   if (!letter(static_cast<unsigned char>(text.front()))) return false;
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("/_.-=").find(static_cast<char>(c)) != std::string_view::npos;
+    return std::isalnum(c) != 0 ||
+           std::string_view("/_.-=").find(static_cast<char>(c)) != std::string_view::npos;
   });
 }
 
@@ -38,7 +41,8 @@ bool is_block(const json& value) {
   if (!value.is_string()) return false;
   const std::string& text = value.get_ref<const std::string&>();
   if (text.find('\n') == std::string::npos || text.front() == ' ' || text.front() == '\n') return false;
-  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }) &&
+  return std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }) &&
          text.find(" \n") == std::string::npos;
 }
 

@@ -27,18 +27,30 @@ std::string line_of(const std::string& text, std::size_t limit = 400) {
 
 std::string signal_name(int signal) {
   switch (signal) {
-    case 1: return "SIGHUP";
-    case 2: return "SIGINT";
-    case 3: return "SIGQUIT";
-    case 4: return "SIGILL";
-    case 6: return "SIGABRT";
-    case 7: return "SIGBUS";
-    case 8: return "SIGFPE";
-    case 9: return "SIGKILL";
-    case 11: return "SIGSEGV";
-    case 13: return "SIGPIPE";
-    case 15: return "SIGTERM";
-    default: return "";
+    case 1:
+      return "SIGHUP";
+    case 2:
+      return "SIGINT";
+    case 3:
+      return "SIGQUIT";
+    case 4:
+      return "SIGILL";
+    case 6:
+      return "SIGABRT";
+    case 7:
+      return "SIGBUS";
+    case 8:
+      return "SIGFPE";
+    case 9:
+      return "SIGKILL";
+    case 11:
+      return "SIGSEGV";
+    case 13:
+      return "SIGPIPE";
+    case 15:
+      return "SIGTERM";
+    default:
+      return "";
   }
 }
 
@@ -49,7 +61,8 @@ std::string describe_disruption(const PodFacts& pod) {
   if (pod.disruption == "EvictionByEvictionAPI") return "evicted by a node drain or an administrator";
   if (pod.disruption == "DeletionByPodGC") return "node " + pod.node + " is gone";
   if (pod.disruption == "TerminationByKubelet") {
-    return "ended by node " + pod.node + ": " + line_of(pod.pod_message.empty() ? pod.disruption_message : pod.pod_message);
+    return "ended by node " + pod.node + ": " +
+           line_of(pod.pod_message.empty() ? pod.disruption_message : pod.pod_message);
   }
   return "disrupted: " + line_of(pod.disruption_message.empty() ? pod.disruption : pod.disruption_message);
 }
@@ -64,13 +77,15 @@ std::string describe_start_error(const std::string& message) {
 
 std::string describe_exit(const PodFacts& pod, const Failure& failure) {
   if (pod.end_reason == "OOMKilled") return "out of memory";
-  if (pod.end_reason == "StartError" || pod.end_reason == "ContainerCannotRun") return describe_start_error(pod.end_message);
+  if (pod.end_reason == "StartError" || pod.end_reason == "ContainerCannotRun")
+    return describe_start_error(pod.end_message);
   if (!pod.disruption.empty()) return describe_disruption(pod);
   if (pod.pod_reason == "Evicted") return "evicted: " + line_of(pod.pod_message);
   if (pod.pod_reason == "NodeLost" || pod.node_lost) return "node " + pod.node + " is lost";
   if (pod.pod_reason == "DeadlineExceeded") return "the time limit passed";
   if (!pod.exit_code && !pod.pod_reason.empty()) {
-    return "rejected by node " + pod.node + ": " + line_of(pod.pod_message.empty() ? pod.pod_reason : pod.pod_message);
+    return "rejected by node " + pod.node + ": " +
+           line_of(pod.pod_message.empty() ? pod.pod_reason : pod.pod_message);
   }
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
   if (pod.deleting) return "its pod was deleted";
@@ -85,7 +100,8 @@ std::string describe_creation_refusal(const std::string& message) {
   std::string text = line_of(message);
   if (text.starts_with("Error creating: ")) text = text.substr(16);
   // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name tells nobody anything.
-  if (const std::size_t forbidden = text.find("is forbidden: "); forbidden != std::string::npos) text = text.substr(forbidden + 14);
+  if (const std::size_t forbidden = text.find("is forbidden: "); forbidden != std::string::npos)
+    text = text.substr(forbidden + 14);
   return text;
 }
 
@@ -98,12 +114,13 @@ std::string describe_unschedulable(const std::string& message) {
 
 Cause image_cause(const PodFacts& pod) {
   std::string text = pod.waiting_message;
-  // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve reference "x": ...":
-  // the last part is the reason, the others say what is said already.
+  // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve
+  // reference "x": ...": the last part is the reason, the others say what is said already.
   for (const std::string& wrapper :
        {std::string("ErrImagePull: "), "failed to pull and unpack image \"" + pod.image + "\": ",
         "failed to resolve reference \"" + pod.image + "\": "}) {
-    if (const std::size_t at = text.find(wrapper); at != std::string::npos) text = text.substr(at + wrapper.size());
+    if (const std::size_t at = text.find(wrapper); at != std::string::npos)
+      text = text.substr(at + wrapper.size());
   }
   if (text.empty()) text = pod.waiting_reason;
   return {60, "image " + line_of(pod.image) + " cannot be pulled: " + line_of(text), false, "", {}};
@@ -115,29 +132,44 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
   Cause cause;
   const std::string& reason = pod.waiting_reason;
   auto warning = facts.warnings.find(pod.uid);
-  // The kubelet has not read a ConfigMap or Secret that is there: it does within seconds, and its warning outlives that.
-  if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync ")) warning = facts.warnings.end();
+  // The kubelet has not read a ConfigMap or Secret that is there: it does within seconds, and its warning
+  // outlives that.
+  if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
+    warning = facts.warnings.end();
   if (pod.node_lost) {
-    const std::string then = job.replaced_when_terminating
-                                 ? "a replacement starts when the cluster gives it up"
-                                 : "its ranks come back when the node returns, is deleted, or is tainted out-of-service";
+    const std::string then =
+        job.replaced_when_terminating
+            ? "a replacement starts when the cluster gives it up"
+            : "its ranks come back when the node returns, is deleted, or is tainted out-of-service";
     cause = {40, "node " + pod.node + " is lost; " + then, false, "", {}};
   } else if (!pod.scheduled && !pod.unschedulable.empty()) {
-    const std::string text = pod.unschedulable == "SchedulingGated" ? "held back by a scheduling gate" : describe_unschedulable(pod.unschedulable);
+    const std::string text = pod.unschedulable == "SchedulingGated"
+                                 ? "held back by a scheduling gate"
+                                 : describe_unschedulable(pod.unschedulable);
     cause = {30, text, false, "", {}};
-  } else if (reason == "InvalidImageName" || pod.waiting_message.find("invalid reference format") != std::string::npos) {
+  } else if (reason == "InvalidImageName" ||
+             pod.waiting_message.find("invalid reference format") != std::string::npos) {
     // Some container runtimes parse the name only when they pull, and the kubelet then says ErrImagePull.
     std::string text = pod.waiting_message;
-    if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos) text = text.substr(format);
+    if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
+      text = text.substr(format);
     cause = {90, "invalid image name " + line_of(pod.image) + ": " + line_of(text), true, "", {}};
   } else if (reason == "ErrImagePull" || reason == "ImagePullBackOff" || reason == "ErrImageNeverPull" ||
-             reason == "RegistryUnavailable" || reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
+             reason == "RegistryUnavailable" || reason == "ImageInspectError" ||
+             reason == "SignatureValidationFailed") {
     cause = image_cause(pod);
-  } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" || reason == "RunContainerError") {
-    cause = {60, "the container cannot be made: " + line_of(pod.waiting_message.empty() ? reason : pod.waiting_message), false, "", {}};
+  } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" ||
+             reason == "RunContainerError") {
+    cause = {60,
+             "the container cannot be made: " +
+                 line_of(pod.waiting_message.empty() ? reason : pod.waiting_message),
+             false,
+             "",
+             {}};
   } else if (pod.phase == "Pending" && pod.scheduled && warning != facts.warnings.end() &&
              (warning->second.reason == "FailedMount" || warning->second.reason == "FailedAttachVolume" ||
-              warning->second.reason == "FailedCreatePodSandBox" || warning->second.reason == "NetworkNotReady")) {
+              warning->second.reason == "FailedCreatePodSandBox" ||
+              warning->second.reason == "NetworkNotReady")) {
     cause = {50, line_of(warning->second.message), false, "", {}};
   } else if (pod.exit_code && *pod.exit_code != 0 && !pod.ended()) {
     cause = {45, "init container failed: " + line_of(last_line(pod.end_message)), false, "", {}};
@@ -155,9 +187,11 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   if (contains(message, "exceeded quota")) {
     return {55, "the quota of the namespace is used up: " + said, false, job.role, {}};
   }
-  if (contains(message, "is being terminated")) return {80, "the namespace is being deleted", true, job.role, {}};
+  if (contains(message, "is being terminated"))
+    return {80, "the namespace is being deleted", true, job.role, {}};
   // Refused for what it is, not for the moment: nothing but another pod will be let in.
-  const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") || contains(message, "denied the request");
+  const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
+                       contains(message, "denied the request");
   return {refused ? 80 : 50, "the cluster refuses its pods: " + said, refused, job.role, {}};
 }
 
@@ -174,7 +208,8 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   failure.message = printable(trim(message));
   failure.reason = describe_exit(pod, failure);
   const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || job.end != JobFacts::End::none || job.ending;
-  const bool killed_by_job = pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
+  const bool killed_by_job =
+      pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
   failure.disruption = !pod.disruption.empty() || pod.node_lost || pod.pod_reason == "NodeLost" ||
                        (pod.deleting && !killed_by_job && pod.end_reason != "OOMKilled");
   failure.attempts = job.attempts;
@@ -199,7 +234,8 @@ std::string what_happened(const Failure& failure) {
 std::string one_line(const Failure& failure, Time now) {
   std::string text = what_happened(failure);
   std::vector<std::string> more;
-  if (failure.attempts > 1 && !failure.disruption) more.push_back(fmt::format("try {} of {}", failure.attempt, failure.attempts));
+  if (failure.attempts > 1 && !failure.disruption)
+    more.push_back(fmt::format("try {} of {}", failure.attempt, failure.attempts));
   if (failure.next && *failure.next > now) {
     more.push_back("next in " + format_duration(std::chrono::ceil<seconds>(*failure.next - now)));
   } else if (failure.next) {
@@ -222,7 +258,8 @@ std::vector<Cause> merge_causes(std::vector<Cause> causes) {
       same->weight = std::max(same->weight, cause.weight);
     }
   }
-  std::stable_sort(merged.begin(), merged.end(), [](const Cause& a, const Cause& b) { return a.weight > b.weight; });
+  std::stable_sort(merged.begin(), merged.end(),
+                   [](const Cause& a, const Cause& b) { return a.weight > b.weight; });
   for (Cause& cause : merged) std::sort(cause.ranks.begin(), cause.ranks.end());
   return merged;
 }

@@ -69,12 +69,13 @@ void read_container(const json& pod, PodFacts& facts) {
   if (facts.finished && facts.finished->time_since_epoch().count() == 0) facts.finished.reset();
 }
 
-// The node controller marks the pods of a silent node as not ready; a container that runs without probes is always
-// ready in its own view.
+// The node controller marks the pods of a silent node as not ready; a container that runs without probes is
+// always ready in its own view.
 bool says_node_lost(const json& pod, const PodFacts& facts) {
   if (facts.pod_reason == "NodeLost" || facts.phase == "Unknown") return true;
   if (facts.phase != "Running" || facts.node.empty()) return false;
-  if (!condition_of(pod, "Ready", "False")) return facts.disruption == "DeletionByTaintManager" && facts.deleting;
+  if (!condition_of(pod, "Ready", "False"))
+    return facts.disruption == "DeletionByTaintManager" && facts.deleting;
   const json& states = at_path(pod, {"status", "containerStatuses"});
   return states.is_array() && !states.empty() && states.front().value("ready", false);
 }
@@ -105,10 +106,12 @@ PodFacts read_pod(const json& pod) {
   if (const json* disrupted = condition_of(pod, "DisruptionTarget")) {
     facts.disruption = text_of(*disrupted, {"reason"});
     facts.disruption_message = text_of(*disrupted, {"message"});
-    if (!facts.finished && facts.phase == "Failed") facts.finished = time_of(*disrupted, {"lastTransitionTime"});
+    if (!facts.finished && facts.phase == "Failed")
+      facts.finished = time_of(*disrupted, {"lastTransitionTime"});
   }
   if (!facts.finished && facts.ended()) {
-    if (const json* ready = condition_of(pod, "Ready", "False")) facts.finished = time_of(*ready, {"lastTransitionTime"});
+    if (const json* ready = condition_of(pod, "Ready", "False"))
+      facts.finished = time_of(*ready, {"lastTransitionTime"});
     if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
   }
   facts.node_lost = says_node_lost(pod, facts);
@@ -116,7 +119,8 @@ PodFacts read_pod(const json& pod) {
 }
 
 void read_end(const json& job, JobFacts& facts) {
-  for (const auto& [type, end] : {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
+  for (const auto& [type, end] :
+       {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
     const json* condition = condition_of(job, type);
     if (!condition) continue;
     facts.end = end;
@@ -145,8 +149,10 @@ JobFacts read_job(const json& job) {
   facts.queue = label_of(job, "kueue.x-k8s.io/queue-name");
   facts.completions = std::clamp(number_of(job, {"spec", "completions"}, 1), 0, most_ranks);
   facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_ranks);
-  facts.needed = std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
-  facts.attempts = number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
+  facts.needed =
+      std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
+  facts.attempts =
+      number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
   facts.active = number_of(job, {"status", "active"}, 0);
   facts.decides = annotation_of(job, labels::decides) == "true";
   facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
@@ -212,7 +218,8 @@ std::set<int> parse_indexes(std::string_view text) {
   for (const std::string& part : split(text, ',')) {
     const std::size_t dash = part.find('-');
     const int first = parse_int(std::string_view(part).substr(0, dash), -1);
-    const int last = dash == std::string::npos ? first : parse_int(std::string_view(part).substr(dash + 1), -1);
+    const int last =
+        dash == std::string::npos ? first : parse_int(std::string_view(part).substr(dash + 1), -1);
     if (first < 0 || last < first || last >= most_ranks) continue;
     for (int number = first; number <= last; ++number) numbers.insert(number);
   }
@@ -223,8 +230,9 @@ Facts read_facts(const RunObjects& objects) {
   Facts facts;
   for (const json& job : objects.jobs) facts.jobs.push_back(read_job(job));
   // Without the mark: the one with a success policy decides, else the workers, else the only Job.
-  const auto any = [&](bool JobFacts::*member) {
-    return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) { return job.*member; });
+  const auto any = [&](bool JobFacts::* member) {
+    return std::any_of(facts.jobs.begin(), facts.jobs.end(),
+                       [&](const JobFacts& job) { return job.*member; });
   };
   bool marked = any(&JobFacts::decides);
   if (!marked && any(&JobFacts::has_success_policy)) {

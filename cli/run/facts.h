@@ -19,42 +19,42 @@ struct RunObjects;
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
-  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
+  std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
-  bool deleting = false;       // it was asked to end, or is gone already
-  bool node_lost = false;      // the node does not answer
-  int failures_before = 0;     // of this rank, as the Job controller counted when it made the pod; all kinds
-  int counted_before = 0;      // those of them that use up retries
+  bool deleting = false;    // it was asked to end, or is gone already
+  bool node_lost = false;   // the node does not answer
+  int failures_before = 0;  // of this rank, as the Job controller counted when it made the pod; all kinds
+  int counted_before = 0;   // those of them that use up retries
   Time created{};
   std::optional<Time> started, finished;
-  std::optional<int> exit_code;            // of the first container; absent without one
-  std::string end_reason, end_message;     // "Error", "OOMKilled", "StartError"; the termination message
-  std::string pod_reason, pod_message;     // status.reason: "Evicted", "NodeLost" ...
+  std::optional<int> exit_code;                // of the first container; absent without one
+  std::string end_reason, end_message;         // "Error", "OOMKilled", "StartError"; the termination message
+  std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
   std::string waiting_reason, waiting_message;
   std::string image;
-  std::string unschedulable;   // the scheduler's sentence
+  std::string unschedulable;  // the scheduler's sentence
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
 struct JobFacts {
   std::string name, uid, role;
-  std::string queue;           // of Kueue, when one was asked for
+  std::string queue;  // of Kueue, when one was asked for
   int completions = 1, parallelism = 1;
-  int needed = 1;              // ranks without which the run cannot go on
-  int attempts = 1;            // of a rank
+  int needed = 1;    // ranks without which the run cannot go on
+  int attempts = 1;  // of a rank
   int active = 0;
   bool decides = false, has_success_policy = false, suspended = false, deleting = false;
   bool replaced_when_terminating = false;  // podReplacementPolicy
   std::set<int> completed, failed_ranks;
   std::optional<Time> started;
-  int time_limit = 0;          // seconds; 0: none
+  int time_limit = 0;  // seconds; 0: none
 
   enum class End { none, succeeded, failed };
   End end = End::none;
-  bool ending = false;         // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
-  bool failing = false;        // of these, FailureTarget
+  bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
+  bool failing = false;  // of these, FailureTarget
   std::string end_reason, end_message;
   std::optional<Time> ended_at;  // or, while it is ending, when that was decided
 };
@@ -66,9 +66,9 @@ struct Warning {
 };
 
 struct Facts {
-  std::vector<JobFacts> jobs;                // the deciding one first, then by name
-  std::vector<PodFacts> pods;                // oldest first
-  std::map<std::string, Warning> warnings;   // the newest by uid of the Job or pod: names come back
+  std::vector<JobFacts> jobs;               // the deciding one first, then by name
+  std::vector<PodFacts> pods;               // oldest first
+  std::map<std::string, Warning> warnings;  // the newest by uid of the Job or pod: names come back
 };
 
 Facts read_facts(const RunObjects& objects);

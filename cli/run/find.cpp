@@ -53,7 +53,9 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   } catch (const kube::ApiError& error) {
     if (error.status() != 403) throw;  // a run can be read without its events, only less well explained
   }
-  if (!owner) throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'", "list them with: mlk ls");
+  if (!owner)
+    throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
+                "list them with: mlk ls");
   objects.owner = *owner;
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
@@ -61,22 +63,26 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   return objects;
 }
 
-std::string choose_run(const std::vector<json>& owners, const std::string& name_space, const std::string& typed) {
+std::string choose_run(const std::vector<json>& owners, const std::string& name_space,
+                       const std::string& typed) {
   const json* newest = nullptr;
   std::vector<std::string> names;
   const auto age_key = [](const json& owner) {
-    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}), kube::name_of(owner));
+    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
+                     kube::name_of(owner));
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
     if (kube::name_of(owner) == typed) return typed;
     names.push_back(kube::name_of(owner));
     names.push_back(kube::label_of(owner, labels::name));
-    if (kube::label_of(owner, labels::name) == typed && (!newest || age_key(*newest) < age_key(owner))) newest = &owner;
+    if (kube::label_of(owner, labels::name) == typed && (!newest || age_key(*newest) < age_key(owner)))
+      newest = &owner;
   }
   if (newest) return kube::name_of(*newest);
   const std::string near = nearest(typed, names);
-  throw Error(ExitCode::not_found, "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
+  throw Error(ExitCode::not_found,
+              "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
               near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
@@ -86,7 +92,8 @@ std::string find_run(kube::Client& client, const std::string& name_space, const 
   return choose_run(owners, name_space, typed);
 }
 
-std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> jobs, std::vector<json> pods, Time now) {
+std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> jobs, std::vector<json> pods,
+                                   Time now) {
   std::map<std::string, RunObjects> runs;
   for (json& owner : owners) {
     if (!is_owner(owner)) continue;
@@ -95,10 +102,12 @@ std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> j
   }
   // Jobs and pods without an owner are being collected; they are no run any more.
   for (json& job : jobs) {
-    if (const auto run = runs.find(kube::label_of(job, labels::run)); run != runs.end()) run->second.jobs.push_back(std::move(job));
+    if (const auto run = runs.find(kube::label_of(job, labels::run)); run != runs.end())
+      run->second.jobs.push_back(std::move(job));
   }
   for (json& pod : pods) {
-    if (const auto run = runs.find(kube::label_of(pod, labels::run)); run != runs.end()) run->second.pods.push_back(std::move(pod));
+    if (const auto run = runs.find(kube::label_of(pod, labels::run)); run != runs.end())
+      run->second.pods.push_back(std::move(pod));
   }
   std::vector<RunStatus> statuses;
   for (const auto& [name, objects] : runs) statuses.push_back(observe(objects, now));

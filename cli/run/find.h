@@ -15,8 +15,8 @@ namespace mlk {
 // Everything of one run, read once, in four requests side by side. Throws Error{not_found} without an owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// The full name of the run that `typed` means: the run of that name, else the newest run of the experiment of that
-// name. Throws Error{not_found} with the nearest name as a hint.
+// The full name of the run that `typed` means: the run of that name, else the newest run of the experiment of
+// that name. Throws Error{not_found} with the nearest name as a hint.
 std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed);
 
 // All runs of the namespace, newest first: three requests side by side however many there are.
@@ -24,7 +24,8 @@ std::string find_run(kube::Client& client, const std::string& name_space, const 
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now);
 
 // The pure part of find_run, on the owners' metadata.
-std::string choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space, const std::string& typed);
+std::string choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
+                       const std::string& typed);
 // The pure part of list_runs.
 std::vector<RunStatus> observe_all(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
                                    std::vector<nlohmann::json> pods, Time now);

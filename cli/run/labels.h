@@ -10,9 +10,12 @@ inline constexpr char hash[] = "mlk.dev/hash";
 inline constexpr char mode[] = "mlk.dev/mode";
 inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339
 inline constexpr char phase[] = "mlk.dev/phase";      // annotation of the owner: final phase, once recorded
-inline constexpr char summary[] = "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
-inline constexpr char roles[] = "mlk.dev/roles";      // annotation of the owner: {"worker": 5, ...}, the roles that have a Job
-inline constexpr char decides[] = "mlk.dev/decides";  // annotation of a Job, "true": its end is the end of the run
+inline constexpr char summary[] =
+    "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
+inline constexpr char roles[] =
+    "mlk.dev/roles";  // annotation of the owner: {"worker": 5, ...}, the roles that have a Job
+inline constexpr char decides[] =
+    "mlk.dev/decides";  // annotation of a Job, "true": its end is the end of the run
 inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"
 
 }  // namespace mlk::labels

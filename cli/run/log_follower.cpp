@@ -28,7 +28,8 @@ struct Source {
   std::string uid, container;
 };
 
-std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<json>& pods, const LogFilter& filter) {
+std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<json>& pods,
+                                                           const LogFilter& filter) {
   RunObjects objects;
   objects.pods = pods;
   const Facts facts = read_facts(objects);
@@ -46,7 +47,8 @@ std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<jso
     source.who.pod = known.name;
     source.uid = known.uid;
     const json& containers = at_path(pod, {"spec", "containers"});
-    if (containers.is_array() && !containers.empty()) source.container = text_of(containers.front(), {"name"});
+    if (containers.is_array() && !containers.empty())
+      source.container = text_of(containers.front(), {"name"});
     sources.emplace_back(std::move(source), &pod);
   }
   return sources;
@@ -68,8 +70,8 @@ void LogMerger::push(int stream, RunLogLine line, Clock::time_point arrived) {
 }
 
 std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
-  // Whatever is earlier than a line that is due goes with it: waiting for it longer would let a stream with a slow clock
-  // hold back all others for ever.
+  // Whatever is earlier than a line that is due goes with it: waiting for it longer would let a stream with a
+  // slow clock hold back all others for ever.
   auto end = held_.begin();
   for (auto it = held_.begin(); it != held_.end(); ++it) {
     if (it->second.arrived + window_ <= now) end = std::next(it);
@@ -82,8 +84,9 @@ std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
 
 std::vector<RunLogLine> LogMerger::take_all() { return take(Clock::time_point::max()); }
 
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space, const std::vector<json>& pods,
-                                      const LogFilter& filter, std::vector<std::string>* problems) {
+std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
+                                      const std::vector<json>& pods, const LogFilter& filter,
+                                      std::vector<std::string>* problems) {
   const auto sources = choose_sources(pods, filter);
   LogMerger merger;
   for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
@@ -94,9 +97,10 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
       options.container = sources[i].first.container;
       if (filter.tail) options.tail_lines = static_cast<int>(std::min(*filter.tail, 1'000'000'000L));
       options.since = filter.since;
-      reads.push_back(std::async(std::launch::async, [&client, &name_space, &source = sources[i].first, options] {
-        return kube::read_log(client, name_space, source.who.pod, options);
-      }));
+      reads.push_back(
+          std::async(std::launch::async, [&client, &name_space, &source = sources[i].first, options] {
+            return kube::read_log(client, name_space, source.who.pod, options);
+          }));
     }
     for (std::size_t i = first; i < last; ++i) {
       const Source& source = sources[i].first;
@@ -140,7 +144,8 @@ struct RunLogFollower::State {
 };
 
 RunLogFollower::RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter)
-    : state_(new State{client, std::move(name_space), std::move(filter), {}, {}, LogMerger(), false, true, {}}) {}
+    : state_(new State{
+          client, std::move(name_space), std::move(filter), {}, {}, LogMerger(), false, true, {}}) {}
 
 RunLogFollower::~RunLogFollower() {
   {
@@ -157,12 +162,15 @@ void RunLogFollower::update(const std::vector<json>& pods) {
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
       // Pods that appear later are new: nothing of theirs is old enough to be left out.
-      if (state.first_update && state.filter.tail) start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
+      if (state.first_update && state.filter.tail)
+        start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
       if (state.first_update) start.since = state.filter.since;
       const int stream = static_cast<int>(state.followed.size());
       auto follower = std::make_unique<kube::LogFollower>(
           state.client, state.name_space, source.who.pod, source.container, start,
-          [&state, stream, source = source](const kube::LogLine& line) { state.push(stream, line_of(source, line.time, line.text)); });
+          [&state, stream, source = source](const kube::LogLine& line) {
+            state.push(stream, line_of(source, line.time, line.text));
+          });
       found = state.followed.emplace(source.uid, State::Followed{source.who.pod, std::move(follower)}).first;
     }
     found->second.follower->update(*pod);

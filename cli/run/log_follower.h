@@ -23,7 +23,7 @@ struct RunLogLine {
   int rank = 0;
   int attempt = 1;  // of the rank: its second pod says 2
   std::string pod;
-  Time time{};      // by the clock of the node
+  Time time{};       // by the clock of the node
   std::string text;  // without the newline, as the program printed it: not safe for a terminal
 };
 
@@ -34,14 +34,15 @@ struct LogFilter {
   std::optional<int> rank;
 };
 
-// What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left out, each with a line in
-// `problems`. Throws ApiError when the cluster cannot be reached or refuses.
+// What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left
+// out, each with a line in `problems`. Throws ApiError when the cluster cannot be reached or refuses.
 std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
                                       const std::vector<nlohmann::json>& pods, const LogFilter& filter,
                                       std::vector<std::string>* problems = nullptr);
 
-// Brings lines of several streams into the order of their times. A line is held back for `window`, so that earlier ones
-// of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes differ: no order is total.
+// Brings lines of several streams into the order of their times. A line is held back for `window`, so that
+// earlier ones of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes
+// differ: no order is total.
 class LogMerger {
  public:
   using Clock = std::chrono::steady_clock;
@@ -58,11 +59,13 @@ class LogMerger {
     Clock::time_point arrived;
   };
   std::chrono::milliseconds window_;
-  std::map<int, Time> newest_;                  // by stream
-  std::multimap<std::pair<Time, int>, Held> held_;  // by time, then stream; equal ones in the order of arrival
+  std::map<int, Time> newest_;  // by stream
+  std::multimap<std::pair<Time, int>, Held>
+      held_;  // by time, then stream; equal ones in the order of arrival
 };
 
-// Follows all ranks, also those that start later and the pods that replace lost ones. The client must outlive it.
+// Follows all ranks, also those that start later and the pods that replace lost ones. The client must outlive
+// it.
 class RunLogFollower {
  public:
   RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter);
@@ -70,9 +73,11 @@ class RunLogFollower {
   RunLogFollower(const RunLogFollower&) = delete;
   RunLogFollower& operator=(const RunLogFollower&) = delete;
 
-  // Call with RunWatcher's pods after every change and about once a second; from the thread that calls take().
+  // Call with RunWatcher's pods after every change and about once a second; from the thread that calls
+  // take().
   void update(const std::vector<nlohmann::json>& pods);
-  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines reading pauses.
+  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines
+  // reading pauses.
   std::vector<RunLogLine> take();
   // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
   bool finished() const;

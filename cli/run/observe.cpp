@@ -19,8 +19,8 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::seconds;
 
-constexpr seconds submit_grace{60};        // an owner younger than this may still be getting its objects
-constexpr int peers_lost_exit_code = 75;   // CONTRACT.md: this rank only followed the loss of another
+constexpr seconds submit_grace{60};       // an owner younger than this may still be getting its objects
+constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
 
 // How far a rank has come. The order is the table's: the least advanced rank that is needed names the phase.
 enum class RankState { absent, unscheduled, starting, restarting, lost, failed, running, succeeded };
@@ -37,7 +37,8 @@ struct Rank {
 struct PodEnd {
   const PodFacts* pod = nullptr;
   Failure failure;
-  bool cascade = false;  // ended by the Job controller because the Job's end was decided, or the run was stopped
+  bool cascade =
+      false;  // ended by the Job controller because the Job's end was decided, or the run was stopped
 };
 
 RankState state_of(const Rank& rank) {
@@ -90,7 +91,8 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       const bool lost = pod->node_lost && pod->deleting;
       if (pod->phase != "Failed" && !lost) continue;
       PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
-      const bool over = job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
+      const bool over =
+          job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
       end.cascade = pod->deleting && pod->disruption.empty() && over;
       ends.push_back(std::move(end));
     }
@@ -98,17 +100,20 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
   // Times have whole seconds: within one, what the controller or a peer's loss brought about comes later.
   const auto key = [](const PodEnd& end) {
     const Time at = end.failure.at.value_or(Time::max());
-    return std::tuple(end.cascade, std::chrono::floor<seconds>(at), end.failure.exit_code == peers_lost_exit_code,
+    return std::tuple(end.cascade, std::chrono::floor<seconds>(at),
+                      end.failure.exit_code == peers_lost_exit_code,
                       end.failure.exit_code == 143 || end.failure.exit_code == 137, end.failure.rank);
   };
-  std::stable_sort(ends.begin(), ends.end(), [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
   return ends;
 }
 
 // Of a run that failed: what brought the end about, rather than an early loss that was made good.
 const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider) {
   const auto first = [&](auto&& wanted) -> const PodEnd* {
-    const auto found = std::find_if(ends.begin(), ends.end(), [&](const PodEnd& end) { return !end.cascade && wanted(end); });
+    const auto found = std::find_if(ends.begin(), ends.end(),
+                                    [&](const PodEnd& end) { return !end.cascade && wanted(end); });
     return found == ends.end() ? nullptr : &*found;
   };
   if (decider.end_reason == "PodFailurePolicy") {
@@ -143,14 +148,20 @@ json best_result(const Facts& facts) {
 
 std::string_view state_name(const Rank& rank) {
   switch (rank.state) {
-    case RankState::succeeded: return "Succeeded";
-    case RankState::failed: return "Failed";
-    case RankState::running: return "Running";
+    case RankState::succeeded:
+      return "Succeeded";
+    case RankState::failed:
+      return "Failed";
+    case RankState::running:
+      return "Running";
     case RankState::absent:
-    case RankState::lost: return "Missing";
-    case RankState::restarting: return rank.pods.back()->ended() ? "Failed" : "Pending";
+    case RankState::lost:
+      return "Missing";
+    case RankState::restarting:
+      return rank.pods.back()->ended() ? "Failed" : "Pending";
     case RankState::unscheduled:
-    case RankState::starting: return "Pending";
+    case RankState::starting:
+      return "Pending";
   }
   return "Missing";
 }
@@ -158,7 +169,8 @@ std::string_view state_name(const Rank& rank) {
 // Everything that goes into one observation.
 class Observation {
  public:
-  Observation(const RunObjects& objects, Time now) : objects_(objects), now_(now), facts_(read_facts(objects)) {}
+  Observation(const RunObjects& objects, Time now)
+      : objects_(objects), now_(now), facts_(read_facts(objects)) {}
 
   RunStatus run() {
     describe_owner();
@@ -182,7 +194,8 @@ class Observation {
   void describe_owner() {
     const json& owner = objects_.owner;
     status_.run = kube::name_of(owner);
-    if (status_.run.empty() && !objects_.jobs.empty()) status_.run = kube::label_of(objects_.jobs.front(), labels::run);
+    if (status_.run.empty() && !objects_.jobs.empty())
+      status_.run = kube::label_of(objects_.jobs.front(), labels::run);
     status_.name = kube::label_of(owner, labels::name);
     status_.mode = kube::label_of(owner, labels::mode);
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
@@ -210,7 +223,8 @@ class Observation {
     if (!decider || lacks_a_job()) return set(Phase::incomplete, why_incomplete());
     if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
     if (decider->suspended) return set(Phase::queued, why_queued(*decider));
-    if (decider->ending) return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
+    if (decider->ending)
+      return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
     set(phase_of_ranks());
     status_.why = why_not_running();
   }
@@ -219,7 +233,8 @@ class Observation {
     if (short_jobs_.empty()) return Phase::running;
     bool failed_before = false, unscheduled = false;
     for (const Rank& rank : ranks_) {
-      if (rank.restarts > 0 || rank.state == RankState::restarting || rank.state == RankState::lost) failed_before = true;
+      if (rank.restarts > 0 || rank.state == RankState::restarting || rank.state == RankState::lost)
+        failed_before = true;
       if (rank.state == RankState::absent || rank.state == RankState::unscheduled) unscheduled = true;
     }
     if (failed_before) return Phase::restarting;
@@ -249,7 +264,11 @@ class Observation {
         const bool final = rank.state == RankState::failed;
         const bool over = job.ending || job.end != JobFacts::End::none;
         const std::string text = over ? what_happened(failure) : one_line(failure, now_);
-        rank.cause = {final ? 35 : 45, (final && !over ? "failed for good: " : "") + text, false, job.role, {rank.number}};
+        rank.cause = {final ? 35 : 45,
+                      (final && !over ? "failed for good: " : "") + text,
+                      false,
+                      job.role,
+                      {rank.number}};
       } else {
         rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
         if (rank.cause.weight == 0 && rank.restarts > 0) rank.cause = why_restarting(rank);
@@ -261,8 +280,10 @@ class Observation {
   static Cause why_restarting(const Rank& rank) {
     const PodFacts& pod = *rank.pods.back();
     std::string text = "restarting";
-    if (rank.pods.size() > 1) text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
-    if (pod.counted_before > 0) text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
+    if (rank.pods.size() > 1)
+      text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
+    if (pod.counted_before > 0)
+      text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
     return {20, text, false, rank.job->role, {rank.number}};
   }
 
@@ -271,12 +292,15 @@ class Observation {
     for (const Rank& rank : ranks_) {
       if (rank.cause.weight == 0) continue;
       causes.push_back(rank.cause);
-      if (short_jobs_.count(rank.job)) causes.back().weight += 100;  // what holds up the whole run comes first
+      if (short_jobs_.count(rank.job))
+        causes.back().weight += 100;  // what holds up the whole run comes first
     }
     causes = merge_causes(std::move(causes));
-    status_.cannot_start = std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
+    status_.cannot_start =
+        std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
     if (causes.empty()) {
-      if (status_.phase == Phase::scheduling && facts_.pods.empty()) return "the cluster has not made its pods yet";
+      if (status_.phase == Phase::scheduling && facts_.pods.empty())
+        return "the cluster has not made its pods yet";
       return "";
     }
     std::string why = one_line(causes[0]);
@@ -285,8 +309,8 @@ class Observation {
     return why;
   }
 
-  // The Job says that it has ended when its last pod has. Of those on a lost node nobody hears until the node is back,
-  // if ever: they change nothing any more.
+  // The Job says that it has ended when its last pod has. Of those on a lost node nobody hears until the node
+  // is back, if ever: they change nothing any more.
   bool only_lost_pods_are_left(const JobFacts& job) const {
     return std::all_of(facts_.pods.begin(), facts_.pods.end(), [&](const PodFacts& pod) {
       return pod.job != job.name || pod.ended() || pod.node_lost;
@@ -298,7 +322,8 @@ class Observation {
     const json roles = json::parse(kube::annotation_of(objects_.owner, labels::roles), nullptr, false);
     if (!roles.is_object()) return false;
     for (const auto& [role, count] : roles.items()) {
-      const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(), [&](const JobFacts& job) { return job.role == role; });
+      const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(),
+                                     [&](const JobFacts& job) { return job.role == role; });
       if (!there && count != 0) return true;
     }
     return false;
@@ -311,7 +336,8 @@ class Observation {
   }
 
   std::string why_stopped() const {
-    const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(), [](const PodFacts& pod) { return !pod.ended(); });
+    const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(),
+                                    [](const PodFacts& pod) { return !pod.ended(); });
     if (live == 0) return "";
     return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
   }
@@ -331,7 +357,8 @@ class Observation {
     const Failure& failure = cause->failure;
     std::string why = fmt::format("{}/{}: {}", failure.role, failure.rank, what_happened(failure));
     const bool exhausted = decider.failed_ranks.count(failure.rank) && cause->pod->job == decider.name;
-    if (exhausted && failure.attempts > 1 && !failure.disruption && decider.end_reason != "PodFailurePolicy") {
+    if (exhausted && failure.attempts > 1 && !failure.disruption &&
+        decider.end_reason != "PodFailurePolicy") {
       why += fmt::format(" ({} of {} tries failed)", failure.attempts, failure.attempts);
     }
     return why;
@@ -340,7 +367,8 @@ class Observation {
   void describe_failures() {
     if (ends_.empty() || status_.phase == Phase::succeeded) return count_restarts();
     const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
-    const PodEnd* first = status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
+    const PodEnd* first =
+        status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
     if (first && !first->cascade) status_.first_failure = first->failure;
     const PodEnd* last = nullptr;
     for (const PodEnd& end : ends_) {
@@ -368,7 +396,8 @@ class Observation {
         out.node = pod.node;
         out.since = pod.ended() ? pod.finished : pod.started ? pod.started : pod.created;
         if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
-        if (status_.phase == Phase::stopped && pod.phase == "Failed" && pod.deleting) out.reason = "it was stopped";
+        if (status_.phase == Phase::stopped && pod.phase == "Failed" && pod.deleting)
+          out.reason = "it was stopped";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
       if (rank.pods.empty() && rank.state == RankState::absent && over) {
@@ -389,9 +418,11 @@ class Observation {
     if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
   }
 
-  // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that were deleted.
+  // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that
+  // were deleted.
   void fill_from(const RunStatus& recorded) {
-    if (number_of(status_.result, {"step"}, -1) < number_of(recorded.result, {"step"}, -1)) status_.result = recorded.result;
+    if (number_of(status_.result, {"step"}, -1) < number_of(recorded.result, {"step"}, -1))
+      status_.result = recorded.result;
     if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
       status_.first_failure = recorded.first_failure;
     }

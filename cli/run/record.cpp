@@ -94,14 +94,17 @@ std::optional<RunStatus> recorded_status(const json& owner) {
 
 json record_patch(const RunStatus& status) {
   // Text that is no UTF-8 (the last lines of any program) must not keep the record from being written.
-  const auto dump = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
+  const auto dump = [](const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  };
   return {{"metadata",
-           {{"annotations", {{labels::phase, to_string(status.phase)}, {labels::summary, dump(summary_of(status))}}}}},
+           {{"annotations",
+             {{labels::phase, to_string(status.phase)}, {labels::summary, dump(summary_of(status))}}}}},
           {"data", {{"record", dump(to_record(status))}}}};
 }
 
-bool write_record(kube::Client& client, const std::string& name_space, const json& owner, const RunStatus& status,
-                  std::string* problem) {
+bool write_record(kube::Client& client, const std::string& name_space, const json& owner,
+                  const RunStatus& status, std::string* problem) {
   if (!is_final(status.phase) && status.phase != Phase::stopped) return true;
   const json patch = record_patch(status);
   if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return true;

@@ -14,8 +14,8 @@ class Client;
 
 namespace mlk {
 
-// What the owner's record says, from its data or, of an owner that was read as metadata only, from its annotations.
-// nullopt when nothing was recorded, or nothing that can be read.
+// What the owner's record says, from its data or, of an owner that was read as metadata only, from its
+// annotations. nullopt when nothing was recorded, or nothing that can be read.
 std::optional<RunStatus> recorded_status(const nlohmann::json& owner);
 
 // The inverse of to_record; nullopt when it is no record.
@@ -24,8 +24,8 @@ std::optional<RunStatus> from_record(const nlohmann::json& record);
 // The merge patch that puts the record into the owner.
 nlohmann::json record_patch(const RunStatus& status);
 
-// Writes the record of a run that has ended or was stopped, unless an equal one is there already. Best effort: false
-// when it could not be written; `problem` then says why. Never throws for what the server says.
+// Writes the record of a run that has ended or was stopped, unless an equal one is there already. Best
+// effort: false when it could not be written; `problem` then says why. Never throws for what the server says.
 bool write_record(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                   const RunStatus& status, std::string* problem = nullptr);
 

@@ -72,11 +72,15 @@ bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase:
 
 ExitCode exit_code(const RunStatus& status) {
   switch (status.phase) {
-    case Phase::succeeded: return ExitCode::ok;
-    case Phase::stopped: return ExitCode::stopped;
+    case Phase::succeeded:
+      return ExitCode::ok;
+    case Phase::stopped:
+      return ExitCode::stopped;
     case Phase::failed:
-      return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted : ExitCode::run_failed;
-    default: return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
+      return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted
+                                                                      : ExitCode::run_failed;
+    default:
+      return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
   }
 }
 
@@ -87,8 +91,11 @@ json to_record(const RunStatus& status) {
   record["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     if (record["ranks"].size() == most_ranks) break;
-    record["ranks"].push_back(
-        {{"role", rank.role}, {"rank", rank.rank}, {"state", rank.state}, {"node", rank.node}, {"restarts", rank.restarts}});
+    record["ranks"].push_back({{"role", rank.role},
+                               {"rank", rank.rank},
+                               {"state", rank.state},
+                               {"node", rank.node},
+                               {"restarts", rank.restarts}});
   }
   return record;
 }

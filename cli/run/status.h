@@ -13,10 +13,20 @@
 
 namespace mlk {
 
-enum class Phase { incomplete, queued, scheduling, starting, running, restarting, stopped, succeeded, failed };
-std::string_view to_string(Phase phase);  // "Incomplete", "Queued" ...
+enum class Phase {
+  incomplete,
+  queued,
+  scheduling,
+  starting,
+  running,
+  restarting,
+  stopped,
+  succeeded,
+  failed
+};
+std::string_view to_string(Phase phase);                  // "Incomplete", "Queued" ...
 std::optional<Phase> parse_phase(std::string_view text);  // the inverse
-bool is_final(Phase phase);               // succeeded, failed; stopped runs may be resumed
+bool is_final(Phase phase);                               // succeeded, failed; stopped runs may be resumed
 
 // Everything of one run, as the API server gives it. Jobs, pods and events in any order.
 struct RunObjects {
@@ -42,22 +52,23 @@ struct Failure {
   std::string reason;   // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
   std::string message;  // last lines or result message, printable
   bool disruption = false;
-  int attempt = 1, attempts = 1;     // "try 1 of 4"
-  std::optional<Time> at, next;      // next: when the Job controller starts the rank again, if it does
+  int attempt = 1, attempts = 1;  // "try 1 of 4"
+  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it does
 };
 
 struct RunStatus {
   std::string run, name, mode;
   Phase phase = Phase::incomplete;
-  std::string why;        // one line; empty when there is nothing to explain
-  bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid image name, refused by admission)
+  std::string why;            // one line; empty when there is nothing to explain
+  bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
+                              // image name, refused by admission)
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
   std::optional<Failure> first_failure;  // before the cascade of 137s
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;             // that the run is to make; 0 when it does not say
-  nlohmann::json result;      // of the reporting rank (CONTRACT.md), or null
+  long steps = 0;         // that the run is to make; 0 when it does not say
+  nlohmann::json result;  // of the reporting rank (CONTRACT.md), or null
   std::string last_checkpoint;
 };
 

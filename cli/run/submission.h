@@ -1,5 +1,5 @@
-// Creating the objects of a run so that it may be cut off and repeated at any point: never two runs, never half of one
-// that looks whole, nothing left behind by a refusal.
+// Creating the objects of a run so that it may be cut off and repeated at any point: never two runs, never
+// half of one that looks whole, nothing left behind by a refusal.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ struct SubmitRequest {
   const FileContents& files;
   const Templates& templates;
   std::string name_space;
-  std::string version;      // of mlk
-  bool again = false;       // a new run of the same experiment when the newest one has ended
-  bool dry_run = false;     // checked by the server, nothing is stored
+  std::string version;   // of mlk
+  bool again = false;    // a new run of the same experiment when the newest one has ended
+  bool dry_run = false;  // checked by the server, nothing is stored
 };
 
 struct SubmitHooks {
-  std::function<void(const std::string&)> note;   // progress, for people
-  std::function<void()> check_interrupted;        // throws when the user wants out
+  std::function<void(const std::string&)> note;  // progress, for people
+  std::function<void()> check_interrupted;       // throws when the user wants out
 };
 
 enum class SubmitOutcome {
@@ -39,8 +39,9 @@ struct Submitted {
   SubmitOutcome outcome = SubmitOutcome::created;
 };
 
-// Asks first what the user may do. Throws Error: cluster when it may not or the cluster cannot be reached, cannot_start
-// when an object is refused or a field of it was dropped; what this call created is then deleted again.
+// Asks first what the user may do. Throws Error: cluster when it may not or the cluster cannot be reached,
+// cannot_start when an object is refused or a field of it was dropped; what this call created is then deleted
+// again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks);
 
 }  // namespace mlk

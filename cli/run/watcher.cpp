@@ -28,7 +28,8 @@ bool has_ended(const json& pod) {
 // A pod that went while it ran: force-deleted, or its end was missed while we were cut off.
 json as_gone(json pod) {
   json& meta = pod["metadata"];
-  if (!meta.contains("deletionTimestamp")) meta["deletionTimestamp"] = text_of(pod, {"metadata", "creationTimestamp"});
+  if (!meta.contains("deletionTimestamp"))
+    meta["deletionTimestamp"] = text_of(pod, {"metadata", "creationTimestamp"});
   if (!has_ended(pod)) pod["status"]["phase"] = "Failed";
   return pod;
 }
@@ -76,13 +77,15 @@ struct RunWatcher::State {
   std::array<const kube::Reflector*, 3> needed() const { return {owner.get(), jobs.get(), pods.get()}; }
 };
 
-RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string run) : state_(std::make_unique<State>()) {
+RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string run)
+    : state_(std::make_unique<State>()) {
   using namespace kube::resources;
   State& state = *state_;
   state.run = run;
   const std::string selector = std::string(labels::run) + "=" + run;
   const auto watch = [&](const kube::Resource& resource, kube::ListOptions options) {
-    return std::make_unique<kube::Reflector>(client, resource, name_space, std::move(options), [&state] { state.mark(); });
+    return std::make_unique<kube::Reflector>(client, resource, name_space, std::move(options),
+                                             [&state] { state.mark(); });
   };
   state.owner = watch(config_maps, options_of("", "metadata.name=" + run));
   state.jobs = watch(kube::resources::jobs, options_of(selector, ""));
@@ -114,7 +117,9 @@ bool RunWatcher::wait_for_change(milliseconds timeout) {
 
 bool RunWatcher::synced() const {
   const auto all = state_->needed();
-  if (!std::all_of(all.begin(), all.end(), [](const kube::Reflector* reflector) { return reflector->synced(); })) return false;
+  if (!std::all_of(all.begin(), all.end(),
+                   [](const kube::Reflector* reflector) { return reflector->synced(); }))
+    return false;
   return state_->events->synced() || state_->events->failure();
 }
 

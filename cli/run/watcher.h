@@ -15,13 +15,14 @@ class Client;
 
 namespace mlk {
 
-// What pods were when they went: the Job controller deletes failed pods of a Job that ends, and with them the reason.
+// What pods were when they went: the Job controller deletes failed pods of a Job that ends, and with them the
+// reason.
 class PodMemory {
  public:
   static constexpr std::size_t most_pods = 10000;
 
-  // Call with all pods of the run after every change. Returns them and those that are gone, as they last were; of
-  // those, one that had not ended is made a failed one.
+  // Call with all pods of the run after every change. Returns them and those that are gone, as they last
+  // were; of those, one that had not ended is made a failed one.
   std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);
 
  private:
@@ -40,12 +41,12 @@ class RunWatcher {
   // Throws the ApiError that is final: 401, 403 (events alone may be forbidden).
   bool wait_for_change(std::chrono::milliseconds timeout);
 
-  bool synced() const;         // all first lists have arrived
-  bool owner_exists() const;   // false too before it is synced
-  RunObjects objects();        // a snapshot, with the pods that are gone meanwhile
+  bool synced() const;        // all first lists have arrived
+  bool owner_exists() const;  // false too before it is synced
+  RunObjects objects();       // a snapshot, with the pods that are gone meanwhile
 
-  // What keeps it from being current for a minute or longer (the cluster cannot be reached); empty when all is well.
-  // It goes on trying by itself.
+  // What keeps it from being current for a minute or longer (the cluster cannot be reached); empty when all
+  // is well. It goes on trying by itself.
   std::string trouble() const;
 
  private:

@@ -11,7 +11,8 @@ std::string sparkline(const std::vector<double>& values, std::size_t width, bool
   constexpr std::array<std::string_view, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::array<std::string_view, 4> marks{"_", ".", "-", "^"};
   std::vector<double> finite;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+  std::copy_if(values.begin(), values.end(), std::back_inserter(finite),
+               [](double value) { return std::isfinite(value); });
   if (finite.empty() || width == 0) return "";
   const std::size_t columns = std::min(width, finite.size());
   std::vector<double> means;

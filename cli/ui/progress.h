@@ -16,8 +16,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // On a terminal: `text` replaces the live line. Elsewhere: `plain` is printed when it differs from the last one, so
-  // that a log gets a line per phase, not per step.
+  // On a terminal: `text` replaces the live line. Elsewhere: `plain` is printed when it differs from the last
+  // one, so that a log gets a line per phase, not per step.
   void show(const std::string& text, const std::string& plain);
   // A line that stays, above the live one.
   void say(const std::string& line);

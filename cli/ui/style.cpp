@@ -12,14 +12,22 @@ std::string escape(int code, std::string_view text) {
 
 int code_of(Color color) {
   switch (color) {
-    case Color::red: return 31;
-    case Color::green: return 32;
-    case Color::yellow: return 33;
-    case Color::blue: return 34;
-    case Color::magenta: return 35;
-    case Color::cyan: return 36;
-    case Color::gray: return 90;
-    case Color::none: break;
+    case Color::red:
+      return 31;
+    case Color::green:
+      return 32;
+    case Color::yellow:
+      return 33;
+    case Color::blue:
+      return 34;
+    case Color::magenta:
+      return 35;
+    case Color::cyan:
+      return 36;
+    case Color::gray:
+      return 90;
+    case Color::none:
+      break;
   }
   return 0;
 }
@@ -31,7 +39,9 @@ std::string Style::paint(std::string_view text, Color color) const {
   return escape(code_of(color), text);
 }
 
-std::string Style::bold(std::string_view text) const { return colored_ && !text.empty() ? escape(1, text) : std::string(text); }
+std::string Style::bold(std::string_view text) const {
+  return colored_ && !text.empty() ? escape(1, text) : std::string(text);
+}
 
 bool wants_color(std::string_view wish, bool terminal, std::string_view no_color) {
   if (wish == "always") return true;
@@ -39,8 +49,9 @@ bool wants_color(std::string_view wish, bool terminal, std::string_view no_color
 }
 
 Color color_of(std::string_view text) {
-  constexpr std::array colors{Color::cyan, Color::green, Color::yellow, Color::magenta, Color::blue};  // red means trouble
-  std::uint32_t hash = 2166136261u;  // FNV-1a
+  constexpr std::array colors{Color::cyan, Color::green, Color::yellow, Color::magenta,
+                              Color::blue};  // red means trouble
+  std::uint32_t hash = 2166136261u;          // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return colors[hash % colors.size()];
 }

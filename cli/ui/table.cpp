@@ -1,8 +1,7 @@
 #include "cli/ui/table.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <unistd.h>
 
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
@@ -50,6 +49,8 @@ void Table::print(std::ostream& out, std::size_t width, const Style& style) cons
   for (const Row& row : rows_) print_row(row);
 }
 
-void Table::print(std::ostream& out, bool terminal) const { print(out, terminal ? terminal_width(STDOUT_FILENO) : 0); }
+void Table::print(std::ostream& out, bool terminal) const {
+  print(out, terminal ? terminal_width(STDOUT_FILENO) : 0);
+}
 
 }  // namespace mlk::ui

@@ -10,8 +10,8 @@
 
 namespace mlk::ui {
 
-// Columns are as wide as their widest cell, two blanks apart, the last one without blanks behind it, as kubectl prints
-// them. Cells are made printable.
+// Columns are as wide as their widest cell, two blanks apart, the last one without blanks behind it, as
+// kubectl prints them. Cells are made printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}

@@ -1,9 +1,8 @@
 #include "cli/ui/width.h"
 
+#include <cstdint>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <cstdint>
 
 namespace mlk::ui {
 namespace {

@@ -7,7 +7,8 @@
 
 namespace mlk::ui {
 
-// Columns of UTF-8 text: wide characters (East Asian, emoji) take two, combining ones none. Colours are not understood.
+// Columns of UTF-8 text: wide characters (East Asian, emoji) take two, combining ones none. Colours are not
+// understood.
 std::size_t width_of(std::string_view text);
 
 // At most `width` columns, the last of them "…" where text was cut off.

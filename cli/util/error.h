@@ -24,7 +24,8 @@ enum class ExitCode {
 
 // Thrown where a problem is understood, caught only in app.cpp.
 //
-// what(): one line, lower case, no full stop, naming the thing at fault. A file with several mistakes has several
+// what(): one line, lower case, no full stop, naming the thing at fault. A file with several mistakes has
+// several
 //         such lines, each "file:line:column: what" followed by the line and a caret.
 // hint(): the next thing to type or to change; empty when there is none.
 class Error : public std::runtime_error {

@@ -1,12 +1,11 @@
 #include "cli/util/files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/util/error.h"
 
@@ -53,14 +52,15 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
     const ExitCode code = number == ENOENT ? ExitCode::not_found : ExitCode::failure;
     throw Error(code, "cannot read " + path.string() + ": " + std::strerror(number));
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw system_error("cannot read", path, errno);
   if (S_ISDIR(info.st_mode)) throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
   if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode) && path != "/dev/stdin" && path != "/dev/null") {
     throw Error(ExitCode::usage, path.string() + " is not a plain file");
   }
   const auto too_large = [&] {
-    return Error(ExitCode::usage, path.string() + " is too large: more than " + std::to_string(limit) + " bytes");
+    return Error(ExitCode::usage,
+                 path.string() + " is too large: more than " + std::to_string(limit) + " bytes");
   };
   if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit) throw too_large();
   // Pipes (process substitution) are read to their end, and wait for their writer.

@@ -1,17 +1,16 @@
 // Files: bounded reads, whole writes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace mlk {
 
-// The whole file, at most `limit` bytes. Throws Error: not_found when it does not exist; usage for a folder, a device
-// or a file over the limit, which is not read at all.
+// The whole file, at most `limit` bytes. Throws Error: not_found when it does not exist; usage for a folder,
+// a device or a file over the limit, which is not read at all.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
 // Replaces the file at once: readers see the old text or the new, also after a crash. Throws Error{failure}.

@@ -1,11 +1,11 @@
 #include "cli/util/hash.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
-
-#include <algorithm>
-#include <stdexcept>
 
 namespace mlk {
 
@@ -54,9 +54,9 @@ std::string sha256_base32(std::string_view bytes, std::size_t length) {
 
 std::string base64_encode(std::string_view bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()),
-                                     static_cast<int>(bytes.size()));
+  const int length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(length));
   return out;
 }
@@ -68,7 +68,8 @@ std::string base64_decode(std::string_view text) {
   }
   // OpenSSL takes '=' anywhere for a zero; it belongs to the end, twice at most.
   const std::size_t padding = std::min(compact.find('='), compact.size());
-  const bool padded_well = compact.size() - padding <= 2 && compact.find_first_not_of('=', padding) == std::string::npos;
+  const bool padded_well =
+      compact.size() - padding <= 2 && compact.find_first_not_of('=', padding) == std::string::npos;
   if (compact.size() % 4 != 0 || !padded_well) throw std::invalid_argument("not base64");
   std::string out(compact.size() / 4 * 3 + 1, '\0');
   const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),

@@ -39,7 +39,8 @@ bool starts_with_word(std::string_view text, std::string_view word) {
 
 namespace {
 
-// Damerau-Levenshtein (restricted): a swap of neighbours is the commonest slip of the fingers and counts as one.
+// Damerau-Levenshtein (restricted): a swap of neighbours is the commonest slip of the fingers and counts as
+// one.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), 0);

@@ -9,7 +9,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Days since 1970-01-01 of a Gregorian date, and back: Howard Hinnant, "chrono-compatible low-level date algorithms".
+// Days since 1970-01-01 of a Gregorian date, and back: Howard Hinnant, "chrono-compatible low-level date
+// algorithms".
 long days_from_civil(int y, unsigned m, unsigned d) {
   y -= m <= 2 ? 1 : 0;
   const int era = (y >= 0 ? y : y - 399) / 400;
@@ -49,7 +50,8 @@ std::optional<Time> parse_time(std::string_view text) {
   const auto year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
   const auto hour = digits(text, 11, 2), minute = digits(text, 14, 2), second = digits(text, 17, 2);
   if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
-  if (text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':') return std::nullopt;
+  if (text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':')
+    return std::nullopt;
   if (*month < 1 || *month > 12 || *day < 1 || *day > 31 || *hour > 23 || *minute > 59 || *second > 60) {
     return std::nullopt;
   }
@@ -84,11 +86,19 @@ std::optional<seconds> parse_duration(std::string_view text) {
     at = next;
     if (at != end) {
       switch (*at++) {
-        case 's': break;
-        case 'm': unit = 60; break;
-        case 'h': unit = 3600; break;
-        case 'd': unit = 86400; break;
-        default: return std::nullopt;
+        case 's':
+          break;
+        case 'm':
+          unit = 60;
+          break;
+        case 'h':
+          unit = 3600;
+          break;
+        case 'd':
+          unit = 86400;
+          break;
+        default:
+          return std::nullopt;
       }
     } else if (total != 0) {
       return std::nullopt;  // "1h30": of what?

@@ -15,7 +15,8 @@ std::optional<Time> parse_time(std::string_view text);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, as metav1.MicroTime
 
-// "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt when it is none, negative, or over ten years.
+// "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt when it is none, negative, or over ten
+// years.
 std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
 // The two largest units at most, as kubectl shows ages: "45s", "3m20s", "2h5m", "3d4h".

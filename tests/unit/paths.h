@@ -1,5 +1,5 @@
-// Where the checkout lies, for tests that read its files. One source file alone knows the path, so that a compiler cache
-// serves every checkout.
+// Where the checkout lies, for tests that read its files. One source file alone knows the path, so that a
+// compiler cache serves every checkout.
 #pragma once
 
 #include <filesystem>

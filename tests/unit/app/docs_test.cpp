@@ -1,9 +1,6 @@
-// The manual against the command tree: a command or flag without a line in its page fails, and so does a line without
-// its flag.
+// The manual against the command tree: a command or flag without a line in its page fails, and so does a line
+// without its flag.
 
-#include <doctest/doctest.h>
-
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +8,9 @@
 #include <set>
 #include <sstream>
 #include <string>
+
+#include <CLI/CLI.hpp>
+#include <doctest/doctest.h>
 
 #include "cli/app.h"
 #include "cli/commands/command_tree.h"
@@ -57,7 +57,8 @@ std::set<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// Flags that a page gives an entry (".B" or ".BR" or ".OP" lines, and bold words at the start of a tagged paragraph).
+// Flags that a page gives an entry (".B" or ".BR" or ".OP" lines, and bold words at the start of a tagged
+// paragraph).
 std::set<std::string> flags_in(const std::string& page) {
   std::set<std::string> flags;
   std::istringstream lines(page);
@@ -89,7 +90,8 @@ TEST_CASE("every command has a manual page that names its flags and no others") 
       CHECK_MESSAGE(names(page, sub->get_name()), page_name, " does not mention ", sub->get_name());
       flags.merge(flags_of(*sub));
     }
-    for (const std::string& flag : flags) CHECK_MESSAGE(names(page, flag), page_name, " does not mention ", flag);
+    for (const std::string& flag : flags)
+      CHECK_MESSAGE(names(page, flag), page_name, " does not mention ", flag);
     for (const std::string& flag : flags_in(page)) {
       const bool real = flags.count(flag) == 1 || global.count(flag) == 1;
       CHECK_MESSAGE(real, page_name, " documents ", flag, ", which the command does not have");
@@ -106,11 +108,14 @@ TEST_CASE("mlk(1) names every command, every global flag and every exit code") {
   const Tree tree;
   const std::string page = text_of(top / "man" / "mlk.1");
   for (const CLI::App* command : visible_commands(*tree.root)) {
-    CHECK_MESSAGE(names(page, "mlk-" + command->get_name()), "mlk.1 does not mention mlk-", command->get_name());
+    CHECK_MESSAGE(names(page, "mlk-" + command->get_name()), "mlk.1 does not mention mlk-",
+                  command->get_name());
   }
-  for (const std::string& flag : flags_of(*tree.root)) CHECK_MESSAGE(names(page, flag), "mlk.1 does not mention ", flag);
+  for (const std::string& flag : flags_of(*tree.root))
+    CHECK_MESSAGE(names(page, flag), "mlk.1 does not mention ", flag);
   for (const int code : {0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 130}) {
-    CHECK_MESSAGE(page.find(".B " + std::to_string(code) + "\n") != std::string::npos, "mlk.1 does not explain exit code ", code);
+    CHECK_MESSAGE(page.find(".B " + std::to_string(code) + "\n") != std::string::npos,
+                  "mlk.1 does not explain exit code ", code);
   }
 }
 
@@ -128,7 +133,8 @@ TEST_CASE("a misspelt flag gets a suggestion, also where something else is missi
 
 TEST_CASE("a flag that may be repeated takes one value each time") {
   Tree tree;
-  CHECK(mlk::run({"submit", "--dry-run", "--set", "name=other", "-e", "A=-1", (top / "examples" / "digits-ps.yaml").string()},
+  CHECK(mlk::run({"submit", "--dry-run", "--set", "name=other", "-e", "A=-1",
+                  (top / "examples" / "digits-ps.yaml").string()},
                  tree.session) == 0);
   CHECK(tree.out.str().starts_with("other-"));
 }
@@ -136,7 +142,8 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
 TEST_CASE("a number that is none is told in words") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
-  CHECK(tree.err.str() == "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
+  CHECK(tree.err.str() ==
+        "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
 }
 
 TEST_CASE("a group of commands without its command lists them") {

@@ -1,9 +1,9 @@
 // Runs as people read them: in a pipe, and on terminals of 60 and 120 columns.
 #include "cli/commands/views.h"
 
-#include <doctest/doctest.h>
-
 #include <sstream>
+
+#include <doctest/doctest.h>
 
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
@@ -25,7 +25,9 @@ RunStatus failed_run() {
   status.ended = now - 30s;
   status.steps = 2000;
   status.restarts = 1;
-  status.result = {{"schema", 1}, {"step", 420}, {"metrics", {{"loss", 0.31234}, {"samples_per_s", 68753.4}, {"accuracy", 0.9}}}};
+  status.result = {{"schema", 1},
+                   {"step", 420},
+                   {"metrics", {{"loss", 0.31234}, {"samples_per_s", 68753.4}, {"accuracy", 0.9}}}};
   Failure failure;
   failure.role = "worker";
   failure.rank = 1;
@@ -35,7 +37,8 @@ RunStatus failed_run() {
   failure.attempts = 2;
   failure.at = now - 40s;
   status.first_failure = failure;
-  const auto rank = [&](const std::string& role, int number, const std::string& state, int restarts, const std::string& reason) {
+  const auto rank = [&](const std::string& role, int number, const std::string& state, int restarts,
+                        const std::string& reason) {
     RankStatus out;
     out.role = role;
     out.rank = number;
@@ -98,10 +101,12 @@ TEST_CASE("status fits a terminal of 60 and of 120 columns") {
       CHECK(ui::width_of(line) <= width);
     }
   }
-  CHECK(shown(failed_run(), 60).find("  why           worker/1: exit code 3: cannot open\n"
-                                     "                /data/mnist/train-images (2 of 2 tries\n"
-                                     "                failed)\n") != std::string::npos);
-  CHECK(shown(failed_run(), 120).find("worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n") !=
+  CHECK(shown(failed_run(), 60)
+            .find("  why           worker/1: exit code 3: cannot open\n"
+                  "                /data/mnist/train-images (2 of 2 tries\n"
+                  "                failed)\n") != std::string::npos);
+  CHECK(shown(failed_run(), 120)
+            .find("worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n") !=
         std::string::npos);
 }
 
@@ -131,9 +136,11 @@ TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal a
   };
   CHECK(listed(0) ==
         "RUN          PHASE       MODE    STEP      LOSS    RESTARTS  AGE    WHY\n"
-        "mnist-abcde  Failed      ps      420/2000  0.3123  1         1m30s  worker/1: exit code 3: cannot open "
+        "mnist-abcde  Failed      ps      420/2000  0.3123  1         1m30s  worker/1: exit code 3: cannot "
+        "open "
         "/data/mnist/train-images (2 of 2 tries failed)\n"
-        "cifar-fghij  Scheduling  single                    0         2h     worker/0: cannot be scheduled: 0/2 nodes are "
+        "cifar-fghij  Scheduling  single                    0         2h     worker/0: cannot be scheduled: "
+        "0/2 nodes are "
         "available: 2 Insufficient cpu.\n");
   CHECK(listed(60) ==
         "RUN          PHASE       STEP      AGE    WHY\n"
@@ -151,8 +158,10 @@ TEST_CASE("the live line says step, loss, who runs, and what is wrong") {
   Metrics latest;
   latest.step = 500;
   latest.values["loss"] = 0.25;
-  CHECK(progress_line(status) == "Running  step 420/2000  loss 0.3123  1 worker 1 server  restarts 1  worker/1: restarting");
-  CHECK(progress_line(status, latest) == "Running  step 500/2000  loss 0.25  1 worker 1 server  restarts 1  worker/1: restarting");
+  CHECK(progress_line(status) ==
+        "Running  step 420/2000  loss 0.3123  1 worker 1 server  restarts 1  worker/1: restarting");
+  CHECK(progress_line(status, latest) ==
+        "Running  step 500/2000  loss 0.25  1 worker 1 server  restarts 1  worker/1: restarting");
   CHECK(phase_line(status) == "Running: worker/1: restarting");
   status.why.clear();
   CHECK(phase_line(status) == "Running");

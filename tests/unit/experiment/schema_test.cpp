@@ -22,8 +22,7 @@ std::string unescaped(std::string text) {
 // "section key" of every key that the page describes, below its heading KEYS.
 std::set<std::string> keys_of_page() {
   constexpr std::size_t limit = 1 << 20;
-  const auto lines =
-      split(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit), '\n');
+  const auto lines = split(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit), '\n');
   std::set<std::string> found;
   bool in_keys = false;
   std::string section;
@@ -50,8 +49,7 @@ TEST_CASE("mlk-experiment(5) describes every key of the schema, and no other") {
 
 TEST_CASE("the page tells every default") {
   constexpr std::size_t limit = 1 << 20;
-  const std::string page =
-      unescaped(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit));
+  const std::string page = unescaped(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit));
   for (const Section& section : schema()) {
     const std::size_t start = page.find(".SS " + std::string(section.name) + "\n", page.find(".SH KEYS"));
     REQUIRE(start != std::string::npos);

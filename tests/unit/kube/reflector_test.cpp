@@ -112,7 +112,8 @@ TEST_CASE("a reflector lists, then follows changes, by name") {
                      Script::Watch::stay}};
   Client client(script.start());
   std::atomic<int> changes = 0;
-  Reflector reflector(client, resources::pods, "n", {.label_selector = "x=y"}, [&] { ++changes; }, quick_reflector());
+  Reflector reflector(
+      client, resources::pods, "n", {.label_selector = "x=y"}, [&] { ++changes; }, quick_reflector());
   CHECK(eventually([&] { return holds(reflector) == "a:Failed c:Running "; }));
   CHECK(reflector.synced());
   CHECK(changes >= 2);

@@ -96,8 +96,9 @@ TEST_CASE("lines of a watch come as they happen, also to a client that takes com
     writers.emplace_back([&, i] {
       const auto client = served.client();
       for (int j = 0; j < 5; ++j) {
-        CHECK(client->Post(maps_path, map_text("m-" + std::to_string(i * 5 + j)), "application/json")->status ==
-              201);
+        CHECK(
+            client->Post(maps_path, map_text("m-" + std::to_string(i * 5 + j)), "application/json")->status ==
+            201);
       }
     });
   }

@@ -175,7 +175,8 @@ TEST_CASE("a success policy ends the Job early and stops what is left") {
   const json left = pod(2, "Running");
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), left};
-  CHECK_MESSAGE(conditions(settle(job(3, by_count), pods)).empty(), "ranks that end within moments are all counted");
+  CHECK_MESSAGE(conditions(settle(job(3, by_count), pods)).empty(),
+                "ranks that end within moments are all counted");
   const JobActions actions = settle(job(3, by_count), pods, noon + seconds(3));
   CHECK(conditions(actions) == std::vector<std::string>{"SuccessCriteriaMet=SuccessPolicy"});
   CHECK(actions.remove == std::vector<std::string>{left["metadata"]["name"]});
@@ -199,7 +200,8 @@ TEST_CASE("suspending stops the pods and forgets the start; resuming starts them
   CHECK(again.status.contains("startTime"));
 }
 
-TEST_CASE("a pod that suspending ended is let go, so that its rank comes back at once and without a failure") {
+TEST_CASE(
+    "a pod that suspending ended is let go, so that its rank comes back at once and without a failure") {
   const json by_index{{"backoffLimitPerIndex", 3}};
   const json ended = deleted(pod(0, "Failed"));
   CHECK(decide(job(1, by_index), {ended}).release.empty());  // it holds the number of failures

@@ -1,6 +1,5 @@
-// runtime/CONTRACT.md against both sides: the golden objects, where the variables are set, and the runtime that reads them.
-
-#include <doctest/doctest.h>
+// runtime/CONTRACT.md against both sides: the golden objects, where the variables are set, and the runtime
+// that reads them.
 
 #include <filesystem>
 #include <fstream>
@@ -8,6 +7,8 @@
 #include <regex>
 #include <set>
 #include <string>
+
+#include <doctest/doctest.h>
 
 #include "tests/unit/paths.h"
 
@@ -33,7 +34,8 @@ std::string text_below(const fs::path& folder) {
 
 std::set<std::string> matches(const std::string& text, const std::regex& pattern) {
   std::set<std::string> found;
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), pattern); it != std::sregex_iterator(); ++it) {
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), pattern); it != std::sregex_iterator();
+       ++it) {
     found.insert((*it)[1].str());
   }
   return found;
@@ -43,7 +45,8 @@ std::string contract_text() { return text_of(top / "runtime" / "CONTRACT.md"); }
 
 }  // namespace
 
-TEST_CASE("every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
+TEST_CASE(
+    "every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
   const std::string contract = contract_text();
   const std::set<std::string> named = matches(contract, std::regex("\\n\\| `(MLK_[A-Z_]+)` \\|"));
   REQUIRE(named.size() == 12);

@@ -1,7 +1,5 @@
 // The map of the README, held to the sources: includes point down only, and cli/ stays portable.
 
-#include <doctest/doctest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -9,6 +7,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "tests/unit/paths.h"
 
@@ -28,7 +28,8 @@ const std::map<std::string, std::set<std::string>> allowed = {
     {"cli/run", {"cli/experiment", "cli/render", "cli/kube", "cli/util"}},
     {"sweeps", {"cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/util"}},
     {"cli/commands",
-     {"sweeps", "cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/image", "cli/local", "cli/ui", "cli/util"}},
+     {"sweeps", "cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/image", "cli/local", "cli/ui",
+      "cli/util"}},
     {"cli", {"cli/commands", "cli/util"}},
     {"kernels", {}},
     {"runtime", {"kernels"}},
@@ -80,7 +81,8 @@ TEST_CASE("includes point down the map only") {
       std::smatch match;
       if (!std::regex_search(line, match, include)) continue;
       const std::string target = folder_of(match[1].str());
-      CHECK_MESSAGE(!target.empty(), source.path.string(), ": ", line, " is not written from the root of the checkout");
+      CHECK_MESSAGE(!target.empty(), source.path.string(), ": ", line,
+                    " is not written from the root of the checkout");
       const bool down = target == source.folder || allowed.at(source.folder).count(target) == 1;
       CHECK_MESSAGE(down, source.path.string(), ": ", line, " points up the map");
     }
@@ -88,7 +90,9 @@ TEST_CASE("includes point down the map only") {
 }
 
 TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
-  const std::regex linux_only("sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/proc/");
+  const std::regex linux_only(
+      "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
+      "proc/");
   for (const Source& source : sources({"cli", "sweeps"})) {
     for (const std::string& line : source.lines) {
       const bool portable = !std::regex_search(line, linux_only);
@@ -98,10 +102,14 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
 }
 
 TEST_CASE("experiment and render are pure: no clock, randomness, environment, printing or files") {
-  const std::regex impure("\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|ofstream|fopen|read_file)\\b");
+  const std::regex impure(
+      "\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|"
+      "ofstream|fopen|read_file)\\b");
   for (const Source& source : sources({"cli/experiment", "cli/render"})) {
     for (const std::string& line : source.lines) {
-      if (line.find_first_not_of(' ') != std::string::npos && line.substr(line.find_first_not_of(' '), 2) == "//") continue;
+      if (line.find_first_not_of(' ') != std::string::npos &&
+          line.substr(line.find_first_not_of(' '), 2) == "//")
+        continue;
       const bool pure = !std::regex_search(line, impure);
       CHECK_MESSAGE(pure, source.path.string(), ": ", line);
     }

@@ -6,8 +6,8 @@
 
 #include "cli/run/labels.h"
 #include "cli/util/files.h"
-#include "tests/unit/render/golden.h"
 #include "tests/unit/paths.h"
+#include "tests/unit/render/golden.h"
 
 namespace mlk {
 namespace {

@@ -18,8 +18,7 @@ nlohmann::json as_list(const Rendered& rendered) {
 }
 
 void check_golden(const std::string& name, const nlohmann::json& objects) {
-  const std::filesystem::path path =
-      mlk::test::source_dir() / "tests/golden" / (name + ".json");
+  const std::filesystem::path path = mlk::test::source_dir() / "tests/golden" / (name + ".json");
   constexpr int indent = 2;
   const std::string text = objects.dump(indent) + "\n";
   if (std::getenv("MLK_UPDATE_GOLDEN") != nullptr) {

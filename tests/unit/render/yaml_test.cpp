@@ -1,14 +1,14 @@
 #include "cli/render/yaml.h"
 
 #include <doctest/doctest.h>
-
 #include <nlohmann/json.hpp>
 
 using mlk::to_yaml;
 using nlohmann::json;
 
 TEST_CASE("maps and lists are written in blocks") {
-  const json value = {{"kind", "Job"}, {"spec", {{"args", {"a", "b"}}, {"empty", json::array()}, {"count", 3}}}};
+  const json value = {{"kind", "Job"},
+                      {"spec", {{"args", {"a", "b"}}, {"empty", json::array()}, {"count", 3}}}};
   CHECK(to_yaml(value) ==
         "kind: Job\n"
         "spec:\n"
@@ -29,7 +29,8 @@ TEST_CASE("a map in a list starts behind its dash") {
 }
 
 TEST_CASE("text that another reader could take for something else is quoted") {
-  for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30", "- a", "a: b", "# c", "true"}) {
+  for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30",
+                           "- a", "a: b", "# c", "true"}) {
     CHECK(to_yaml(json(text)) == json(text).dump() + "\n");
   }
   CHECK(to_yaml(json("registry.example/team/trainer")) == "registry.example/team/trainer\n");

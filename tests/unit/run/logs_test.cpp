@@ -1,7 +1,7 @@
 // What programs print: their metrics lines, and the logs of several ranks brought into one order.
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "cli/run/log_follower.h"
 #include "cli/run/metrics.h"
@@ -12,7 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST_CASE("a metrics line has a step, and every other key with a number is a value") {
-  const std::optional<Metrics> metrics = parse_metrics("mlk step=100 epoch=2 loss=0.2311 phase=train done lr=1e-3");
+  const std::optional<Metrics> metrics =
+      parse_metrics("mlk step=100 epoch=2 loss=0.2311 phase=train done lr=1e-3");
   REQUIRE(metrics);
   CHECK(metrics->step == 100);
   CHECK(metrics->values == std::map<std::string, double>{{"epoch", 2}, {"loss", 0.2311}, {"lr", 0.001}});
@@ -22,8 +23,9 @@ TEST_CASE("a metrics line has a step, and every other key with a number is a val
 }
 
 TEST_CASE("a line without a step, or not of ours, is no metrics line") {
-  for (const char* line : {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", " mlk step=3",
-                           "mlk step=", "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3"}) {
+  for (const char* line :
+       {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", " mlk step=3",
+        "mlk step=", "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_metrics(line));
   }
@@ -38,7 +40,9 @@ class Merging {
     line.text = text;
     merger.push(stream, line, LogMerger::Clock::time_point{} + arrived);
   }
-  std::string take(LogMerger::Clock::duration now) { return texts(merger.take(LogMerger::Clock::time_point{} + now)); }
+  std::string take(LogMerger::Clock::duration now) {
+    return texts(merger.take(LogMerger::Clock::time_point{} + now));
+  }
   static std::string texts(const std::vector<RunLogLine>& lines) {
     std::string all;
     for (const RunLogLine& line : lines) all += line.text;

@@ -17,7 +17,8 @@ struct Row {
 };
 
 const char* const node_lost_worker =
-    "worker/0: node n2 is lost; its ranks come back when the node returns, is deleted, or is tainted out-of-service";
+    "worker/0: node n2 is lost; its ranks come back when the node returns, is deleted, or is tainted "
+    "out-of-service";
 
 const Row table[] = {
     {"incomplete", Phase::incomplete, false, "its objects are being created"},
@@ -27,20 +28,25 @@ const Row table[] = {
     {"unschedulable", Phase::scheduling, false,
      "worker/0-1: cannot be scheduled: 0/2 nodes are available: 2 Insufficient cpu."},
     {"missing_claim", Phase::scheduling, false,
-     "worker/0: cannot be scheduled: 0/2 nodes are available: persistentvolumeclaim \"absent\" not found. not found"},
+     "worker/0: cannot be scheduled: 0/2 nodes are available: persistentvolumeclaim \"absent\" not found. "
+     "not found"},
     {"quota", Phase::scheduling, false,
-     "worker/1-2: the quota of the namespace is used up: exceeded quota: small, requested: pods=1, used: pods=1, "
+     "worker/1-2: the quota of the namespace is used up: exceeded quota: small, requested: pods=1, used: "
+     "pods=1, "
      "limited: pods=1"},
     {"missing_service_account", Phase::scheduling, true,
-     "worker/0: the cluster refuses its pods: error looking up service account default/absent: serviceaccount "
+     "worker/0: the cluster refuses its pods: error looking up service account default/absent: "
+     "serviceaccount "
      "\"absent\" not found"},
     {"image_cannot_be_pulled", Phase::starting, false,
      "worker/0: image localhost:1/none:1 cannot be pulled: failed to do request: Head "
      "\"http://localhost:1/v2/none/manifests/1\": dial tcp 127.0.0.1:1: connect: connection refused"},
     {"invalid_image_name", Phase::starting, true,
-     "worker/0: invalid image name Bad_Image:1:2: invalid reference format: repository name (library/Bad_Image) must be "
+     "worker/0: invalid image name Bad_Image:1:2: invalid reference format: repository name "
+     "(library/Bad_Image) must be "
      "lowercase"},
-    {"missing_secret", Phase::starting, false, "worker/0: the container cannot be made: secret \"wandb\" not found"},
+    {"missing_secret", Phase::starting, false,
+     "worker/0: the container cannot be made: secret \"wandb\" not found"},
     {"missing_config_map_volume", Phase::starting, false,
      "worker/0: MountVolume.SetUp failed for volume \"v\" : configmap \"absent\" not found"},
     {"running", Phase::running, false, ""},
@@ -49,16 +55,19 @@ const Row table[] = {
     {"ending", Phase::running, false, "failing: worker/2: exit code 66: loss is nan at step 7"},
     {"restarting", Phase::restarting, false,
      "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)"},
-    {"evicted", Phase::restarting, false, "worker/0: evicted by a node drain or an administrator (next in 8s)"},
+    {"evicted", Phase::restarting, false,
+     "worker/0: evicted by a node drain or an administrator (next in 8s)"},
     {"preempted", Phase::restarting, false, "worker/0: preempted by a pod of higher priority (next in 9s)"},
     {"deleted_pod", Phase::restarting, false, "worker/1: its pod was deleted (next in 8s)"},
     {"succeeded", Phase::succeeded, false, ""},
-    {"failed_exit_code", Phase::failed, false, "worker/1: exit code 3: cannot open /data/x (2 of 2 tries failed)"},
+    {"failed_exit_code", Phase::failed, false,
+     "worker/1: exit code 3: cannot open /data/x (2 of 2 tries failed)"},
     {"failed_final_code", Phase::failed, false, "worker/2: exit code 66: loss is nan at step 7"},
     {"failed_signal", Phase::failed, false, "worker/0: killed by signal 9 (SIGKILL): Killed"},
     {"failed_oom", Phase::failed, false, "worker/0: out of memory: filling"},
     {"failed_program_not_found", Phase::failed, false,
-     "worker/0: the program could not be started: \"/no/such/program\": stat /no/such/program: no such file or "
+     "worker/0: the program could not be started: \"/no/such/program\": stat /no/such/program: no such file "
+     "or "
      "directory"},
     {"failed_deadline", Phase::failed, false, "the time limit of 4s passed"},
 };
@@ -78,7 +87,8 @@ TEST_CASE("a refusal by Pod Security is final and says what it asks for") {
   CHECK(status.phase == Phase::scheduling);
   CHECK(status.cannot_start);
   CHECK(exit_code(status) == ExitCode::cannot_start);
-  CHECK(status.why.find("violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false") != std::string::npos);
+  CHECK(status.why.find("violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false") !=
+        std::string::npos);
 }
 
 TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for the node") {
@@ -89,7 +99,8 @@ TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for th
                             std::string(node_lost_worker));
   }
   const RunStatus later = load("node_lost_later").observed();
-  CHECK(later.why.starts_with("server/0: cannot be scheduled: "));  // the replacement, pinned to the lost node
+  CHECK(
+      later.why.starts_with("server/0: cannot be scheduled: "));  // the replacement, pinned to the lost node
   CHECK(later.why.ends_with(node_lost_worker));
   CHECK(later.restarts == 1);
   REQUIRE(later.first_failure);
@@ -99,7 +110,8 @@ TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for th
 
 TEST_CASE("with fewer ranks than it needs a run restarts, with enough it runs and says what is missing") {
   Fixture fixture = load("node_lost");
-  std::erase_if(fixture.objects.jobs, [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
+  std::erase_if(fixture.objects.jobs,
+                [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
   CHECK(fixture.observed().phase == Phase::running);  // needs one worker of two
   CHECK(fixture.observed().why == node_lost_worker);
   fixture.objects.jobs[0]["spec"]["maxFailedIndexes"] = 0;
@@ -111,10 +123,14 @@ TEST_CASE("a run whose end is decided does not wait for the pods of a lost node"
   nlohmann::json& job = fixture.objects.jobs[1];
   REQUIRE(job["metadata"]["name"] == "node-aaaaa-worker");
   nlohmann::json& end = job["status"]["conditions"][0];
-  end = {{"type", "SuccessCriteriaMet"}, {"status", "True"}, {"reason", "SuccessPolicy"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}};
+  end = {{"type", "SuccessCriteriaMet"},
+         {"status", "True"},
+         {"reason", "SuccessPolicy"},
+         {"lastTransitionTime", "2026-01-02T03:04:05Z"}};
   CHECK(fixture.observed().phase == Phase::running);  // worker 1 has not ended, and its node answers
   for (auto& pod : fixture.objects.pods) {
-    if (pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1") pod["status"]["phase"] = "Succeeded";
+    if (pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1")
+      pod["status"]["phase"] = "Succeeded";
   }
   CHECK(fixture.observed().phase == Phase::succeeded);
   CHECK(fixture.observed().ended == parse_time("2026-01-02T03:04:05Z"));
@@ -126,7 +142,8 @@ TEST_CASE("an owner without Jobs was cut off, once it is old enough") {
   Fixture fixture = load("incomplete");
   fixture.now += std::chrono::seconds(61);
   CHECK(fixture.observed().phase == Phase::incomplete);
-  CHECK(fixture.observed().why == "submit was cut off before the cluster had all of it; submit the same file again to complete it");
+  CHECK(fixture.observed().why ==
+        "submit was cut off before the cluster had all of it; submit the same file again to complete it");
 }
 
 TEST_CASE("the first failure is the cause, not the cascade of pods that the Job controller ended") {
@@ -201,12 +218,14 @@ TEST_CASE("the result is that of the rank that reports: done first, then the lar
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
     if (!state.contains("terminated")) continue;
-    state["terminated"]["message"] = number++ == 0 ? R"({"schema":1,"step":30,"done":true})" : R"({"schema":1,"step":90,"done":false})";
+    state["terminated"]["message"] =
+        number++ == 0 ? R"({"schema":1,"step":30,"done":true})" : R"({"schema":1,"step":90,"done":false})";
   }
   CHECK(fixture.observed().result["step"] == 30);
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
-    if (state.contains("terminated")) state["terminated"]["message"] = R"({"schema":1,"rank":1,"done":true,"message":""})";
+    if (state.contains("terminated"))
+      state["terminated"]["message"] = R"({"schema":1,"rank":1,"done":true,"message":""})";
   }
   CHECK(fixture.observed().result.is_null());
 }
@@ -218,7 +237,8 @@ TEST_CASE("exit codes tell failure, disruption and stop apart") {
   CHECK(exit_code(load("invalid_image_name").observed()) == ExitCode::cannot_start);
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {
-    pod["status"]["conditions"].push_back({{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}});
+    pod["status"]["conditions"].push_back(
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}});
   }
   CHECK(exit_code(fixture.observed()) == ExitCode::disrupted);
 }
@@ -249,7 +269,8 @@ TEST_CASE("a pod that the kubelet evicted says what it used too much of") {
   status["message"] = "Pod ephemeral local storage usage exceeds the total limit of containers 8Mi. ";
   status.erase("containerStatuses");
   CHECK(fixture.observed().why ==
-        "worker/1: failed for good: evicted: Pod ephemeral local storage usage exceeds the total limit of containers 8Mi.");
+        "worker/1: failed for good: evicted: Pod ephemeral local storage usage exceeds the total limit of "
+        "containers 8Mi.");
 }
 
 TEST_CASE("a node that turns a pod away is named") {
@@ -259,15 +280,16 @@ TEST_CASE("a node that turns a pod away is named") {
   status["message"] = "Resources cannot be allocated with Topology locality";
   status.erase("containerStatuses");
   const std::string node = fixture.objects.pods[1]["spec"]["nodeName"];
-  CHECK(fixture.observed().why ==
-        "worker/1: failed for good: rejected by node " + node + ": Resources cannot be allocated with Topology locality");
+  CHECK(fixture.observed().why == "worker/1: failed for good: rejected by node " + node +
+                                      ": Resources cannot be allocated with Topology locality");
 }
 
 TEST_CASE("a namespace that is going away lets nothing start") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =
-        "Error creating: pods \"x-0-\" is forbidden: unable to create new content in namespace lab because it is being terminated";
+        "Error creating: pods \"x-0-\" is forbidden: unable to create new content in namespace lab because "
+        "it is being terminated";
   }
   CHECK(fixture.observed().why == "worker/0: the namespace is being deleted");
   CHECK(fixture.observed().cannot_start);
@@ -276,7 +298,8 @@ TEST_CASE("a namespace that is going away lets nothing start") {
 TEST_CASE("a webhook that is down for the moment is no final refusal") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
-    event["message"] = "Error creating: Internal error occurred: failed calling webhook \"v.example\": connection refused";
+    event["message"] =
+        "Error creating: Internal error occurred: failed calling webhook \"v.example\": connection refused";
   }
   CHECK_FALSE(fixture.observed().cannot_start);
   CHECK(fixture.observed().why.find("failed calling webhook") != std::string::npos);
@@ -292,7 +315,9 @@ TEST_CASE("warnings about an earlier object of the same name are not held agains
 TEST_CASE("a kubelet that has not read a Secret yet is no reason to wait for") {
   Fixture fixture = load("missing_config_map_volume");
   for (auto& event : fixture.objects.events) {
-    event["message"] = "MountVolume.SetUp failed for volume \"v\" : failed to sync secret cache: timed out waiting for the condition";
+    event["message"] =
+        "MountVolume.SetUp failed for volume \"v\" : failed to sync secret cache: timed out waiting for the "
+        "condition";
   }
   CHECK(fixture.observed().phase == Phase::starting);
   CHECK(fixture.observed().why.empty());
@@ -312,9 +337,11 @@ TEST_CASE("text from the cluster reaches a terminal without control characters")
 TEST_CASE("objects of an unexpected shape are no reason to crash") {
   RunObjects objects;
   objects.owner = nlohmann::json::parse(R"({"metadata": {"name": 3, "annotations": []}, "data": "x"})");
-  for (const char* text : {"{}", "[]", "null", "3", R"({"metadata": [], "spec": 1, "status": {"conditions": {"a": 1}}})",
-                           R"({"status": {"containerStatuses": [3], "conditions": [1, null, {"type": 1}]}})",
-                           R"({"spec": {"completions": -5, "backoffLimitPerIndex": 1e30}, "status": {"failedIndexes": "9-1,a,,4-"}})"}) {
+  for (
+      const char* text :
+      {"{}", "[]", "null", "3", R"({"metadata": [], "spec": 1, "status": {"conditions": {"a": 1}}})",
+       R"({"status": {"containerStatuses": [3], "conditions": [1, null, {"type": 1}]}})",
+       R"({"spec": {"completions": -5, "backoffLimitPerIndex": 1e30}, "status": {"failedIndexes": "9-1,a,,4-"}})"}) {
     objects.jobs.push_back(nlohmann::json::parse(text));
     objects.pods.push_back(nlohmann::json::parse(text));
     objects.events.push_back(nlohmann::json::parse(text));

@@ -60,8 +60,8 @@ TEST_CASE("the record of a stopped run gives its results, and does not keep it f
 
 TEST_CASE("what is no record is ignored") {
   Fixture fixture = load("running");
-  for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})", R"({"schema":1,"phase":"Done"})",
-                           R"({"schema":1,"phase":3,"ranks":{"a":1}})"}) {
+  for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})",
+                           R"({"schema":1,"phase":"Done"})", R"({"schema":1,"phase":3,"ranks":{"a":1}})"}) {
     fixture.objects.owner["data"]["record"] = text;
     CHECK(fixture.observed().phase == Phase::running);
   }

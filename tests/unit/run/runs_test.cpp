@@ -1,6 +1,5 @@
 // Runs among other runs: choosing one by the name that was typed, observing all, and pods that are gone.
 #include <doctest/doctest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
@@ -17,7 +16,9 @@ using test::load;
 
 json owner(const std::string& run, const std::string& name, const std::string& created) {
   return {{"metadata",
-           {{"name", run}, {"creationTimestamp", created}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
+           {{"name", run},
+            {"creationTimestamp", created},
+            {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
 }
 
 TEST_CASE("a name means the run of that name, else the newest run of that experiment") {
@@ -76,11 +77,13 @@ TEST_CASE("all runs are observed together, each with its own objects and under i
 
 TEST_CASE("pods that are gone are remembered as they last were; one that had not ended has failed") {
   const auto pod = [](const std::string& uid, const std::string& phase) {
-    return json{{"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
-                {"status", {{"phase", phase}}}};
+    return json{
+        {"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
+        {"status", {{"phase", phase}}}};
   };
   PodMemory memory;
-  const std::vector<json> first{pod("1", "Running"), pod("2", "Failed"), pod("3", "Pending"), pod("4", "Succeeded")};
+  const std::vector<json> first{pod("1", "Running"), pod("2", "Failed"), pod("3", "Pending"),
+                                pod("4", "Succeeded")};
   CHECK(memory.with_gone(first) == first);
   std::map<std::string, json> seen;
   for (const json& each : memory.with_gone({pod("5", "Running")})) seen[kube::uid_of(each)] = each;
@@ -138,7 +141,6 @@ TEST_CASE("a rank of a stopped run says that it was stopped, not that its pod is
   CHECK_FALSE(status.first_failure);
   CHECK(load("stopped").observed().ranks.at(0).reason == "it was stopped");  // its pods are gone
 }
-
 
 }  // namespace
 }  // namespace mlk

@@ -1,8 +1,8 @@
 // Tables, widths, colours, the live line and curves.
-#include <doctest/doctest.h>
-
 #include <limits>
 #include <sstream>
+
+#include <doctest/doctest.h>
 
 #include "cli/ui/curve.h"
 #include "cli/ui/progress.h"
@@ -29,11 +29,12 @@ Table example() {
 }
 
 TEST_CASE("a table in a pipe is aligned and whole") {
-  CHECK(printed(example(), 0) ==
-        "RUN                         PHASE       WHY\n"
-        "mnist-abcde                 Running\n"
-        "long-experiment-name-fghij  Scheduling  worker/0-3: cannot be scheduled: 0/12 nodes are available: 12 "
-        "Insufficient nvidia.com/gpu\n");
+  CHECK(
+      printed(example(), 0) ==
+      "RUN                         PHASE       WHY\n"
+      "mnist-abcde                 Running\n"
+      "long-experiment-name-fghij  Scheduling  worker/0-3: cannot be scheduled: 0/12 nodes are available: 12 "
+      "Insufficient nvidia.com/gpu\n");
 }
 
 TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
@@ -51,8 +52,10 @@ TEST_CASE("colours do not move columns") {
   CHECK(colored.find("\x1b[32mRunning\x1b[0m") != std::string::npos);
   std::string plain;
   for (std::size_t i = 0; i < colored.size(); ++i) {
-    if (colored[i] == '\x1b') i = colored.find('m', i);
-    else plain += colored[i];
+    if (colored[i] == '\x1b')
+      i = colored.find('m', i);
+    else
+      plain += colored[i];
   }
   CHECK(plain == printed(example(), 60));
 }
@@ -66,9 +69,9 @@ TEST_CASE("a cell has one line and no control characters") {
 TEST_CASE("width counts columns, not bytes") {
   CHECK(width_of("naïve") == 5);
   CHECK(width_of("日本") == 4);
-  CHECK(width_of("e\xcc\x81") == 1);     // a combining accent
-  CHECK(width_of("\xff\xfe") == 2);      // no UTF-8 at all
-  CHECK(width_of("\xe6\x97") == 2);      // cut off in the middle
+  CHECK(width_of("e\xcc\x81") == 1);  // a combining accent
+  CHECK(width_of("\xff\xfe") == 2);   // no UTF-8 at all
+  CHECK(width_of("\xe6\x97") == 2);   // cut off in the middle
   CHECK(fit("日本語", 5) == "日本…");
   CHECK(fit("日本語", 4) == "日…");
   CHECK(fit("abc", 3) == "abc");
