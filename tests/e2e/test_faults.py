@@ -4,6 +4,7 @@ MLK_FAULT_SECONDS is how long each run would take undisturbed; the runs of one t
 """
 
 import contextlib
+import json
 import os
 import re
 
@@ -75,7 +76,10 @@ class Run:
 
         def ended():
             status = self.cluster.mlk("status", self.name, check=0).stdout
-            assert row.search(status), status + self.cluster.mlk("logs", self.name).stdout[-5000:]
+            if not row.search(status):
+                pods = self.cluster.objects("pods", f"mlk.dev/run={self.name},mlk.dev/role={self.role}")
+                states = [{"pod": pod["metadata"]["name"], "deleted": pod["metadata"].get("deletionTimestamp"), **pod["status"]} for pod in pods]
+                raise AssertionError(f"{status}{json.dumps(states, indent=1)}")
             return True
         mlk.wait_until(ended, f"{self} to show its restart", timeout=30)
 
