@@ -13,15 +13,10 @@ using std::chrono::steady_clock;
 
 constexpr std::uint64_t no_step = ~std::uint64_t{0};
 constexpr Milliseconds propose_patience{3000}, begin_patience{5000}, reach_patience{2500}, retry_pause{100};
+// A member whose connection has ended may have been cut off: it dials again much sooner than this.
+constexpr Milliseconds return_patience{1000};
 constexpr std::chrono::seconds unreachable_pause{5};
 constexpr std::uint32_t most_members = 65536;
-
-Bytes encode_members(std::uint64_t lineage, const std::vector<Member>& members) {
-  PayloadWriter writer;
-  writer.put(lineage).put(static_cast<std::uint32_t>(members.size()));
-  for (const Member& member : members) writer.put(member.rank).put(member.incarnation);
-  return writer.bytes();
-}
 
 std::uint64_t random_lineage() {
   const Nonce nonce = random_nonce();
@@ -81,7 +76,11 @@ bool Assembly::wants_newcomers() const {
 
 std::map<std::uint32_t, Standing> Assembly::standings() const {
   std::map<std::uint32_t, Standing> all;
-  for (const auto& [rank, view] : views_) all[rank] = view.standing;
+  const auto now = steady_clock::now();
+  for (const auto& [rank, view] : views_) {
+    const bool may_return = view.standing == Standing::dead && now - view.lost < return_patience;
+    all[rank] = may_return ? Standing::silent : view.standing;
+  }
   for (const Member& member : generation_.members) {
     // A newer incarnation of a member proves the end of the older.
     const auto view = views_.find(member.rank);
@@ -103,6 +102,7 @@ bool Assembly::handle(Event&& event) {
         view = View();
       }
       view.incarnation = event.incarnation;
+      view.address = event.address;
       view.standing = Standing::live;
       if (trained_) send_trained(rank);
       send_status(rank);
@@ -112,6 +112,7 @@ bool Assembly::handle(Event&& event) {
       if (event.incarnation != view.incarnation) break;
       const bool was_live = view.standing == Standing::live;
       view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
+      view.lost = steady_clock::now();
       if (event.kind == Event::Kind::down) view.known = false;
       if (is_member(rank)) {
         if (was_live) job_.log.line(to_string(event.peer) + " is lost");
@@ -191,9 +192,11 @@ void Assembly::on_propose(const Event& event) {
   proposal.lineage = reader.get<std::uint64_t>();
   const auto count = reader.get<std::uint32_t>();
   if (count > most_members) return;
+  std::map<std::uint32_t, std::string> addresses;
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
     const auto rank = reader.get<std::uint32_t>();
     proposal.members.push_back({rank, reader.get<std::uint64_t>()});
+    addresses[rank] = reader.text();
   }
   if (!reader.complete()) return;
   // A member follows members of its own past only.
@@ -208,6 +211,9 @@ void Assembly::on_propose(const Event& event) {
   proposer_ = event.peer.rank;
   answered_ = false;
   theirs_since_ = steady_clock::now();
+  for (const auto& [rank, address] : addresses) {
+    if (rank < self_.rank && !address.empty()) peers_.transport().dial({Role::worker, rank}, address);
+  }
   answer_proposal();
 }
 
@@ -302,14 +308,24 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   return proposal;
 }
 
+// Where others find a rank that is not among the seeds; empty for one that is.
+std::string Assembly::address_beyond_seeds(std::uint32_t rank) const {
+  if (rank < job_.env.seeds_worker.size()) return "";
+  const auto view = views_.find(rank);
+  return rank == self_.rank ? peers_.transport().address() : view == views_.end() ? "" : view->second.address;
+}
+
 void Assembly::propose(const Proposal& proposal) {
   promised_ = proposal.number;
   own_ = proposal;
   own_since_ = steady_clock::now();
   accepted_.clear();
-  const Bytes payload = encode_members(proposal.lineage, proposal.members);
+  PayloadWriter payload;
+  payload.put(proposal.lineage).put(static_cast<std::uint32_t>(proposal.members.size()));
+  for (const Member& member : proposal.members)
+    payload.put(member.rank).put(member.incarnation).text(address_beyond_seeds(member.rank));
   for (const Member& member : proposal.members) {
-    if (member != self_) send(member.rank, MessageType::propose, proposal.number, 0, 0, payload);
+    if (member != self_) send(member.rank, MessageType::propose, proposal.number, 0, 0, payload.bytes());
   }
   accepted_[self_.rank] = callbacks_.own_step();
   if (proposal.members.size() == 1) begin_own();

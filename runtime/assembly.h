@@ -60,7 +60,9 @@ class Assembly {
  private:
   struct View {
     std::uint64_t incarnation = 0;
+    std::string address;
     Standing standing = Standing::silent;
+    SteadyTime lost;     // when its connection ended
     bool known = false;  // its status has come
     std::uint64_t generation = 0, lineage = 0, step = 0;
   };
@@ -74,6 +76,7 @@ class Assembly {
   std::map<std::uint32_t, Standing> standings() const;
   std::optional<Proposal> may_propose();
   void propose(const Proposal& proposal);
+  std::string address_beyond_seeds(std::uint32_t rank) const;
   void on_status(const Event& event);
   void on_propose(const Event& event);
   void on_accept(const Event& event);

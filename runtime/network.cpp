@@ -245,6 +245,7 @@ bool Transport::Impl::on_frame(Connection& connection, Link::Frame&& frame) {
   }
   if (connection.silent) {
     connection.silent = false;
+    dialer_.connected(connection.peer);
     push(Event{Event::Kind::audible, connection.peer, header.incarnation, {}, false, {}, {}, false});
   }
   if (header.type == MessageType::heartbeat) return true;
@@ -398,9 +399,13 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
-    if (dialer_.attempt_over(connection.peer, outcome, now) && unproven_.erase(connection.peer) > 0) {
-      push(Event{
-          Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
+    if (dialer_.attempt_over(connection.peer, outcome, now)) {
+      if (unproven_.erase(connection.peer) > 0) {
+        push(Event{
+            Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
+      }
+      // It was dialled because it is silent, and nobody listens there: what is left is half a connection.
+      if (Connection* half = established(connection.peer)) half->doomed = true;
     }
   }
   connection.link->close();
@@ -431,6 +436,8 @@ void Transport::Impl::tick(SteadyTime now) {
         connection.silent = true;
         push(Event{
             Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+        // The way may be half open, or a newer incarnation may be there: a connection that works takes over.
+        dialer_.lost(connection.peer, now);
       }
       if (closing_ && connection.link->drained()) connection.link->shut_down_sending();
     }

@@ -89,6 +89,17 @@ void Coordinator::server_joined(std::uint32_t server, bool empty) {
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
 }
 
+void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock) {
+  if (phase_ != Phase::running || clock != leases_.step()) return;  // an old question
+  job_.log.line(to_string(server_id(server)) + " is ahead of step " + std::to_string(clock));
+  if (server == 0) {
+    model_.shard->forget();
+  } else {
+    servers_[server] = false;
+  }
+  start_gathering();
+}
+
 void Coordinator::start_gathering() {
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers

@@ -35,6 +35,8 @@ class Coordinator {
   void peer_down(PeerId peer);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join);
   void server_joined(std::uint32_t server, bool empty);
+  // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
+  void server_ahead(std::uint32_t server, std::uint64_t clock);
   void server_seeded(std::uint32_t server);
   void worker_ready(PeerId worker, const ReadyMessage& ready);
   void state_arrived(const Header& header, std::span<const float> values);

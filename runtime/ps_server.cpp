@@ -207,7 +207,12 @@ void PsServer::introduce() {
 
 void PsServer::on_join(const Event& event) {
   if (event.peer.role == Role::server) {
-    if (coordinator_) coordinator_->server_joined(event.peer.rank, (event.header.flags & flag_empty) != 0);
+    if (!coordinator_) return;
+    if (event.header.flags & flag_ahead) {
+      coordinator_->server_ahead(event.peer.rank, event.header.clock);
+    } else {
+      coordinator_->server_joined(event.peer.rank, (event.header.flags & flag_empty) != 0);
+    }
     return;
   }
   const auto join = decode_join(event.header, event.payload);
@@ -286,6 +291,10 @@ void PsServer::on_pull(const Event& event) {
     send_weights(event.peer, header.key, header.clock, view->clock, view->weights);
   } else if (const auto weights = model_.shard->weights_at(header.key, header.clock)) {
     send_weights(event.peer, header.key, header.clock, header.clock, *weights);
+  } else if (view->clock > header.clock) {
+    // Nobody who is left may have been as far as this server: then it is to be seeded anew.
+    if (coordinator_) coordinator_->server_ahead(0, header.clock);
+    if (!coordinator_) send(first_server, MessageType::join, header.clock, 0, flag_ahead);
   }
 }
 

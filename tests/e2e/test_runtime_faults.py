@@ -1,6 +1,7 @@
 """Runs with several processes of mlk-runtime, undisturbed and disturbed in every way that does not need a cluster."""
 
 import os
+import re
 import signal
 import socket
 
@@ -245,3 +246,53 @@ def test_an_older_incarnation_is_told_to_end(tmp_path):
         assert "newer incarnation" in workers[1].errors()
         assert_trained(servers + [workers[0], newer], run.steps, workers[0])
         assert accuracy(workers[0]) >= 0.95
+
+
+def test_an_older_incarnation_of_a_server_is_fenced(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15, wires=True) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        servers[0].signal(signal.SIGSTOP)
+        step = workers[0].step()
+        run.wires.move(run.addresses["server"][0], run.spare)
+        newer = run.start("server", 0, MLK_ADDRESS=run.spare)
+        run.until_step(workers[0], step + 40)
+        servers[0].signal(signal.SIGCONT)
+        assert servers[0].wait() == 75
+        assert "newer incarnation" in servers[0].errors()
+        assert_trained([newer, *workers], run.steps, workers[0])
+        assert int(re.search(r"is seeded by worker/\d at step (\d+);", newer.errors())[1]) >= step, "the run went back"
+
+
+@mode_and_consistency
+def test_connections_that_are_half_open_are_made_again(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, consistency=consistency, steps=300, step_delay_ms=15, wires=True) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        assert run.wires.disturb("half_open")
+        assert_trained(servers + workers, run.steps, workers[0])
+
+
+def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
+    with Run(tmp_path, "allreduce", steps=300, step_delay_ms=15, report_every=1, wires=True) as run:
+        _, workers = run.start_all()
+        for step in (20, 60, 100):
+            run.until_step(workers[0], step)
+            run.wires.disturb("cut")
+        assert_trained(workers, run.steps, workers[0])
+        assert not workers[1].lines(), "the other rank went on by itself"
+
+
+def test_a_server_ahead_of_all_that_are_left_goes_back_with_them(tmp_path):
+    with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=400, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        workers[2].signal(signal.SIGSTOP)
+        run.until(lambda: "worker/2 is lost" in servers[0].errors(), "the loss")
+        run.until_step(workers[0], workers[0].step() + 40)
+        for process in (servers[0], workers[0], workers[1]):
+            process.kill()
+        workers[2].signal(signal.SIGCONT)
+        servers[0], workers[0], workers[1] = run.start("server", 0), run.start("worker", 0), run.start("worker", 1)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "server/1 is ahead of step" in servers[0].errors()

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import secrets
 import signal
 import struct
@@ -12,9 +13,17 @@ import subprocess
 import time
 
 import mlk
+from runtime_wires import Wires
 
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
 PORT = 7070
+MOST_SEEDS = 64
+
+
+def address_block():
+    """The beginning of 254 addresses that are nobody else's: runs side by side and one after the other do not meet, and none is
+    an embedded cluster's."""
+    return f"127.{130 + secrets.randbelow(120)}.{secrets.randbelow(256)}"
 
 
 def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
@@ -62,25 +71,61 @@ class Process:
         lines = self.lines()
         return int(lines[-1]["step"]) if lines else 0
 
+    def members(self):
+        """How many workers take part, as this process, which tells it, has said last."""
+        count = 0
+        for line in self.errors().splitlines():
+            if told := re.search(r"generation \d+: (\d+) of|training with (\d+) of|is lost, (\d+) go on", line):
+                count = int(next(group for group in told.groups() if group))
+            elif line.endswith("has joined"):
+                count += 1
+        return count
+
     def result(self):
         return json.loads(self.result_path.read_text())
 
+    def done(self):
+        """Whether it has left the result of a trained run. Not while the file is being rewritten."""
+        try:
+            return self.result()["done"] is True
+        except (OSError, ValueError):
+            return False
+
 
 class Run:
-    """One run. As a context manager it kills what is left of it."""
+    """One run. As a context manager it kills what is left of it.
 
-    def __init__(self, folder, mode, workers=2, servers=None, consistency="async", checkpoints=False, **config):
+    network: a runtime_network.Network of whose hosts each process gets one. wires: processes are dialled through proxies, see
+    runtime_wires.Wires.
+    """
+
+    def __init__(self, folder, mode, workers=2, servers=None, consistency="async", checkpoints=False, network=None, wires=False,
+                 **config):
         self.folder = folder
         self.servers_count = (1 if servers is None else servers) if mode == "ps" else 0
         self.workers_count = workers
         self.checkpoints = folder / "checkpoints" if checkpoints else None
         self.processes = {}
         self.started = itertools.count()
-        # Addresses of its own, so that runs side by side and one after the other do not meet; none of an embedded cluster's.
-        block = (130 + secrets.randbelow(120), secrets.randbelow(256))
-        self.seeds = {"worker": [f"127.{block[0]}.{block[1]}.{1 + r}:{PORT}" for r in range(workers)],
-                      "server": [f"127.{block[0]}.{block[1]}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
-        self.spare = f"127.{block[0]}.{block[1]}.250:{PORT}"  # for a process besides those
+        self.hosts = {}
+        block = address_block()
+        self.addresses = {"worker": [f"{block}.{1 + r}:{PORT}" for r in range(workers)],
+                          "server": [f"{block}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
+        self.spare = f"{block}.250:{PORT}"  # for a process besides those
+        if network:
+            for role, addresses in self.addresses.items():
+                for rank in range(len(addresses)):
+                    self.hosts[role, rank] = host = network.add_host()
+                    addresses[rank] = f"{host.address}:{PORT}"
+        self.seeds = {role: addresses[:MOST_SEEDS] for role, addresses in self.addresses.items()}
+        self.wires = None
+        if wires:
+            proxies = address_block()
+            behind = {f"{proxies}.{address.split(':')[0].split('.')[3]}:{PORT}": address
+                      for addresses in self.seeds.values() for address in addresses}
+            self.wires = Wires(behind)
+            front = {address: proxy for proxy, address in behind.items()}
+            self.seeds = {role: [front[address] for address in addresses] for role, addresses in self.seeds.items()}
         settings = {
             "schema": 1, "mode": mode, "model": {"type": "mlp", "hidden": [16]}, "data": {"format": "idx", "batch": 16},
             "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9}, "consistency": consistency, "steps": 200, "seed": 1,
@@ -102,13 +147,15 @@ class Run:
             if process.running():
                 process.signal(signal.SIGCONT)
                 process.kill()
+        if self.wires:
+            self.wires.close()
 
     def start(self, role, rank, **env):
         number = next(self.started)
         base = self.folder / f"{role}-{rank}-{number}"
         environment = {
             "PATH": os.environ["PATH"], "MLK_RUN": "run", "MLK_ROLE": role, "MLK_RANK": str(rank),
-            "MLK_ADDRESS": self.seeds[role][rank], "MLK_SEEDS_WORKER": ",".join(self.seeds["worker"]),
+            "MLK_ADDRESS": self.addresses[role][rank], "MLK_SEEDS_WORKER": ",".join(self.seeds["worker"]),
             "MLK_SEEDS_SERVER": ",".join(self.seeds["server"]), "MLK_CONFIG": str(self.folder / "config.json"),
             "MLK_DATA": str(self.folder / "data"), "MLK_SECRET": str(self.folder / "key"),
             "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}"}
@@ -117,7 +164,8 @@ class Run:
         environment.update(env)
         log, metrics = pathlib.Path(f"{base}.log"), pathlib.Path(f"{base}.out")
         with log.open("wb") as errors, metrics.open("wb") as out:
-            popen = subprocess.Popen([RUNTIME], env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+            command = [*(self.hosts[role, rank].command if self.hosts else []), RUNTIME]
+            popen = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
         process = Process(f"{role}/{rank}", popen, log, metrics, pathlib.Path(f"{base}.result"))
         self.processes[role, rank, number] = process
         return process
