@@ -7,6 +7,7 @@ namespace mlk::rt {
 namespace {
 
 constexpr std::size_t most_tensors = 4096, most_dimensions = 8;
+constexpr std::size_t most_floats = std::size_t{1} << 36;  // of a model
 
 }  // namespace
 
@@ -51,11 +52,13 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
     tensor.size = 1;
     for (int d = 0; d < dimensions; ++d) {
       const auto extent = reader.get<std::int64_t>();
-      if (extent < 0 || extent > (std::int64_t{1} << 32)) return {};
+      const auto size = static_cast<std::size_t>(extent);
+      // Divided, not multiplied: the product of two extents may not fit.
+      if (extent < 0 || (size > 0 && tensor.size > (most_floats - offset) / size)) return {};
       tensor.shape.push_back(extent);
-      tensor.size *= static_cast<std::size_t>(extent);
-      if (tensor.size > (std::size_t{1} << 36)) return {};
+      tensor.size *= size;
     }
+    if (tensor.size > most_floats - offset) return {};
     tensor.offset = offset;
     offset += tensor.size;
     join.tensors.push_back(std::move(tensor));

@@ -143,8 +143,10 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
   CHECK(decoded->tensors == join.tensors);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(decode_join(header, {bytes.data(), size}));
-  PayloadWriter huge;
-  huge.put(std::uint64_t{0}).put(std::uint32_t{1}).text("a").put(std::uint8_t{2});
-  huge.put(std::int64_t{1} << 31).put(std::int64_t{1} << 31);
-  CHECK_FALSE(decode_join(header, huge.bytes()));
+  for (const int bits : {31, 32}) {  // the second product does not fit into 64 bits
+    PayloadWriter huge;
+    huge.put(std::uint64_t{0}).put(std::uint32_t{1}).text("a").put(std::uint8_t{2});
+    huge.put(std::int64_t{1} << bits).put(std::int64_t{1} << bits);
+    CHECK_FALSE(decode_join(header, huge.bytes()));
+  }
 }
