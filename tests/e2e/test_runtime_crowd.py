@@ -1,0 +1,35 @@
+"""More workers than there are seeds, half of them lost at once."""
+
+import pytest
+from runtime_processes import Run
+
+# Alone: they want the whole machine for themselves. Timed: with a sanitizer they want more than there is.
+pytestmark = [pytest.mark.runtime, pytest.mark.alone, pytest.mark.timed]
+
+CROWD = 100
+HALF = CROWD // 2
+
+
+@pytest.mark.parametrize("mode,consistency", [("allreduce", "sync"), ("ps", "sync"), ("ps", "async")])
+def test_half_of_a_crowd_is_killed_and_comes_back(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, workers=CROWD, minimum=1, consistency=consistency, steps=10**6, patience_seconds=120, report_every=1,
+             step_delay_ms=20, data={"format": "idx", "batch": 8}) as run:
+        servers, workers = run.start_all()
+        speaker = (servers or workers)[0]
+
+        def go_on(count):
+            run.until(lambda: speaker.members() == count, f"{count} workers", timeout=120)
+            step = workers[0].step()
+            run.until(lambda: workers[0].step() >= step + 5, f"steps of {count} workers", timeout=120)
+
+        go_on(CROWD)
+        victims = range(CROWD - HALF, CROWD)
+        for rank in victims:
+            workers[rank].popen.kill()
+        go_on(CROWD - HALF)
+        for rank in victims:
+            workers[rank].popen.wait()
+            workers[rank] = run.start("worker", rank)
+        go_on(CROWD)
+        assert all(worker.running() for worker in workers), "somebody else has ended"
+        assert not any(workers[rank].lines() for rank in range(1, CROWD)), "the reporter was never lost"
