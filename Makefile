@@ -8,11 +8,12 @@ export CCACHE_NOHASHDIR := 1
 export CCACHE_DEPEND := 1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help build demo test bench format
+.PHONY: help build demo test soak bench format
 help:
 	@echo "make build    build/mlk and build/mlk-runtime"
 	@echo "make demo     build, then train examples/digits-ps.yaml on this machine"
 	@echo "make test     all tests, on a real cluster too (tests/run --list: parts of it)"
+	@echo "make soak     runs of the runtime disturbed at random, 1000 processes killed (MLK_SOAK_KILLS, MLK_SOAK_SEED)"
 	@echo "make bench    figures beside those of peers: a table and build/bench.json"
 	@echo "make format   clang-format over all sources"
 
@@ -27,6 +28,10 @@ demo: build
 test:
 	@tests/support/setup.sh test
 	@tests/run
+
+soak: build
+	@tests/support/setup.sh test
+	@tests/run soak
 
 bench: build
 	@tests/support/setup.sh test
