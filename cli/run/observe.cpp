@@ -175,8 +175,8 @@ class Observation {
   RunStatus run() {
     describe_owner();
     const std::optional<RunStatus> recorded = recorded_status(objects_.owner);
-    if (recorded && is_final(recorded->phase)) return *recorded;
     ranks_ = collect_ranks(facts_);
+    if (recorded && is_final(recorded->phase)) return finished(*recorded);
     ends_ = collect_ends(ranks_, stopped_at_.has_value());
     find_short_jobs();
     find_causes();
@@ -429,6 +429,23 @@ class Observation {
     if (!status_.last_failure) status_.last_failure = recorded.last_failure;
     if (recorded.started) status_.started = recorded.started;
     status_.restarts = std::max(status_.restarts, recorded.restarts);
+  }
+
+  // The record was written when the run's end was decided. Servers end after the workers: of ranks that had
+  // not ended by then, their pods and Jobs know more.
+  RunStatus finished(RunStatus recorded) {
+    find_causes();
+    describe_ranks();
+    for (RankStatus& written : recorded.ranks) {
+      if (written.state == "Succeeded" || written.state == "Failed") continue;
+      const auto now = std::find_if(status_.ranks.begin(), status_.ranks.end(), [&](const RankStatus& rank) {
+        return rank.role == written.role && rank.rank == written.rank;
+      });
+      const std::string node = written.node;
+      if (now != status_.ranks.end()) written = *now;
+      if (written.node.empty()) written.node = node;
+    }
+    return recorded;
   }
 
   static std::string checkpoint_of(const json& result) {

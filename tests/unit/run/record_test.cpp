@@ -58,6 +58,23 @@ TEST_CASE("the record of a stopped run gives its results, and does not keep it f
   CHECK(resumed.restarts == 2);
 }
 
+TEST_CASE("a rank that still ran when the record was written is shown as it ended") {
+  Fixture fixture = load("succeeded");
+  const RunStatus early = fixture.observed();
+  REQUIRE(early.ranks.back().state == "Running");  // servers end after the workers
+  write_into(fixture.objects.owner, early);
+  for (nlohmann::json& pod : fixture.objects.pods) pod["status"]["phase"] = "Succeeded";
+  CHECK(fixture.observed().ranks.back().state == "Succeeded");
+  CHECK(fixture.observed().phase == Phase::succeeded);
+
+  fixture.objects.pods.clear();
+  for (nlohmann::json& job : fixture.objects.jobs) {
+    if (job["metadata"]["labels"][labels::role] == "server") job["status"]["completedIndexes"] = "0";
+  }
+  CHECK(fixture.observed().ranks.back().state == "Succeeded");
+  CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
+}
+
 TEST_CASE("what is no record is ignored") {
   Fixture fixture = load("running");
   for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})",
