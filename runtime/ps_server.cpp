@@ -18,6 +18,7 @@ using std::chrono::steady_clock;
 
 // After the end a server stays this long, so that a worker that comes late learns that the run is trained.
 constexpr std::chrono::seconds linger{3};
+constexpr std::chrono::hours first_worker_patience{24};
 constexpr PeerId first_server{Role::server, 0};
 
 std::span<const float> floats(const Bytes& payload) {
@@ -55,6 +56,7 @@ class PsServer {
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
   std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
   SteadyTime heard_ = steady_clock::now();
+  bool met_ = false;  // a worker was there
   std::optional<SteadyTime> finished_, stopped_;
   Bytes result_;  // once finished: what the reporter left
 };
@@ -100,8 +102,12 @@ std::optional<ExitCode> PsServer::over() {
       return ExitCode::terminated;
     }
   }
-  if (now - heard_ > std::chrono::seconds(job_.config.patience_seconds)) {
-    job_.log.line("no worker was heard of for " + std::to_string(job_.config.patience_seconds) + " s");
+  // Workers may be pending for as long as their cluster is full; once they were there and are gone, the run
+  // is over, or starts again with new servers.
+  const std::chrono::seconds patience(job_.config.patience_seconds);
+  const std::chrono::seconds bound = met_ ? patience : std::max<std::chrono::seconds>(patience, first_worker_patience);
+  if (now - heard_ > bound) {
+    job_.log.line("no worker was heard of for " + std::to_string(bound.count()) + " s");
     job_.reporter.finish(false, "no worker was heard of");
     return ExitCode::trained;
   }
@@ -114,6 +120,7 @@ void PsServer::handle(const Event& event) {
     case Event::Kind::up:
       if (peer.role == Role::worker) {
         linked_[peer.rank] = event.incarnation;
+        met_ = true;
         if (coordinator_) coordinator_->worker_up(peer);
         if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
       } else {

@@ -1,5 +1,6 @@
 #include "cli/commands/await_run.h"
 
+#include <map>
 #include <memory>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ using std::chrono::steady_clock;
 // After the end the last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds server_poll{1};
+constexpr std::chrono::seconds log_grace{5};  // a stream that ended is opened again sooner than that
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -64,7 +66,7 @@ class Await {
         print_due_lines();
         show(status);
         if (is_final(status.phase) || status.phase == Phase::stopped) return ended(objects, status);
-        if (status.cannot_start) return cannot_start(status, "");
+        if (status.cannot_start && !started_) return cannot_start(status, "");
         if (!started_ && options_.start_timeout && elapsed() > *options_.start_timeout) {
           return cannot_start(status, " within " + format_duration(*options_.start_timeout));
         }
@@ -109,8 +111,19 @@ class Await {
     trouble_ = trouble;
   }
 
+  void warn_of_logs() {
+    const auto now = steady_clock::now();
+    for (const std::string& problem : follower_->problems()) {
+      const auto [known, is_new] = log_problems_.try_emplace(problem, now);
+      if (known->second > now || now - known->second < log_grace) continue;
+      progress_.say("mlk: warning: no logs of " + printable(problem));
+      known->second = steady_clock::time_point::max();
+    }
+  }
+
   void print_due_lines() {
     if (!follower_) return;
+    if (options_.follow) warn_of_logs();
     for (const RunLogLine& line : follower_->take()) {
       if (std::optional<Metrics> metrics = parse_metrics(line.text)) latest_ = std::move(metrics);
       if (!options_.follow) continue;
@@ -172,6 +185,7 @@ class Await {
   std::optional<Metrics> latest_;
   std::optional<RunStatus> last_;
   std::string trouble_;
+  std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was said
 };
 
 }  // namespace

@@ -34,11 +34,13 @@ std::vector<Need> needs() {
            {{"list", config_maps, ""},
             {"list", jobs, ""},
             {"list", pods, ""},
+            {"get", config_maps, ""},
+            {"watch", config_maps, ""},
             {"watch", jobs, ""},
             {"watch", pods, ""}}},
-          {"logs", {{"list", pods, ""}, {"get", pods, "log"}}},
+          {"logs", {{"get", config_maps, ""}, {"list", pods, ""}, {"get", pods, "log"}}},
           {"stop, resume", {{"patch", config_maps, ""}, {"patch", jobs, ""}}},
-          {"delete", {{"delete", config_maps, ""}}},
+          {"delete", {{"get", config_maps, ""}, {"list", services, ""}, {"delete", config_maps, ""}}},
           {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 

@@ -68,6 +68,11 @@ std::size_t objects_left(kube::Client& client, const std::string& run) {
   for (const kube::Resource* resource : {&config_maps, &services, &jobs, &pods}) {
     left += client.list(*resource, client.config().name_space, of_run).items.size();
   }
+  try {
+    left += client.list(secrets, client.config().name_space, of_run).items.size();
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;  // not everyone who may delete a run may look at Secrets
+  }
   return left;
 }
 

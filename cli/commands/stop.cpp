@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
@@ -26,15 +27,16 @@ struct StopOptions {
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// The annotation comes first: a stop cut off between the two is seen as stopped, and stopping again suspends
-// the rest.
-void set_stopped(kube::Client& client, const std::string& run, const RunObjects& objects, bool stopped) {
-  const std::string& name_space = client.config().name_space;
-  const json mark = stopped ? json(format_time(now())) : json(nullptr);
-  client.patch(kube::resources::config_maps, name_space, run,
+void set_mark(kube::Client& client, const std::string& run, const json& mark) {
+  client.patch(kube::resources::config_maps, client.config().name_space, run,
                {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
+}
+
+void set_suspended(kube::Client& client, const RunObjects& objects, bool suspended) {
   for (const json& job : objects.jobs) {
-    client.patch(kube::resources::jobs, name_space, kube::name_of(job), {{"spec", {{"suspend", stopped}}}});
+    if (at_path(job, {"spec", "suspend"}) == suspended) continue;
+    client.patch(kube::resources::jobs, client.config().name_space, kube::name_of(job),
+                 {{"spec", {{"suspend", suspended}}}});
   }
 }
 
@@ -44,6 +46,13 @@ bool has_live_pods(const RunObjects& objects) {
     if (phase != "Succeeded" && phase != "Failed") return true;
   }
   return false;
+}
+
+// Whether mlk's runtime trains and has nowhere to keep a checkpoint.
+bool loses_training(const json& owner) {
+  const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+  return at_path(experiment, {"train"}).is_object() &&
+         at_path(experiment, {"checkpoint", "volume"}).is_null();
 }
 
 // Watches while the pods write their last checkpoint, since their results go with them.
@@ -70,10 +79,15 @@ void stop(const StopOptions& options, Session& session) {
     session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
     return;
   }
+  // The mark stands from before the first Job is suspended until after the last one goes on: whichever of
+  // stop and resume is cut off, saying it again does the rest.
   if (before.phase != Phase::stopped) {
-    set_stopped(*client, run, watcher.objects(), true);
+    if (loses_training(watcher.objects().owner))
+      session.warn("no checkpoint volume: resume will start at step 0");
+    set_mark(*client, run, format_time(now()));
     session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
   }
+  set_suspended(*client, watcher.objects(), true);
   wait_while([&] { return has_live_pods(watcher.objects()); }, "the pods of " + run + " to end",
              "the run is being stopped all the same; see: " + session.command("status " + run));
   const RunObjects objects = watcher.objects();
@@ -95,7 +109,8 @@ void resume(const StopOptions& options, Session& session) {
     session.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  set_stopped(*client, run, objects, false);
+  set_suspended(*client, objects, false);
+  set_mark(*client, run, nullptr);
   session.note("resumed " + run);
 }
 

@@ -189,6 +189,10 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   }
   if (contains(message, "is being terminated"))
     return {80, "the namespace is being deleted", true, job.role, {}};
+  // In a new namespace the default service account and the quota's status come a moment later.
+  if (contains(message, "serviceaccount \"default\" not found") ||
+      contains(message, "status unknown for quota"))
+    return {50, "the cluster refuses its pods: " + said, false, job.role, {}};
   // Refused for what it is, not for the moment: nothing but another pod will be let in.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");

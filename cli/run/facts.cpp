@@ -208,6 +208,11 @@ int number_of(const json& object, std::initializer_list<const char*> path, int o
   return static_cast<int>(std::clamp(value.get<std::int64_t>(), -bound, bound));
 }
 
+std::int64_t count_of(const json& object, std::initializer_list<const char*> path, std::int64_t otherwise) {
+  const json& value = at_path(object, path);
+  return value.is_number_integer() ? value.get<std::int64_t>() : otherwise;
+}
+
 std::optional<Time> time_of(const json& object, std::initializer_list<const char*> path) {
   const json& value = at_path(object, path);
   return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;

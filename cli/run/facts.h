@@ -80,6 +80,9 @@ std::set<int> parse_indexes(std::string_view text);
 const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
 std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);
 int number_of(const nlohmann::json& object, std::initializer_list<const char*> path, int otherwise);
+// Of steps, which may be more than an int holds.
+std::int64_t count_of(const nlohmann::json& object, std::initializer_list<const char*> path,
+                      std::int64_t otherwise);
 std::optional<Time> time_of(const nlohmann::json& object, std::initializer_list<const char*> path);
 
 }  // namespace mlk

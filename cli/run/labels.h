@@ -14,6 +14,7 @@ inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
 inline constexpr char roles[] =
     "mlk.dev/roles";  // annotation of the owner: {"worker": 5, ...}, the roles that have a Job
+inline constexpr char submit[] = "mlk.dev/submit";  // annotation of the owner: which call of submit made it
 inline constexpr char decides[] =
     "mlk.dev/decides";  // annotation of a Job, "true": its end is the end of the run
 inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"

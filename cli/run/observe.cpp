@@ -116,6 +116,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
                                     [&](const PodEnd& end) { return !end.cascade && wanted(end); });
     return found == ends.end() ? nullptr : &*found;
   };
+  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod brought it about
   if (decider.end_reason == "PodFailurePolicy") {
     // "Container main for pod ns/name failed with exit code 66 matching FailJob rule at index 1"
     const PodEnd* named = first([&](const PodEnd& end) {
@@ -125,22 +126,26 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
       return first([&](const PodEnd& end) { return end.failure.exit_code == named->failure.exit_code; });
     }
   }
-  const PodEnd* exhausted = first([&](const PodEnd& end) {
+  const auto exhausted = [&](const PodEnd& end) {
     return end.pod->job == decider.name && decider.failed_ranks.count(end.pod->rank) &&
            end.failure.exit_code != peers_lost_exit_code;
-  });
-  return exhausted ? exhausted : first([](const PodEnd&) { return true; });
+  };
+  // Disruptions are not counted as tries.
+  const PodEnd* counted = first([&](const PodEnd& end) { return exhausted(end) && !end.failure.disruption; });
+  if (counted) return counted;
+  const PodEnd* any = first(exhausted);
+  return any ? any : first([](const PodEnd&) { return true; });
 }
 
 json best_result(const Facts& facts) {
   json best;
   const auto worth = [](const json& result) {
     const bool done = at_path(result, {"done"}) == true;
-    return std::pair(done, number_of(result, {"step"}, -1));
+    return std::pair(done, count_of(result, {"step"}, -1));
   };
   for (const PodFacts& pod : facts.pods) {
     json result = parse_result(pod.end_message);
-    if (number_of(result, {"step"}, -1) < 0) continue;  // only the rank that reports writes steps
+    if (count_of(result, {"step"}, -1) < 0) continue;  // only the rank that reports writes steps
     if (best.is_null() || worth(best) < worth(result)) best = std::move(result);
   }
   return best;
@@ -200,7 +205,7 @@ class Observation {
     status_.mode = kube::label_of(owner, labels::mode);
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
     const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
-    status_.steps = number_of(experiment, {"train", "steps"}, 0);
+    status_.steps = count_of(experiment, {"train", "steps"}, 0);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, labels::stopped);
     if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
@@ -421,7 +426,7 @@ class Observation {
   // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that
   // were deleted.
   void fill_from(const RunStatus& recorded) {
-    if (number_of(status_.result, {"step"}, -1) < number_of(recorded.result, {"step"}, -1))
+    if (count_of(status_.result, {"step"}, -1) < count_of(recorded.result, {"step"}, -1))
       status_.result = recorded.result;
     if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
       status_.first_failure = recorded.first_failure;

@@ -69,7 +69,7 @@ std::optional<RunStatus> from_record(const json& record) {
   status.started = time_of(record, {"started"});
   status.ended = time_of(record, {"ended"});
   status.restarts = number_of(record, {"restarts"}, 0);
-  status.steps = number_of(record, {"steps"}, 0);
+  status.steps = count_of(record, {"steps"}, 0);
   if (const json& result = at_path(record, {"result"}); result.is_object()) status.result = result;
   status.first_failure = read_failure(at_path(record, {"first_failure"}));
   status.last_failure = read_failure(at_path(record, {"last_failure"}));
@@ -106,8 +106,11 @@ json record_patch(const RunStatus& status) {
 bool write_record(kube::Client& client, const std::string& name_space, const json& owner,
                   const RunStatus& status, std::string* problem) {
   if (!is_final(status.phase) && status.phase != Phase::stopped) return true;
-  const json patch = record_patch(status);
+  json patch = record_patch(status);
   if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return true;
+  // Another run of the same name may have taken its place meanwhile: a server refuses to change an object's
+  // uid.
+  patch["metadata"]["uid"] = kube::uid_of(owner);
   try {
     client.patch(kube::resources::config_maps, name_space, status.run, patch);
     return true;

@@ -40,10 +40,15 @@ std::string title(const json& object) {
   return kind + "/" + kube::name_of(object);
 }
 
-// No answer, or one that says nothing about the object: whether it was stored is not known, and POST is safe
-// to repeat.
+bool exists_already(const ApiError& error) {
+  return error.status() == 409 && error.reason() == "AlreadyExists";
+}
+
+// No answer, or one that says nothing about the object (409 also comes from a quota that others change at the
+// same time): whether it was stored is not known, and POST is safe to repeat.
 bool unclear(const ApiError& error) {
-  return error.status() == 0 || error.status() == 429 || error.status() >= 500;
+  return error.status() == 0 || error.status() == 429 || error.status() >= 500 ||
+         (error.status() == 409 && !exists_already(error));
 }
 
 bool is_deleting(const json& object) { return object.at("metadata").contains("deletionTimestamp"); }
@@ -124,7 +129,7 @@ class Submission {
       try {
         answer = client_.create(resource_of(object), request_.name_space, object, {.dry_run = true});
       } catch (const ApiError& error) {
-        if (error.status() == 409) continue;  // it is there already; that it would be accepted was shown then
+        if (exists_already(error)) continue;  // it is there already; that it would be accepted was shown then
         throw refusal(object, error);
       }
       check_dropped(object, answer);
@@ -156,18 +161,23 @@ class Submission {
   json create_owner(const Rendered& rendered) {
     const auto deadline = steady_clock::now() + gone_timeout;
     bool waiting_said = false;
+    // An answer may be lost, and the repeated request meets what the first one stored: it is ours all the
+    // same.
+    json wanted = rendered.owner;
+    const std::string mark = hex(random_bytes(8));
+    wanted["metadata"]["annotations"][labels::submit] = mark;
     while (true) {
       try {
-        const json owner = post(rendered.owner);
+        const json owner = post(wanted);
         created_owner_ = true;
         return owner;
       } catch (const ApiError& error) {
-        if (error.status() != 409) throw refusal(rendered.owner, error);
+        if (!exists_already(error)) throw refusal(rendered.owner, error);
       }
       const std::optional<json> existing =
           client_.find(kube::resources::config_maps, request_.name_space, rendered.run);
-      if (!existing) continue;  // gone in this very moment
-      if (!is_deleting(*existing)) {
+      if (existing && !is_deleting(*existing)) {
+        created_owner_ = kube::annotation_of(*existing, labels::submit) == mark;
         if (kube::label_of(*existing, labels::hash) == kube::label_of(rendered.owner, labels::hash))
           return *existing;
         throw Error(ExitCode::failure, "configmap/" + rendered.run + " exists and belongs to something else",
@@ -188,16 +198,15 @@ class Submission {
         check_dropped(object, post(object));
         return;
       } catch (const ApiError& error) {
-        if (error.status() != 409) throw refusal(object, error);
+        if (!exists_already(error)) throw refusal(object, error);
       }
       const std::optional<json> existing =
           client_.find(resource_of(object), request_.name_space, kube::name_of(object));
-      if (!existing) continue;
-      if (is_owned_by(*existing, owner_uid_) && !is_deleting(*existing)) {
+      if (existing && is_owned_by(*existing, owner_uid_) && !is_deleting(*existing)) {
         check_dropped(object, *existing);
         return;
       }
-      if (!is_deleting(*existing) &&
+      if (existing && !is_deleting(*existing) &&
           existing->at("metadata").value("ownerReferences", json::array()).empty()) {
         throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
                     "delete it, or change the experiment's name");

@@ -12,7 +12,7 @@ import pytest
 
 import mlk
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timed]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
 
 # A rank that was lost is back 10 s later at the earliest, on a busy machine 30, and is to take part again: it is lost early.
 SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 45)
@@ -139,7 +139,6 @@ def power_loss(cluster, node):
         cluster.harness("node-up", node)
 
 
-@pytest.mark.alone  # the node is lost to all
 def test_runs_outlive_the_power_loss_of_a_node(real, start):
     """A server on the lost node is replaced. A worker there is not, while the node may come back: the others go on without it."""
     with_server = [start(real, example, "server", 0, SPREAD, SERVER_ON_2) for example in (PS, SYNC)]

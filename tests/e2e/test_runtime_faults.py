@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import time
 
 import pytest
 from mlk import wait_until
@@ -211,9 +212,21 @@ def test_without_the_others_a_worker_gives_up_with_75(tmp_path):
         assert alone.result()["done"] is False
 
 
-def test_a_server_without_workers_ends_with_0_after_its_patience(tmp_path):
+def test_a_server_whose_workers_are_gone_ends_with_0_after_its_patience(tmp_path):
     with Run(tmp_path, "ps", patience_seconds=2) as run:
-        assert run.start("server", 0).wait() == 0
+        server, worker = run.start("server", 0), run.start("worker", 0)
+        run.until(lambda: "waiting for worker 1" in server.errors(), "the worker to be known")
+        worker.kill()
+        assert server.wait() == 0
+        assert "no worker was heard of for 2 s" in server.errors()
+
+
+def test_a_server_waits_longer_than_its_patience_for_the_first_worker(tmp_path):
+    with Run(tmp_path, "ps", patience_seconds=1) as run:
+        server = run.start("server", 0)
+        time.sleep(3)
+        workers = [run.start("worker", rank) for rank in range(2)]
+        assert_trained([server, *workers], run.steps, workers[0])
 
 
 @mode_and_consistency

@@ -1,5 +1,6 @@
 """A submit that is cut off anywhere, and repeated: one run with all its objects, none of them an orphan. On both clusters."""
 
+import json
 import os
 import pathlib
 import random
@@ -183,6 +184,69 @@ def test_a_kubernetes_that_is_too_old_is_named_before_anything_is_created(cluste
     refused = submits("old", check=4)
     assert "1.30" in refused.stderr and "1.31" in refused.stderr and refused.stdout == ""
     assert submits.by_run() == {}
+
+
+def refuse(path, method="POST", status=403, reason="Forbidden", nth=None):
+    """A rule of a plan: the server says no."""
+    body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status, "message": "as planned"})
+    return {"do": "status", "method": method, "path": path, "status": status, "headers": {"Content-Type": "application/json"}, "body": body,
+            **({"nth": nth} if nth else {"times": 0})}
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+def test_a_conflict_that_is_not_about_the_object_is_tried_again(cluster, proxy, name, file):
+    proxy.set_plan([refuse(path, status=409, reason="Conflict", nth=1) for path in ("/configmaps", "/jobs")])
+    submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
+    run = submits("conflict", check=0).stdout.strip()
+    all_whole(submits, {"undisturbed": run})
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+def test_a_refused_submit_leaves_nothing_also_when_an_answer_was_lost(cluster, proxy, name, file):
+    proxy.set_plan([{"do": "cut-after", "method": "POST", "path": "/configmaps", "nth": 1}, refuse("/jobs")])
+    submits = Submits(cluster, proxy, name, file)
+    refused = submits("refused", check=6)
+    assert "as planned" in refused.stderr
+    mlk.wait_until(lambda: submits.by_run() == {}, "what was created to be taken back")
+
+
+@pytest.mark.nodes
+def test_a_stop_and_a_resume_that_were_cut_off_are_done_when_said_again(cluster, proxy, name, experiment):
+    run = cluster.mlk("submit", experiment(SMALL.format(name=name).replace('"true"', '"sleep 600"')), check=0).stdout.strip()
+    mlk.wait_until(lambda: cluster.objects("pods", f"mlk.dev/run={run}"), "a pod of the run")
+
+    def said(command, code):
+        return mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, command, run, check=code, timeout=90, env=cluster.env)
+
+    for command, suspended in (("stop", True), ("resume", False)):
+        proxy.set_plan([refuse("/jobs/", method="PATCH")])
+        said(command, 4)
+        proxy.set_plan([])
+        said(command, 0)
+        job, = cluster.objects("jobs", f"mlk.dev/run={run}")
+        assert job["spec"]["suspend"] is suspended
+        phase = cluster.mlk("status", run, "-o", "json", check=0).json()["phase"]
+        assert (phase == "Stopped") is suspended
+
+
+@pytest.mark.nodes
+def test_the_end_of_a_run_is_not_written_onto_a_later_run_of_its_name(cluster, proxy, name, file):
+    """Whoever waits writes the final record; here so late that the run was deleted and submitted again."""
+    submits = Submits(cluster, proxy, name, file)
+    run = submits("again", check=0).stdout.strip()
+    proxy.set_plan([{"do": "delay", "method": "PATCH", "path": "/configmaps/", "seconds": 8}])
+    waiting = subprocess.Popen([mlk.MLK, "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        mlk.wait_until(lambda: proxy.count("PATCH", "/configmaps/"), "the record", timeout=60)
+        cluster.mlk("delete", run, check=0)
+        assert submits("again", check=0).stdout.strip() == run
+        waiting.communicate(timeout=60)
+    finally:
+        waiting.kill()
+        waiting.communicate()
+    owner, = [item for item in cluster.objects("configmaps", f"mlk.dev/run={run}") if item["metadata"]["name"] == run]
+    assert "record" not in owner["data"]
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)

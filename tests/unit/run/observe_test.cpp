@@ -1,4 +1,6 @@
 // From what the cluster says to phase and reason, on objects captured from a real one.
+#include <utility>
+
 #include <doctest/doctest.h>
 
 #include "tests/unit/run/fixture.h"
@@ -241,6 +243,50 @@ TEST_CASE("exit codes tell failure, disruption and stop apart") {
         {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}});
   }
   CHECK(exit_code(fixture.observed()) == ExitCode::disrupted);
+}
+
+TEST_CASE("an early disruption that was made good is not why a run failed") {
+  // Rank 1 was evicted first, then failed for good by itself.
+  Fixture fixture = load("failed_exit_code");
+  bool first = true;
+  for (auto& pod : fixture.objects.pods) {
+    if (!pod["status"]["containerStatuses"][0]["state"].contains("terminated") ||
+        !std::exchange(first, false))
+      continue;
+    pod["status"]["conditions"].push_back(
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "EvictionByEvictionAPI"}});
+  }
+  CHECK(exit_code(fixture.observed()) == ExitCode::run_failed);
+
+  fixture = load("evicted");
+  fixture.objects.jobs[0]["status"]["conditions"] = {
+      {{"type", "Failed"}, {"status", "True"}, {"reason", "DeadlineExceeded"}}};
+  const RunStatus status = fixture.observed();
+  CHECK(status.phase == Phase::failed);
+  CHECK_FALSE(status.first_failure);
+  CHECK(exit_code(status) == ExitCode::run_failed);
+}
+
+TEST_CASE("steps beyond what an int holds are counted") {
+  Fixture fixture = load("succeeded");
+  fixture.objects.owner["data"]["experiment"] = R"({"train":{"steps":2500000000}})";
+  CHECK(fixture.observed().steps == 2500000000);
+}
+
+TEST_CASE("what a new namespace still lacks is no final refusal") {
+  for (const char* message :
+       {"Error creating: pods \"x\" is forbidden: error looking up service account a/default: serviceaccount "
+        "\"default\" not found",
+        "Error creating: pods \"x\" is forbidden: status unknown for quota: small, resources: pods"}) {
+    Fixture fixture = load("quota");
+    for (auto& event : fixture.objects.events) {
+      if (event["reason"] == "FailedCreate") event["message"] = message;
+    }
+    const RunStatus status = fixture.observed();
+    CHECK(status.phase == Phase::scheduling);
+    CHECK_FALSE(status.cannot_start);
+    CHECK(status.why.find("the cluster refuses its pods") != std::string::npos);
+  }
 }
 
 TEST_CASE("the Job marked as deciding decides, whatever its role is called") {
