@@ -23,7 +23,7 @@ constexpr seconds submit_grace{60};       // an owner younger than this may stil
 constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
 
 // How far a rank has come. The order is the table's: the least advanced rank that is needed names the phase.
-enum class RankState { absent, unscheduled, starting, restarting, lost, failed, running, succeeded };
+enum class RankState { absent, unscheduled, starting, restarting, lost, removed, failed, running, succeeded };
 
 struct Rank {
   const JobFacts* job = nullptr;
@@ -48,6 +48,9 @@ RankState state_of(const Rank& rank) {
   if (rank.pods.empty()) return RankState::absent;
   const PodFacts& pod = *rank.pods.back();
   if (pod.phase == "Succeeded") return RankState::succeeded;
+  // With fewer ranks needed than there are, the Job removes those that are not seen to have ended by then.
+  const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
+  if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
   if (pod.phase == "Failed") return RankState::restarting;
   if (pod.node_lost) return RankState::lost;
   if (pod.phase == "Running") return RankState::running;
@@ -161,6 +164,7 @@ std::string_view state_name(const Rank& rank) {
       return "Running";
     case RankState::absent:
     case RankState::lost:
+    case RankState::removed:
       return "Missing";
     case RankState::restarting:
       return rank.pods.back()->ended() ? "Failed" : "Pending";
@@ -264,6 +268,8 @@ class Observation {
       if (rank.pods.empty()) {
         rank.cause = why_no_pod(job, facts_);
         rank.cause.ranks = {rank.number};
+      } else if (rank.state == RankState::removed) {
+        rank.cause = {10, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
       } else if (rank.pods.back()->phase == "Failed") {
         const Failure failure = describe_end(*rank.pods.back(), job, true);
         const bool final = rank.state == RankState::failed;
@@ -447,7 +453,8 @@ class Observation {
         return rank.role == written.role && rank.rank == written.rank;
       });
       const std::string node = written.node;
-      if (now != status_.ranks.end()) written = *now;
+      if (now == status_.ranks.end() || now->restarts < written.restarts) continue;  // its pods are gone
+      written = *now;
       if (written.node.empty()) written.node = node;
     }
     return recorded;

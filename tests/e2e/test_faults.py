@@ -29,7 +29,9 @@ class Run:
         at_once = 2 if example == PS else 1  # two workers that wait for nobody make a step each
         settings = [f"name={name}", "workers.min=1", f"train.steps={STEPS}", f"train.step_delay_ms={round(SECONDS * 1000 * at_once / STEPS)}", *more]
         flags = [part for setting in settings for part in ("--set", setting)]
+        # Who waits from the start sees every pod, also one that its Job removes at the end, since fewer workers are needed than there are.
         self.name = cluster.mlk("submit", *flags, mlk.EXAMPLES / f"{example}.yaml", check=0).stdout.strip()
+        self.waiting = cluster.start("wait", self.name)
 
     def __repr__(self):
         return f"{self.name} ({self.example}, loses {self.role}/{self.rank})"
@@ -56,7 +58,8 @@ class Run:
 
     def check_trained(self):
         """Waits for the end; gives the restarts of each rank that had any."""
-        self.cluster.mlk("wait", self.name, check=0, timeout=2 * SECONDS + 180)
+        said = self.waiting.communicate(timeout=2 * SECONDS + 180)
+        assert self.waiting.returncode == 0, said
         status = self.status()
         assert status["phase"] == "Succeeded", self
         assert status["result"]["step"] == STEPS and status["result"]["done"], self
@@ -72,7 +75,7 @@ class Run:
         restarts = self.check_trained()
         assert restarts == {(self.role, self.rank): 1}, self.cluster.mlk("status", self.name, check=0).stdout
         # The workers' end is the run's; a server ends a few seconds after them.
-        row = re.compile(rf"^{self.role} +{self.rank} +Succeeded +1 ", re.MULTILINE)
+        row = re.compile(rf"^{self.role} +{self.rank} +(Succeeded +1 |Missing +1 .*removed by its Job, which had succeeded$)", re.MULTILINE)
 
         def ended():
             status = self.cluster.mlk("status", self.name, check=0).stdout
@@ -94,6 +97,8 @@ def start(name):
         return runs[-1]
     yield submit
     for run in runs:
+        run.waiting.kill()
+        run.waiting.communicate()
         run.cluster.mlk("delete", "--no-wait", run.name)
 
 

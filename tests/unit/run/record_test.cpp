@@ -75,6 +75,41 @@ TEST_CASE("a rank that still ran when the record was written is shown as it ende
   CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
 }
 
+TEST_CASE("a rank that its Job removed at the end has not failed, and keeps its restarts") {
+  Fixture fixture = load("succeeded");
+  nlohmann::json* job = nullptr;
+  for (nlohmann::json& each : fixture.objects.jobs) {
+    if (each["metadata"]["labels"][labels::role] == "worker") job = &each;
+  }
+  REQUIRE(job);
+  (*job)["status"]["completedIndexes"] = "0";
+  nlohmann::json first, second;
+  std::vector<nlohmann::json> others;
+  for (const nlohmann::json& pod : fixture.objects.pods) {
+    const bool worker_1 = pod["metadata"]["name"].get<std::string>().find("-worker-1-") != std::string::npos;
+    (worker_1 ? first : others.emplace_back()) = pod;
+  }
+  REQUIRE(first.is_object());
+  first["status"]["phase"] = "Failed";
+  second = first;
+  second["metadata"]["name"] = "ok-aaaaa-worker-1-later";
+  second["metadata"]["uid"] = "later";
+  second["metadata"]["creationTimestamp"] = "2026-11-21T08:09:34Z";
+  second["metadata"]["deletionTimestamp"] = "2026-11-21T08:09:36Z";
+  fixture.objects.pods = others;
+  fixture.objects.pods.push_back(first);
+  fixture.objects.pods.push_back(second);
+  const auto worker_1 = [&] { return fixture.observed().ranks.at(1); };
+  REQUIRE(worker_1().role == "worker");
+  CHECK(worker_1().state == "Missing");
+  CHECK(worker_1().reason == "removed by its Job, which had succeeded");
+  CHECK(worker_1().restarts == 1);
+
+  write_into(fixture.objects.owner, fixture.observed());
+  fixture.objects.pods.pop_back();
+  CHECK(worker_1().restarts == 1);
+}
+
 TEST_CASE("what is no record is ignored") {
   Fixture fixture = load("running");
   for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})",
