@@ -74,23 +74,6 @@ bool Assembly::wants_newcomers() const {
                      [&](const auto& e) { return newcomer(e.first, e.second); });
 }
 
-std::map<std::uint32_t, Standing> Assembly::standings() const {
-  std::map<std::uint32_t, Standing> all;
-  const auto now = steady_clock::now();
-  for (const auto& [rank, view] : views_) {
-    const bool may_return = view.standing == Standing::dead && now - view.lost < return_patience;
-    all[rank] = may_return ? Standing::silent : view.standing;
-  }
-  for (const Member& member : generation_.members) {
-    // A newer incarnation of a member proves the end of the older.
-    const auto view = views_.find(member.rank);
-    if (view != views_.end() && view->second.incarnation != member.incarnation)
-      all[member.rank] = Standing::dead;
-  }
-  all[self_.rank] = Standing::live;
-  return all;
-}
-
 bool Assembly::handle(Event&& event) {
   if (event.peer.role != Role::worker) return current_;
   const std::uint32_t rank = event.peer.rank;
@@ -122,6 +105,7 @@ bool Assembly::handle(Event&& event) {
     }
     case Event::Kind::audible:
       view.standing = Standing::live;
+      send_status(rank);
       break;
     case Event::Kind::message:
       switch (event.header.type) {
@@ -174,6 +158,7 @@ void Assembly::on_status(const Event& event) {
     // They went on without this process, which is a newcomer to them.
     if (view.generation > generation_.number && !own_) {
       generation_ = Generation();
+      pledged_.reset();
       current_ = false;
     }
     return;
@@ -185,6 +170,7 @@ void Assembly::on_status(const Event& event) {
   }
 }
 
+// header.clock: the generation that the proposal is to follow.
 void Assembly::on_propose(const Event& event) {
   PayloadReader reader(event.payload);
   Proposal proposal;
@@ -201,7 +187,10 @@ void Assembly::on_propose(const Event& event) {
   if (!reader.complete()) return;
   // A member follows members of its own past only.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
-  if (proposal.number <= promised_ || stranger) {
+  // The run has gone on without the proposer, which has not heard of it yet.
+  const bool outdated = event.header.clock < generation_.number;
+  if (outdated) send_status(event.peer.rank);
+  if (proposal.number <= promised_ || stranger || outdated || !keeps_pledge(proposal, event.peer.rank)) {
     return send(event.peer.rank, MessageType::refuse, promised_, proposal.number);
   }
   promised_ = proposal.number;
@@ -233,6 +222,11 @@ void Assembly::answer_proposal() {
     return;
   }
   answered_ = true;
+  // Only members have a vote.
+  if (generation_.contains(self_)) {
+    pledged_ = theirs_;
+    pledged_to_ = proposer_;
+  }
   send(proposer_, MessageType::accept, theirs_->number, callbacks_.own_step().value_or(no_step));
 }
 
@@ -269,8 +263,36 @@ void Assembly::on_begin(const Event& event) {
   generation_ = {theirs_->number, theirs_->members};
   lineage_ = theirs_->lineage;
   theirs_.reset();
+  pledged_.reset();
   beginning_ = std::move(beginning);
   current_ = true;
+}
+
+// Whether the members of a proposal are enough of this generation to go on without its other members. Those
+// count as silent although they are heard of: they may have gone on already, or be about to.
+bool Assembly::may_follow(const Generation& last, const Proposal& proposal) const {
+  const auto now = steady_clock::now();
+  std::map<std::uint32_t, Standing> standings;
+  for (const Member& member : last.members) {
+    const auto view = views_.find(member.rank);
+    if (std::ranges::find(proposal.members, member) != proposal.members.end()) {
+      standings[member.rank] = Standing::live;
+    } else if (view == views_.end()) {
+      standings[member.rank] = Standing::silent;
+    } else if (view->second.incarnation != member.incarnation) {
+      standings[member.rank] = Standing::dead;  // a newer incarnation proves the end of the older
+    } else {
+      const bool dead = view->second.standing == Standing::dead && now - view->second.lost >= return_patience;
+      standings[member.rank] = dead ? Standing::dead : Standing::silent;
+    }
+  }
+  return may_form_next(last, standings);
+}
+
+// The generation that was accepted here last may have begun elsewhere; only its proposer knows that it has
+// not.
+bool Assembly::keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const {
+  return !pledged_ || proposer == pledged_to_ || may_follow({pledged_->number, pledged_->members}, proposal);
 }
 
 std::optional<Assembly::Proposal> Assembly::may_propose() {
@@ -287,7 +309,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   std::sort(proposal.members.begin(), proposal.members.end());
   const bool member = generation_.number != 0;
   if (member) {
-    if (!is_lowest_live() || !may_form_next(generation_, standings())) return {};
+    if (!is_lowest_live() || !may_follow(generation_, proposal)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
     return {};
   }
@@ -305,6 +327,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : random_lineage();
+  if (!keeps_pledge(proposal, self_.rank)) return {};
   return proposal;
 }
 
@@ -325,7 +348,8 @@ void Assembly::propose(const Proposal& proposal) {
   for (const Member& member : proposal.members)
     payload.put(member.rank).put(member.incarnation).text(address_beyond_seeds(member.rank));
   for (const Member& member : proposal.members) {
-    if (member != self_) send(member.rank, MessageType::propose, proposal.number, 0, 0, payload.bytes());
+    if (member != self_)
+      send(member.rank, MessageType::propose, proposal.number, generation_.number, 0, payload.bytes());
   }
   accepted_[self_.rank] = callbacks_.own_step();
   if (proposal.members.size() == 1) begin_own();
@@ -355,6 +379,7 @@ void Assembly::begin_own() {
   generation_ = {own_->number, own_->members};
   lineage_ = own_->lineage;
   own_.reset();
+  pledged_.reset();
   for (const Member& member : generation_.members) {
     if (member != self_) {
       send(member.rank, MessageType::begin, generation_.number, beginning.step, beginning.feeder,

@@ -73,7 +73,8 @@ class Assembly {
 
   bool is_member(std::uint32_t rank) const;
   bool newcomer(std::uint32_t rank, const View& view) const;
-  std::map<std::uint32_t, Standing> standings() const;
+  bool may_follow(const Generation& last, const Proposal& proposal) const;
+  bool keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const;
   std::optional<Proposal> may_propose();
   void propose(const Proposal& proposal);
   std::string address_beyond_seeds(std::uint32_t rank) const;
@@ -110,6 +111,9 @@ class Assembly {
   std::uint32_t proposer_ = 0;
   bool answered_ = false;
   SteadyTime theirs_since_;
+  // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
+  std::optional<Proposal> pledged_;
+  std::uint32_t pledged_to_ = 0;
   std::map<std::uint32_t, SteadyTime> unreachable_until_;  // newcomers that a member could not reach
   std::optional<SteadyTime> enough_since_;
   std::optional<Beginning> beginning_;

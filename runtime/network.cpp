@@ -112,7 +112,8 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
         connection.proven = false;
       } else if (end == Link::ReadEnd::end_of_stream || end == Link::ReadEnd::reset) {
         connection.doomed = true;
-        connection.proven = proves_death(connection.link->send_error());
+        // After a silence the other host may only have given the connection up.
+        connection.proven = !connection.silent && proves_death(connection.link->send_error());
         if (was_stranger && connection.dialled) connection.refused = end == Link::ReadEnd::reset;
       } else if (end == Link::ReadEnd::unproven_loss) {
         connection.doomed = true;
