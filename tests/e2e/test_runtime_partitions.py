@@ -1,0 +1,91 @@
+"""Runs whose network falls apart: never do two sides go on. Each process has a network namespace of its own."""
+
+import pytest
+from runtime_network import Network
+from runtime_processes import Run, assert_trained
+
+pytestmark = [pytest.mark.runtime, pytest.mark.timed, pytest.mark.skipif(not Network.possible(), reason="network namespaces need root")]
+
+
+def steps_of(process):
+    return [int(line["step"]) for line in process.lines()]
+
+
+def told_twice(workers):
+    """Steps that two ranks have reported."""
+    told = [step for worker in workers for step in steps_of(worker)]
+    return sorted(step for step in set(told) if told.count(step) > 1)
+
+
+def lost(process, peer):
+    return f"{peer} is lost" in process.errors()
+
+
+@pytest.mark.parametrize("apart,reporters", [((2, 3), (0,)), ((3,), (0,)), ((0,), (0, 1)), ((0, 1), (0,))])
+def test_of_two_halves_of_an_allreduce_one_goes_on(tmp_path, apart, reporters):
+    """reporters: of the side that goes on; where rank 0 is left alone it had reported before."""
+    with Network() as network, Run(tmp_path, "allreduce", workers=4, minimum=1, network=network, steps=300, step_delay_ms=20,
+                                   report_every=1) as run:
+        _, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        network.split([run.hosts["worker", rank] for rank in apart])
+        majority = [rank for rank in range(4) if rank not in apart] if apart != (0, 1) else [0, 1]
+        minority = [rank for rank in range(4) if rank not in majority]
+        speaker = workers[majority[0]]
+        for rank in minority:
+            run.until(lambda rank=rank: any(lost(workers[rank], f"worker/{other}") for other in majority), "the loss")
+        run.until(lambda: all(lost(speaker, f"worker/{rank}") for rank in minority), "the loss")
+        before = {rank: len(steps_of(workers[rank])) for rank in minority}
+        step = speaker.step()
+        run.until_step(speaker, step + 30)
+        for rank in minority:
+            assert len(steps_of(workers[rank])) == before[rank], f"rank {rank} goes on as well"
+        network.heal()
+        assert_trained(workers, run.steps, workers[0])
+        assert {rank for rank in range(4) if steps_of(workers[rank])} == set(reporters)
+        # A rank may have come by the sum of a step whose last bytes the others did not get: they do it again, the same.
+        assert len(told_twice(workers)) <= 1, told_twice(workers)
+
+
+@pytest.mark.parametrize("consistency", ["sync", "async"])
+def test_workers_without_server_0_wait_and_the_others_go_on(tmp_path, consistency):
+    steps = 1500 if consistency == "async" else 300  # only async goes on at full speed until the silence is noticed
+    with Network() as network, Run(tmp_path, "ps", workers=3, consistency=consistency, network=network, steps=steps, step_delay_ms=20,
+                                   report_every=1) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        network.split([run.hosts["worker", 0]])
+        run.until(lambda: lost(servers[0], "worker/0"), "the loss")
+        alone = steps_of(workers[0])
+        run.until(lambda: workers[1].step() > max(alone) + 20, "steps of the others")
+        assert steps_of(workers[0]) == alone
+        network.heal()
+        assert_trained(servers + workers, run.steps, workers[0])
+        # Who comes back may report the step that the others are at.
+        assert len(told_twice(workers)) <= 1, told_twice(workers)
+
+
+@pytest.mark.parametrize("consistency", ["sync", "async"])
+def test_nobody_goes_on_while_server_0_is_alone(tmp_path, consistency):
+    with Network() as network, Run(tmp_path, "ps", workers=3, servers=2, consistency=consistency, network=network, steps=200,
+                                   step_delay_ms=20, report_every=1) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        network.split([run.hosts["server", 0]])
+        run.until(lambda: all(lost(servers[0], f"worker/{rank}") for rank in range(3)), "the loss")
+        before = [len(steps_of(worker)) for worker in workers]
+        run.until(lambda: "waiting for" in workers[0].errors() or "is lost" in workers[0].errors(), "a worker that waits")
+        assert [len(steps_of(worker)) for worker in workers] == before
+        network.heal()
+        assert_trained(servers + workers, run.steps, workers[0])
+        # Who comes back may report the step that the others are at.
+        assert len(told_twice(workers)) <= 1, told_twice(workers)
+
+
+@pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "async"), ("allreduce", "sync")])
+def test_a_slow_link_slows_a_run_and_nothing_else(tmp_path, mode, consistency):
+    with Network() as network, Run(tmp_path, mode, workers=3, consistency=consistency, network=network, steps=60) as run:
+        network.slow(run.hosts["worker", 2])
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert not any("is lost" in process.errors() for process in servers + workers[:1])
