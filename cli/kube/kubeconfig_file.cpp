@@ -12,35 +12,61 @@ Error broken(const std::filesystem::path& file, const std::string& what) {
   return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
 }
 
-// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know.
-json to_json(const YAML::Node& node) {
-  if (node.IsScalar()) return node.Scalar();
-  if (node.IsSequence()) {
-    json list = json::array();
-    for (const YAML::Node& item : node) list.push_back(to_json(item));
-    return list;
-  }
-  if (node.IsMap()) {
-    json map = json::object();
-    for (const auto& pair : node) {
-      if (pair.first.IsScalar()) map[pair.first.Scalar()] = to_json(pair.second);
-    }
-    return map;
-  }
-  return nullptr;
+// More than any kubeconfig has. Aliases make a tree of any size from a few bytes, or one without an end.
+constexpr std::size_t deepest = 32;
+constexpr std::size_t most_values = 10000;
+
+Error too_deep(const std::filesystem::path& file) {
+  return broken(file, "nested deeper than " + std::to_string(deepest) + " levels");
 }
+
+// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know.
+class YamlReader {
+ public:
+  explicit YamlReader(const std::filesystem::path& file) : file_(file) {}
+
+  json to_json(const YAML::Node& node, std::size_t depth = 1) {
+    if (depth > deepest) throw too_deep(file_);
+    if (++values_ > most_values) {
+      throw broken(file_,
+                   "more than " + std::to_string(most_values) + " values with all aliases written out");
+    }
+    if (node.IsScalar()) return node.Scalar();
+    if (node.IsSequence()) {
+      json list = json::array();
+      for (const YAML::Node& item : node) list.push_back(to_json(item, depth + 1));
+      return list;
+    }
+    if (node.IsMap()) {
+      json map = json::object();
+      for (const auto& pair : node) {
+        if (pair.first.IsScalar()) map[pair.first.Scalar()] = to_json(pair.second, depth + 1);
+      }
+      return map;
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::filesystem::path& file_;
+  std::size_t values_ = 0;
+};
 
 json parse_text(std::string_view text, const std::filesystem::path& file) {
   if (text.find('\0') != std::string_view::npos) throw broken(file, "not a text file");
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) return nullptr;  // an empty file is an empty configuration
   if (text[start] == '{') {
-    json parsed = json::parse(text, nullptr, false);
+    const auto bounded = [&](int depth, json::parse_event_t, const json&) {
+      if (depth > static_cast<int>(deepest)) throw too_deep(file);
+      return true;
+    };
+    json parsed = json::parse(text, bounded, false);
     if (!parsed.is_discarded()) return parsed;  // otherwise perhaps YAML in braces
   }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    return documents.empty() ? json() : to_json(documents.front());
+    return documents.empty() ? json() : YamlReader(file).to_json(documents.front());
   } catch (const YAML::Exception& error) {
     // The message of yaml-cpp names the construct, never a value.
     const std::string where =

@@ -234,6 +234,25 @@ TEST_CASE("a broken file is named with what is wrong in it") {
   CHECK(has(Files::problem_of([&] { load_config(folder, files.places); }), "is a folder"));
 }
 
+TEST_CASE("a file that is small as it is written and huge or endless as it is read is refused") {
+  Files files;
+  CHECK(has(files.problem("clusters: &a [*a]\n"), "nested deeper than 32 levels"));
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int level = 1; level <= 9; ++level) {
+    const std::string below = "*a" + std::to_string(level - 1);
+    bomb += "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [";
+    for (int i = 0; i < 10; ++i) bomb += (i > 0 ? ", " : "") + below;
+    bomb += "]\n";
+  }
+  CHECK(bomb.size() < 1024);
+  CHECK(has(files.problem(bomb), "more than 10000 values with all aliases written out"));
+  constexpr int levels = 100'000;  // of JSON, whose reader has no bound of its own
+  std::string deep = "{\"clusters\": [{\"name\": \"k\", \"cluster\": {\"a\": ";
+  for (int i = 0; i < levels; ++i) deep += "{\"a\":";
+  deep += "1" + std::string(levels, '}') + "}}]}";
+  CHECK(has(files.problem(deep), "nested deeper than 32 levels"));
+}
+
 TEST_CASE("references that lead nowhere are refused with what there is") {
   Files files;
   CHECK(has(files.problem("current-context: c\ncontexts: [{name: c, context: {cluster: gone}}]\n"),
