@@ -23,21 +23,38 @@ struct Found {
   Place place;  // of its key, or of itself in a list
 };
 
+struct Step {
+  std::string key;
+  std::optional<std::size_t> index;
+};
+
+// "data[1]" is an entry of a list, unless the author chose it for a name: that may hold any character.
+Step step_of(const std::string& text, const YamlNode& node) {
+  if (node.find(text) != nullptr) return {text, std::nullopt};
+  constexpr std::size_t most_digits = 9;
+  const std::size_t open = text.rfind('[');
+  if (open == std::string::npos || !text.ends_with(']')) return {text, std::nullopt};
+  const std::string digits = text.substr(open + 1, text.size() - open - 2);
+  const bool is_index = !digits.empty() && digits.size() <= most_digits &&
+                        digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_index) return {text, std::nullopt};
+  return {text.substr(0, open), std::stoul(digits)};
+}
+
 // The deepest part that the author wrote of a path like "data[1].mount".
 Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;
-  for (std::string& step : split(path, '.')) {
-    std::string key = step.substr(0, step.find('['));
+  for (const std::string& part : split(path, '.')) {
+    const Step step = step_of(part, *node);
     const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
-                                    [&](const YamlEntry& e) { return e.key == key; });
+                                    [&](const YamlEntry& e) { return e.key == step.key; });
     if (entry == node->entries.end()) return {node, place};
     node = &entry->value;
     place = entry->place;
-    if (key.size() == step.size()) continue;
-    const std::size_t index = std::stoul(step.substr(key.size() + 1));
-    if (index >= node->items.size()) return {node, place};
-    node = &node->items[index];
+    if (!step.index) continue;
+    if (*step.index >= node->items.size()) return {node, place};
+    node = &node->items[*step.index];
     place = node->place;
   }
   return {node, place};
