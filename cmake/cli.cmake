@@ -56,4 +56,5 @@ mlk_test(local mlk_local)
 if(TARGET mlk_app)
   mlk_test(app mlk_app)          # the command tree against man pages and completions
 endif()
-mlk_test(project mlk_util)       # the layering, the portability rule and the contract, read from the sources
+# The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
+mlk_test(project mlk_render mlk_runtime)

@@ -54,12 +54,13 @@ constexpr Key train_keys[] = {
      "steps between evaluations on held-out data; 0: only at the end"},
     {"step_delay_ms", whole, "0..60000", "0",
      "sleep added to each step of a worker, to stand for a slower device"},
-    {"patience", duration, "", "15m", "how long a process waits for lost peers before it exits with 75"},
+    {"patience", duration, "1000000s", "15m",
+     "how long a process waits for lost peers before it exits with 75"},
 };
 
 constexpr Key model_keys[] = {
     {"type", choice, "mlp", "mlp", "multi-layer perceptron"},
-    {"hidden", wholes, "1..65536", "[128]", "widths of the hidden layers"},
+    {"hidden", wholes, "1..65536|100", "[128]", "widths of the hidden layers"},
 };
 
 constexpr Key train_data_keys[] = {
@@ -70,8 +71,8 @@ constexpr Key train_data_keys[] = {
 
 constexpr Key optimizer_keys[] = {
     {"type", choice, "sgd", "sgd", "stochastic gradient descent with momentum"},
-    {"lr", number, "0..1000000", "0.01", "learning rate"},
-    {"momentum", number, "0..1", "0.9", "0: none"},
+    {"lr", number, "(0..1000000", "0.01", "learning rate"},
+    {"momentum", number, "0..1)", "0.9", "0: none"},
 };
 
 constexpr Key role_keys[] = {

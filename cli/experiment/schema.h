@@ -15,9 +15,9 @@ enum class Type {
   path,         // absolute, as the pods see it
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
-  number,       // `detail`: "lowest..highest"
+  number,       // `detail`: "lowest..highest"; "(0..1)": not these two themselves
   boolean,
-  duration,  // 90s, 15m, 1h30m
+  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" when any will do
   cpu,       // 2, 0.5, 250m
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
@@ -26,7 +26,7 @@ enum class Type {
   environment,   // map of variables to text or {secret: name/key}
   texts,         // list of text
   object_names,  // list of names of Kubernetes objects
-  wholes,        // list of whole numbers, `detail`: "lowest..highest"
+  wholes,        // list of whole numbers, `detail`: "lowest..highest|longest", the latter of the list
   text_map,      // map to text
   free_map,      // a map that is Kubernetes' to judge, or a job type's
   section,       // map; `detail`: the section

@@ -22,11 +22,28 @@ bool is_text(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar;
 
 struct Range {
   double low = 0, high = 0;
+  bool above_low = false, below_high = false;  // without the ends themselves
+
+  bool contains(double x) const {
+    return (above_low ? x > low : x >= low) && (below_high ? x < high : x <= high);
+  }
+  std::string words() const {
+    // Not 1e+12: bounds of whole numbers are told in full.
+    const auto number = [](double x) {
+      return x == std::floor(x) ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x);
+    };
+    if (above_low)
+      return fmt::format("above {} and {} {}", number(low), below_high ? "below" : "at most", number(high));
+    return fmt::format("from {} to {}{}", number(low), below_high ? "below " : "", number(high));
+  }
 };
 
 Range range_of(std::string_view detail) {
+  const bool above_low = detail.starts_with('('), below_high = detail.ends_with(')');
+  if (above_low) detail.remove_prefix(1);
   const std::size_t dots = detail.find("..");
-  return {std::stod(std::string(detail.substr(0, dots))), std::stod(std::string(detail.substr(dots + 2)))};
+  return {std::stod(std::string(detail.substr(0, dots))), std::stod(std::string(detail.substr(dots + 2))),
+          above_low, below_high};
 }
 
 json wrong(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems) {
@@ -45,9 +62,8 @@ json whole_value(const YamlNode& node, std::string_view detail, const std::strin
   }
   const Range range = range_of(detail);
   const json value = to_json(node);
-  if (!value.is_number_integer() || value.get<double>() < range.low || value.get<double>() > range.high) {
-    return wrong(node, path, fmt::format("from {:.0f} to {:.0f}", range.low, range.high), problems);
-  }
+  if (!value.is_number_integer() || !range.contains(value.get<double>()))
+    return wrong(node, path, range.words(), problems);
   return value;
 }
 
@@ -57,10 +73,7 @@ json number_value(const YamlNode& node, std::string_view detail, const std::stri
   if (!value.is_number()) return wrong(node, path, "a number", problems);
   const Range range = range_of(detail);
   const double number = value.get<double>();
-  if (number < range.low || number > range.high) {
-    return wrong(node, path, fmt::format("from {:.0f} to {:.0f}", range.low, range.high), problems);
-  }
-  return number;
+  return range.contains(number) ? json(number) : wrong(node, path, range.words(), problems);
 }
 
 json boolean_value(const YamlNode& node, const std::string& path, Problems& problems) {
@@ -199,6 +212,33 @@ json environment_value(const YamlNode& node, const std::string& path, Problems& 
   return out;
 }
 
+json duration_value(const YamlNode& node, std::string_view longest, const std::string& path,
+                    Problems& problems) {
+  std::string expected = "a time such as 90s, 15m or 12h";
+  if (!longest.empty()) expected += fmt::format(", at most {}", longest);
+  return text_value(node, path, expected, problems, [&](const std::string& value) {
+    const auto duration = parse_duration(value);
+    return duration && duration->count() > 0 && (longest.empty() || *duration <= parse_duration(longest));
+  });
+}
+
+json wholes_value(const YamlNode& node, std::string_view detail, const std::string& path,
+                  Problems& problems) {
+  const std::size_t bar = detail.find('|');
+  const std::string_view range = detail.substr(0, bar), longest = detail.substr(bar + 1);
+  if (node.kind != YamlNode::Kind::list) return wrong(node, path, "a list of whole numbers", problems);
+  if (node.items.size() > std::stoul(std::string(longest))) {
+    problems.add(node.place,
+                 fmt::format("{} must have at most {} entries, not {}", path, longest, node.items.size()));
+    return nullptr;
+  }
+  json out = json::array();
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    out.push_back(whole_value(node.items[i], range, fmt::format("{}[{}]", path, i), problems));
+  }
+  return out;
+}
+
 json map_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
   if (node.kind != YamlNode::Kind::map) return wrong(node, path, "a map", problems);
   if (key.type == Type::free_map) return to_json(node);
@@ -308,10 +348,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::boolean:
       return boolean_value(node, path, problems);
     case Type::duration:
-      return text("a time such as 90s, 15m or 12h", [](const std::string& value) {
-        const auto duration = parse_duration(value);
-        return duration && duration->count() > 0;
-      });
+      return duration_value(node, key.detail, path, problems);
     case Type::cpu:
       return text("a number of CPUs such as 2, 0.5 or 250m",
                   [](const std::string& value) { return cpu_millis(value).has_value(); });
@@ -334,14 +371,8 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::object_names:
       return list_value(node, path, "a list of names", "the name of a Kubernetes object", problems,
                         is_object_name);
-    case Type::wholes: {
-      if (node.kind != YamlNode::Kind::list) return wrong(node, path, "a list of whole numbers", problems);
-      json out = json::array();
-      for (std::size_t i = 0; i < node.items.size(); ++i) {
-        out.push_back(whole_value(node.items[i], key.detail, fmt::format("{}[{}]", path, i), problems));
-      }
-      return out;
-    }
+    case Type::wholes:
+      return wholes_value(node, key.detail, path, problems);
     case Type::text_map:
     case Type::free_map:
       return map_value(node, key, path, problems);

@@ -1,0 +1,98 @@
+// The schema of experiment files against the runtime's configuration. Neither may include the other, so their
+// bounds are alike because of this test only.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "cli/experiment/load.h"
+#include "cli/experiment/schema.h"
+#include "cli/render/render.h"
+#include "cli/util/error.h"
+#include "runtime/config.h"
+
+namespace {
+
+using mlk::Key;
+using mlk::Section;
+
+std::string ones(int count) {
+  std::string list = "[1";
+  for (int i = 1; i < count; ++i) list += ", 1";
+  return list + "]";
+}
+
+// Values at the ends of ranges and beyond, for keys of every type.
+const std::vector<std::string> candidates = {"-1",
+                                             "0",
+                                             "1",
+                                             "2",
+                                             "0.5",
+                                             "1e-9",
+                                             "1e6",
+                                             "1e7",
+                                             "60000",
+                                             "60001",
+                                             "1000000",
+                                             "1000001",
+                                             "1000000000",
+                                             "1000000000001",
+                                             "9007199254740991",
+                                             "9007199254740992",
+                                             "1s",
+                                             "1000000s",
+                                             "1000001s",
+                                             "3650d",
+                                             "sync",
+                                             "async",
+                                             "{staleness: 0}",
+                                             "{staleness: 1000000}",
+                                             "{staleness: 1000001}",
+                                             "[]",
+                                             "[0]",
+                                             "[65536]",
+                                             "[65537]",
+                                             ones(100),
+                                             ones(101)};
+
+// The configuration that pods get of an experiment with one value changed. Throws Error when it is refused.
+std::string config_with(const std::string& change) {
+  const mlk::Experiment experiment =
+      mlk::load_experiment("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10}\n", "x.yaml",
+                           {.set = {change}, .env = {}, .image = ""}, {"ps"});
+  const mlk::Rendered run = mlk::render(experiment, {}, mlk::Templates(), {});
+  return run.objects.front().at("data").at("config.json");
+}
+
+// Returns how many values passed validation.
+int try_all(const Section& section, const std::string& path) {
+  int passed = 0;
+  for (const Key& key : section.keys) {
+    const std::string name = path + "." + std::string(key.name);
+    if (key.type == mlk::Type::section) {
+      passed += try_all(mlk::schema_section(key.detail), name);
+      continue;
+    }
+    for (const std::string& value : candidates) {
+      std::string config;
+      try {
+        config = config_with(name + "=" + value);
+      } catch (const mlk::Error&) {
+        continue;
+      }
+      ++passed;
+      CHECK_NOTHROW_MESSAGE(mlk::rt::parse_config(config), name, "=", value);
+    }
+  }
+  return passed;
+}
+
+}  // namespace
+
+TEST_CASE("what passes validation is a configuration that the runtime takes") {
+  CHECK(try_all(mlk::schema_section("train"), "train") > 50);
+  CHECK(try_all(mlk::schema_section("checkpoint"), "checkpoint") > 5);
+  CHECK(try_all(mlk::schema_section("role"), "workers") > 5);
+  CHECK(try_all(mlk::schema_section("role"), "servers") > 5);
+}
