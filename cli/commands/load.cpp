@@ -16,33 +16,34 @@ constexpr std::size_t files_limit = 900 * 1024;  // what fits into a ConfigMap b
 
 // The plain files of one folder: they travel in a ConfigMap, whose keys cannot name folders.
 std::map<std::string, std::string> read_folder(const fs::path& folder, const DataEntry& entry) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    throw Error(ExitCode::not_found, "data '" + entry.name + "': there is no folder " + folder.string(),
-                "files: is relative to the experiment file");
-  }
+  const std::string what = "data '" + entry.name + "': ";
   std::map<std::string, std::string> contents;
   std::size_t total = 0;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+  const auto add_file = [&](const fs::directory_entry& file) {
     const std::string name = file.path().filename().string();
-    if (name.starts_with(".")) continue;
-    if (!file.is_regular_file()) {
-      throw Error(ExitCode::usage,
-                  "data '" + entry.name + "': " + file.path().string() + " is not a plain file",
+    if (name.starts_with(".")) return;
+    std::error_code error;
+    const bool plain = file.is_regular_file(error);
+    const std::uintmax_t size = plain ? file.file_size(error) : 0;
+    if (!plain || error) {
+      throw Error(ExitCode::usage, what + file.path().string() + " is not a plain file",
                   "files: takes one flat folder; use a volume for more");
     }
-    if (total + file.file_size() > files_limit) {
-      throw Error(ExitCode::usage,
-                  "data '" + entry.name + "': the files in " + folder.string() + " are more than 900 KiB",
+    if (total + size > files_limit) {
+      throw Error(ExitCode::usage, what + "the files in " + folder.string() + " are more than 900 KiB",
                   "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
     }
     std::string bytes = read_file(file.path(), files_limit);
     total += bytes.size();
     contents.emplace(name, std::move(bytes));
+  };
+  try {
+    visit_folder(folder, add_file);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::not_found) throw;
+    throw Error(error.code(), what + error.what(), "files: is relative to the experiment file");
   }
-  if (contents.empty()) {
-    throw Error(ExitCode::usage, "data '" + entry.name + "': " + folder.string() + " is empty");
-  }
+  if (contents.empty()) throw Error(ExitCode::usage, what + folder.string() + " is empty");
   return contents;
 }
 

@@ -19,6 +19,15 @@ bool wants_color(const std::string& choice, bool terminal, const std::string& no
   return terminal && no_color.empty() && term != "dumb";
 }
 
+void find_yaml_files(const std::filesystem::path& folder, std::vector<std::filesystem::path>& found) {
+  visit_folder(folder, [&](const std::filesystem::directory_entry& entry) {
+    std::error_code ignored;
+    const bool is_folder = entry.is_directory(ignored) && !entry.is_symlink(ignored);
+    if (is_folder) find_yaml_files(entry.path(), found);
+    if (!is_folder && entry.path().extension() == ".yaml") found.push_back(entry.path());
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<kube::Client> Session::connect() {
@@ -93,9 +102,7 @@ Templates load_templates() {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return templates;
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  }
+  find_yaml_files(folder, files);
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {
     templates.add(file.lexically_relative(folder).string(),

@@ -78,6 +78,20 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   }
 }
 
+void visit_folder(const std::filesystem::path& folder,
+                  const std::function<void(const std::filesystem::directory_entry&)>& visit) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    visit(*entry);
+    entry.increment(error);
+  }
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
+    throw Error(ExitCode::not_found, "there is no folder " + folder.string());
+  }
+  if (error) throw system_error("cannot read the folder", folder, error.value());
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode) {
   const std::filesystem::path aside = path.string() + ".tmp-" + std::to_string(::getpid());
   {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -12,6 +13,11 @@ namespace mlk {
 // The whole file, at most `limit` bytes. Throws Error: not_found when it does not exist; usage for a folder,
 // a device or a file over the limit, which is not read at all.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
+
+// Calls `visit` for each entry of the folder, in no order. Throws Error: not_found when there is no such
+// folder, failure when it cannot be read, and what `visit` throws.
+void visit_folder(const std::filesystem::path& folder,
+                  const std::function<void(const std::filesystem::directory_entry&)>& visit);
 
 // Replaces the file at once: readers see the old text or the new, also after a crash. Throws Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);

@@ -1,8 +1,10 @@
 """What is no experiment file is refused with exit 2 (3 when it is not there), at once, in words, and nothing is created."""
 
 import os
+import shutil
 
 import mlk
+import pytest
 
 
 def refuse(path, code=2, timeout=10):
@@ -43,6 +45,30 @@ def test_an_empty_file_says_what_is_missing(tmp_path):
     refuse(path)
 
 
+def as_nobody(*command, env):
+    """Runs mlk as a user who may not read everything: root may, and the tests often run as root."""
+    command = [str(part) for part in command]
+    if os.getuid() == 0:
+        command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
+    return mlk.run(*command, check=1, env=env)
+
+
+@pytest.mark.parametrize("unreadable", ["data", "config/mlk/templates/jobs"])
+def test_a_folder_that_may_not_be_read_is_named(tmp_path, unreadable):
+    for folder in ("data", "config/mlk/templates/jobs"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "data/a").touch()
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nmode: single\nrun: cat /data/a\ndata:\n  - {name: a, mount: /data, files: data}\n", encoding="utf-8")
+    program = shutil.copy(mlk.MLK, tmp_path / "mlk")  # the build folder may be closed to others
+    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
+        parent.chmod(0o755)
+    (tmp_path / unreadable).chmod(0)
+    try:
+        refused = as_nobody(program, "render", path, env={"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    finally:
+        (tmp_path / unreadable).chmod(0o755)
+    assert refused.stderr == f"mlk: error: cannot read the folder {tmp_path / unreadable}: Permission denied\n"
 
 
 def test_data_files_that_do_not_fit_are_named(tmp_path):

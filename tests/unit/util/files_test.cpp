@@ -1,6 +1,7 @@
 #include "cli/util/files.h"
 
 #include <cstdlib>
+#include <set>
 #include <sys/stat.h>
 
 #include <doctest/doctest.h>
@@ -73,6 +74,28 @@ TEST_CASE("a file over the limit is not read, whatever its size") {
   const auto file = folder.write("sparse", "");
   std::filesystem::resize_file(file, std::uintmax_t(1) << 40);
   CHECK(read_code(file) == ExitCode::usage);
+}
+
+TEST_CASE("a folder is visited; one that is not there or cannot be read is named") {
+  const TemporaryFolder folder;
+  folder.write("a", "");
+  folder.write("b", "");
+  std::set<std::string> names;
+  mlk::visit_folder(folder.path(), [&](const auto& entry) { names.insert(entry.path().filename()); });
+  CHECK(names == std::set<std::string>{"a", "b"});
+  const auto problem = [&](const std::string& name) {
+    try {
+      mlk::visit_folder(folder.path() / name, [](const auto&) {});
+    } catch (const Error& error) {
+      return std::to_string(static_cast<int>(error.code())) + ": " + error.what();
+    }
+    return std::string("visited");
+  };
+  const std::string here = folder.path().string() + "/";
+  CHECK(problem("none") == "3: there is no folder " + here + "none");
+  CHECK(problem("a") == "3: there is no folder " + here + "a");
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  CHECK(problem("loop").starts_with("1: cannot read the folder " + here + "loop: "));
 }
 
 TEST_CASE("a pipe is read to its end") {
