@@ -1,5 +1,7 @@
 #include "cli/commands/load.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/session.h"
@@ -64,7 +66,9 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
 LoadedExperiment load(const ExperimentOptions& options, const Session& session) {
   Templates templates = load_templates();
   const bool from_stdin = options.file == "-";
-  const std::string text = read_file(from_stdin ? "/dev/stdin" : options.file, experiment_limit);
+  // Not by the name /dev/stdin, which cannot be opened when it is a socket.
+  const std::string text = from_stdin ? read_descriptor(STDIN_FILENO, "standard input", experiment_limit)
+                                      : read_file(options.file, experiment_limit);
   const Overrides overrides{.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")};
   Experiment experiment =
       load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides, templates.job_types());

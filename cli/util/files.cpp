@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,10 @@ Error system_error(const std::string& what, const std::filesystem::path& path, i
   return Error(ExitCode::failure, what + " " + path.string() + ": " + std::strerror(number));
 }
 
+Error too_large(const std::string& name, std::size_t limit) {
+  return Error(ExitCode::usage, name + " is too large: more than " + std::to_string(limit) + " bytes");
+}
+
 std::filesystem::path xdg(const char* variable, const char* below_home) {
   if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') {
     return std::filesystem::path(value) / "mlk";
@@ -55,26 +60,31 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw system_error("cannot read", path, errno);
   if (S_ISDIR(info.st_mode)) throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
-  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode) && path != "/dev/stdin" && path != "/dev/null") {
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode) && path != "/dev/null") {
     throw Error(ExitCode::usage, path.string() + " is not a plain file");
   }
-  const auto too_large = [&] {
-    return Error(ExitCode::usage,
-                 path.string() + " is too large: more than " + std::to_string(limit) + " bytes");
-  };
-  if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit) throw too_large();
+  if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit)
+    throw too_large(path.string(), limit);
   // Pipes (process substitution) are read to their end, and wait for their writer.
   ::fcntl(file.get(), F_SETFL, 0);
+  return read_descriptor(file.get(), path.string(), limit);
+}
+
+std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
   std::string text;
   char buffer[65536];
   while (true) {
-    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-    // A signal while a pipe's writer keeps us waiting: the user wants out.
+    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+    if (count < 0 && errno == EAGAIN) {  // somebody who shares the descriptor made it non-blocking
+      pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, -1) > 0) continue;
+    }
+    // A signal while the writer keeps us waiting: the user wants out.
     if (count < 0 && errno == EINTR) throw Error(ExitCode::interrupted, "interrupted");
-    if (count < 0) throw system_error("cannot read", path, errno);
+    if (count < 0) throw system_error("cannot read", name, errno);
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
-    if (text.size() > limit) throw too_large();
+    if (text.size() > limit) throw too_large(name, limit);
   }
 }
 

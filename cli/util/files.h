@@ -14,6 +14,10 @@ namespace mlk {
 // a device or a file over the limit, which is not read at all.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
+// All that comes from an open file, pipe or socket, at most `limit` bytes; errors call it `name`. Waits for
+// the other side. Throws Error: usage for more than the limit, interrupted when a signal comes.
+std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
+
 // Calls `visit` for each entry of the folder, in no order. Throws Error: not_found when there is no such
 // folder, failure when it cannot be read, and what `visit` throws.
 void visit_folder(const std::filesystem::path& folder,

@@ -1,8 +1,12 @@
 #include "cli/util/files.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <set>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -105,6 +109,29 @@ TEST_CASE("a pipe is read to its end") {
   mlk::Command command;
   command.argv = {"sh", "-c", "(printf hello > " + pipe.string() + ") & exec cat " + pipe.string()};
   CHECK(mlk::run_process(command).output == "hello");
+}
+
+TEST_CASE("a socket is read to its end, up to the limit, also where somebody made it non-blocking") {
+  const auto read_from = [](const std::string& sent, std::size_t limit) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    std::thread writer([&] {
+      ::send(ends[1], sent.data(), sent.size(), MSG_NOSIGNAL);
+      ::close(ends[1]);
+    });
+    std::string result;
+    try {
+      result = mlk::read_descriptor(ends[0], "standard input", limit);
+    } catch (const Error& error) {
+      result = error.what();
+    }
+    ::close(ends[0]);
+    writer.join();
+    return result;
+  };
+  CHECK(read_from("name: x", 7) == "name: x");
+  CHECK(read_from("name: x", 6) == "standard input is too large: more than 6 bytes");
 }
 
 TEST_CASE("a file is replaced at once, with its mode and nothing left aside") {
