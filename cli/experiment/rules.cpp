@@ -1,6 +1,7 @@
 #include "cli/experiment/rules.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
@@ -70,6 +71,17 @@ std::optional<int> number_in(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>())
                                                              : std::nullopt;
+}
+
+bool is_below(const std::string& path, const std::string& folder) {
+  return folder == "/" || path == folder || path.starts_with(folder + "/");
+}
+
+// Whether a mount there would hide what the system or mlk mounts, or lie in it. `mount` is lexically normal.
+bool is_taken(const std::string& mount) {
+  constexpr std::array taken{"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"};
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](const char* folder) { return is_below(mount, folder) || is_below(folder, mount); });
 }
 
 const json& child_of(const json& object, const char* key) {
@@ -220,12 +232,8 @@ class Rules {
         refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
       if (!mount.empty() && !mounts.insert(mount).second)
         refuse(path + ".mount", fmt::format("two data entries are mounted at {}", mount));
-      for (const char* taken : {"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"}) {
-        if (mount == "/" || mount == taken || mount.starts_with(std::string(taken) + "/")) {
-          refuse(path + ".mount",
-                 fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
-          break;
-        }
+      if (!mount.empty() && is_taken(mount)) {
+        refuse(path + ".mount", fmt::format("{} cannot be a mount: it is the system's or mlk's own", mount));
       }
       check_one_source(path, entry, {"files", "pvc", "nfs", "hostPath", "csi", "configMap", "emptyDir"});
       if (entry.contains("files") && child_of(entry, "read_only") == false) {

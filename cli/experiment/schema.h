@@ -12,7 +12,7 @@ enum class Type {
   choice,       // `detail`: "a|b|c"
   dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
   object_name,  // name of a Kubernetes object: a DNS subdomain
-  path,         // absolute, as the pods see it
+  path,         // absolute, as the pods see it; made lexically normal
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)": not these two themselves

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 #include <fmt/format.h>
@@ -114,6 +115,16 @@ bool is_absolute_path(const std::string& text) {
   if (!text.starts_with('/') || text.find(':') != std::string::npos) return false;
   const std::vector<std::string> parts = split(text, '/');
   return std::find(parts.begin(), parts.end(), "..") == parts.end();
+}
+
+// Two spellings of one path are one text from here on: without '.', doubled slashes and a slash at the end.
+json path_value(const YamlNode& node, const std::string& path, Problems& problems) {
+  const json value =
+      text_value(node, path, "an absolute path without '..' or ':'", problems, is_absolute_path);
+  if (value.is_null()) return value;
+  std::string normal = std::filesystem::path(value.get<std::string>()).lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
 }
 
 json command_value(const YamlNode& node, const std::string& path, Problems& problems) {
@@ -338,7 +349,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::object_name:
       return text("the name of a Kubernetes object", is_object_name);
     case Type::path:
-      return text("an absolute path without '..' or ':'", is_absolute_path);
+      return path_value(node, path, problems);
     case Type::folder:
       return text("a folder", [](const std::string& value) { return !value.empty(); });
     case Type::whole:

@@ -91,6 +91,16 @@ TEST_CASE("the effective experiment loads to itself") {
   }
 }
 
+TEST_CASE("a path has one spelling, however it was written") {
+  const Experiment x = load(
+      "name: x\nmode: single\ntrain: {data: {path: /data//x/./}, steps: 1}\n"
+      "data: [{name: a, mount: //data/, pvc: p}, {name: b, mount: /./b, hostPath: /}]\n");
+  CHECK(x.effective["train"]["data"]["path"] == "/data/x");
+  CHECK(x.data[0].mount == "/data");
+  CHECK(x.data[1].mount == "/b");
+  CHECK(x.effective["data"][1]["hostPath"] == "/");
+}
+
 TEST_CASE("a command is run by a shell, a list of words is not") {
   CHECK(load("name: x\nmode: single\nrun: python train.py | tee log\n").command ==
         std::vector<std::string>{"sh", "-c", "python train.py | tee log"});

@@ -177,6 +177,10 @@ TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
   CHECK(rendered(ps).warnings.size() == 1);
   CHECK(rendered(std::string(ps) + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
   CHECK(rendered("name: x\nmode: single\nrun: a\n", {}).warnings.empty());
+  CHECK(rendered("name: x\nmode: single\ntrain: {data: {path: /d/x}, steps: 1}\n"
+                 "data: [{name: d, mount: /d/, pvc: p}]\ncheckpoint: {volume: {pvc: c}}\n",
+                 {})
+            .warnings.empty());
   CHECK(rendered("name: x\nmode: single\ntrain: {data: {path: /e}, steps: 1}\n", {}).warnings.size() == 2);
 }
 
