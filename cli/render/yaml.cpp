@@ -1,9 +1,13 @@
 #include "cli/render/yaml.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "cli/experiment/problems.h"
 
 namespace mlk {
 namespace {
@@ -30,10 +34,38 @@ bool is_plain(const std::string& text) {
   });
 }
 
+// JSON writes these characters as they are. To YAML they are line breaks, a mark of the encoding, or no text.
+bool is_special(char32_t c) {
+  const bool is_control = c >= 0x7f && c <= 0x9f;  // with U+0085, a line break
+  return is_control || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff;
+}
+
+// Of one UTF-8 character.
+char32_t code_point(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character.front());
+  if (character.size() == 1) return first;
+  char32_t code = first & (0xffu >> (character.size() + 1));
+  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  return code;
+}
+
+// Special characters as \uXXXX, which double quotes understand.
+std::string escaped_for_yaml(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
+    const char32_t code = code_point(character);
+    out += is_special(code) ? fmt::format("\\u{:04x}", static_cast<std::uint32_t>(code))
+                            : std::string(character);
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
 // JSON's quoting is YAML's double quoting.
 std::string scalar(const json& value) {
   if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return escaped_for_yaml(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 // Text of several lines that a literal block can hold as it is.
@@ -41,9 +73,8 @@ bool is_block(const json& value) {
   if (!value.is_string()) return false;
   const std::string& text = value.get_ref<const std::string&>();
   if (text.find('\n') == std::string::npos || text.front() == ' ' || text.front() == '\n') return false;
-  return std::none_of(text.begin(), text.end(),
-                      [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }) &&
-         text.find(" \n") == std::string::npos;
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 && c != '\n'; }) &&
+         text.find(" \n") == std::string::npos && escaped_for_yaml(text) == text;
 }
 
 void write(const json& value, std::size_t depth, std::string& out);

@@ -41,3 +41,13 @@ TEST_CASE("text of several lines is a literal block that keeps its end") {
   CHECK(to_yaml(json{{"a", "one\n\ntwo"}}) == "a: |-\n  one\n\n  two\n");
   CHECK(to_yaml(json{{"a", "one\n\n\n"}}) == "a: |+\n  one\n\n\n");
 }
+
+TEST_CASE(
+    "characters that YAML takes for line breaks, or refuses, are escaped, also in text of several lines") {
+  CHECK(to_yaml(json("a\u2028b")) == "\"a\\u2028b\"\n");
+  CHECK(to_yaml(json("a\u2029\u0085b")) == "\"a\\u2029\\u0085b\"\n");
+  CHECK(to_yaml(json("\x7f\u0080\u009f\ufeff\ufffe\uffff")) ==
+        "\"\\u007f\\u0080\\u009f\\ufeff\\ufffe\\uffff\"\n");
+  CHECK(to_yaml(json{{"a", "one\u2028\ntwo\n"}}) == "a: \"one\\u2028\\ntwo\\n\"\n");
+  CHECK(to_yaml(json{{"a", "\u00e4\n\U0001f600\n"}}) == "a: |\n  \u00e4\n  \U0001f600\n");
+}
