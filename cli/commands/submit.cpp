@@ -82,20 +82,22 @@ void submit(const SubmitOptions& options, Session& session) {
     throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
                 "for example: --dry-run=server");
   }
+  const bool on_client = options.dry_run == "client";
   const LoadedExperiment loaded = load(options.experiment, session);
+  if (!session.global.local && !on_client) require_image(loaded.experiment, options.experiment.file);
   if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
     await.start_timeout = loaded.experiment.start_timeout;
 
   RenderOptions render_options;
   render_options.version = session.version;
+  render_options.local = session.global.local;
   const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
-  if (options.dry_run == "client") {
+  if (on_client) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
                  " more objects would be created (client dry run)");
     return print_handle(rendered.run, options, "", session);
   }
-  if (!session.global.local) require_image(loaded.experiment, options.experiment.file);
 
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;

@@ -292,6 +292,10 @@ class Renderer {
   }
 
   void add_warnings(std::vector<std::string>& warnings) const {
+    if (needs_image(experiment_) && !options_.local) {
+      warnings.push_back(
+          fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
+    }
     if (!experiment_.has_train) return;
     const json& checkpoint = effective_["checkpoint"];
     if (!checkpoint.contains("volume")) {

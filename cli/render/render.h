@@ -19,6 +19,7 @@ struct RenderOptions {
   std::string name_space;
   std::string version;  // of mlk, for the record
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
+  bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
   // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without
   // the uid.
   std::string owner_uid;

@@ -174,14 +174,26 @@ TEST_CASE("a name that is too long with rank and attempt is refused") {
 }
 
 TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
-  CHECK(rendered(ps).warnings.size() == 1);
-  CHECK(rendered(std::string(ps) + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
-  CHECK(rendered("name: x\nmode: single\nrun: a\n", {}).warnings.empty());
-  CHECK(rendered("name: x\nmode: single\ntrain: {data: {path: /d/x}, steps: 1}\n"
+  const std::string with_image = std::string(ps) + "image: i\n";
+  CHECK(rendered(with_image).warnings.size() == 1);
+  CHECK(rendered(with_image + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
+  CHECK(rendered("name: x\nmode: single\nimage: i\nrun: a\n", {}).warnings.empty());
+  CHECK(rendered("name: x\nmode: single\nimage: i\ntrain: {data: {path: /d/x}, steps: 1}\n"
                  "data: [{name: d, mount: /d/, pvc: p}]\ncheckpoint: {volume: {pvc: c}}\n",
                  {})
             .warnings.empty());
-  CHECK(rendered("name: x\nmode: single\ntrain: {data: {path: /e}, steps: 1}\n", {}).warnings.size() == 2);
+  CHECK(rendered("name: x\nmode: single\nimage: i\ntrain: {data: {path: /e}, steps: 1}\n", {})
+            .warnings.size() == 2);
+}
+
+TEST_CASE("an experiment without an image is a warning, unless it is for the embedded cluster") {
+  const char text[] = "name: x\nmode: single\nrun: a\n";
+  RenderOptions options;
+  CHECK(rendered(text, {}, options).warnings ==
+        std::vector<std::string>{
+            "no image is named: mlk-runtime:local stands in its place, and a cluster cannot run it"});
+  options.local = true;
+  CHECK(rendered(text, {}, options).warnings.empty());
 }
 
 TEST_CASE("a job type of the user's: roles, parameters and objects from one file") {
