@@ -1,6 +1,8 @@
 #include "cli/experiment/overrides.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,15 +21,6 @@ YamlNode& child(YamlNode& map, const std::string& key, const Place& place) {
   map.kind = YamlNode::Kind::map;
   map.entries.push_back({key, place, {}});
   return map.entries.back().value;
-}
-
-void move_to(YamlNode& node, const std::shared_ptr<const Source>& source) {
-  node.place.source = source;
-  for (YamlNode& item : node.items) move_to(item, source);
-  for (YamlEntry& entry : node.entries) {
-    entry.place.source = source;
-    move_to(entry.value, source);
-  }
 }
 
 YamlNode text_node(const std::string& text, const Place& place) {
@@ -66,6 +59,10 @@ void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
     problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
     return;
   }
+  // Blanks in place of the key keep the columns.
+  std::optional<YamlNode> value =
+      parse_yaml(std::string(equals + 1, ' ') + argument.substr(equals + 1), source, problems);
+  if (!value) return;
   follow_short_form(root, steps);
   YamlNode* node = &root;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -93,9 +90,7 @@ void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
     if (node->kind == YamlNode::Kind::null) node->place = place;
     node = &child(*node, step, place);
   }
-  // Blanks in place of the key keep the columns.
-  *node = parse_yaml(std::string(equals + 1, ' ') + argument.substr(equals + 1), "--set");
-  move_to(*node, source);
+  *node = std::move(*value);
   if (node->kind == YamlNode::Kind::null) node->place.column = equals + 1;
 }
 

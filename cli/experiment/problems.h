@@ -27,6 +27,7 @@ class Problems {
  public:
   void add(const Place& place, std::string what);
   bool empty() const { return found_.empty(); }
+  std::size_t size() const { return found_.size(); }
 
   // Throws Error{usage} unless empty: for each mistake, in the order of the text, "name:line:column: what",
   // then the line and a caret. A line that may hold a secret is not shown.

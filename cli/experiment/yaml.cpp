@@ -194,7 +194,7 @@ class TreeBuilder : public YAML::EventHandler {
 };
 
 // Binary files and other encodings; the parser would make something of them.
-void check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
+bool check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
   for (std::size_t i = 0; i < text.size();) {
@@ -206,12 +206,13 @@ void check_text(const std::shared_ptr<const Source>& source, Problems& problems)
                          : control ? "a control character"
                                    : "not UTF-8 text";
       problems.add(place, what);
-      return;
+      return false;
     }
     i += length;
     place.column += length;
     if (c == '\n') ++place.line, place.column = 0;
   }
+  return true;
 }
 
 // The parser's words for the commonest mistakes, in the user's terms.
@@ -272,11 +273,18 @@ YamlNode parse_yaml(std::string_view text, const std::string& source_name) {
   }
   const auto source = std::make_shared<const Source>(Source{source_name, std::string(text)});
   Problems problems;
-  check_text(source, problems);
+  std::optional<YamlNode> root = parse_yaml(source->text, source, problems);
   problems.throw_if_any();
+  return std::move(*root);
+}
+
+std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
+                                   Problems& problems) {
+  const std::size_t known_problems = problems.size();
+  if (!check_text(source, problems)) return std::nullopt;
   // The mark of the end makes the parser see a quote that is never closed: alone it takes the file's end for
   // the quote's.
-  std::istringstream in(source->text + (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
+  std::istringstream in(text + (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);
   try {
     YAML::Parser parser(in);
@@ -286,7 +294,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& source_name) {
     add_syntax_error(source, error, problems);
   } catch (const Abandon&) {
   }
-  problems.throw_if_any();
+  if (problems.size() > known_problems) return std::nullopt;
   YamlNode root = builder.take_root();
   if (root.place.source == nullptr) root.place.source = source;
   return root;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,11 @@ struct YamlEntry {
 // without control characters. Throws Error{usage} with every mistake it can find. An empty text gives a null
 // node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
+
+// For text that is a part of `source`, with the same lines and columns: what is wrong is added to `problems`,
+// and then there is no node.
+std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
+                                   Problems& problems);
 
 // Free content as JSON. Plain scalars are typed as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
 // false and null may also be capitalised as in YAML 1.2.

@@ -143,6 +143,9 @@ TEST_CASE("a secret never reaches the message") {
   const std::string set = refusal(smallest, {.set = {"env.API_KEY=s3cr3t"}, .env = {}, .image = ""});
   CHECK(contains(set, "--set:1:5: API_KEY looks like a secret"));
   CHECK_FALSE(contains(set, "s3cr3t"));
+  const std::string broken = refusal(smallest, {.set = {"env.API_KEY=[s3cr3t"}, .env = {}, .image = ""});
+  CHECK(contains(broken, "--set:1:"));
+  CHECK_FALSE(contains(broken, "s3cr3t"));
 }
 
 TEST_CASE("flags come before the environment, and that before the file") {
@@ -188,9 +191,23 @@ TEST_CASE("mistakes in --set are told at their place in it") {
   CHECK(contains(set("steps"), "--set needs KEY=VALUE"));
   CHECK(contains(set("=5"), "--set needs KEY=VALUE"));
   CHECK(contains(set("a..b=5"), "--set needs KEY=VALUE"));
-  CHECK(contains(set("train.model.hidden=[1"), "--set:1:"));
+  CHECK(contains(set("train.model.hidden=[1"),
+                 "a '[' is not closed, or a comma is missing\n  train.model.hidden=[1\n"));
   CHECK(contains(set("data.0.mount=/x"), "data must be a list"));
   CHECK(contains(refusal(smallest, {.set = {}, .env = {"A"}, .image = ""}), "-e needs NAME=VALUE"));
+}
+
+TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one") {
+  const std::string message = refusal(
+      "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
+      {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});
+  CHECK(contains(message, "x.yaml:3:22: train.data.path must be an absolute path"));
+  CHECK(contains(message, "a '[' is not closed"));
+  CHECK(contains(message, "a '{' is not closed"));
+  CHECK(contains(message, "not UTF-8 text"));
+  CHECK(contains(message, "tags must be a list"));
+  CHECK_FALSE(contains(message, "train.model.hidden has"));
+  CHECK_FALSE(contains(message, "train.steps has"));
 }
 
 TEST_CASE("mistakes of the file come before those of flags, in the order of the text") {
