@@ -26,13 +26,24 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// An empty one is the context's, as for kubectl.
+CLI::Validator namespace_name() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const bool good = text.empty() || is_label(text);
+        return good ? std::string() : "'" + printable(text) + "' is not the name of a namespace";
+      },
+      "");
+}
+
 void add_global_options(CLI::App& root, Session& session) {
   GlobalOptions& global = session.global;
   root.add_option("--kubeconfig", global.cluster.kubeconfig, "Kubeconfig file [$KUBECONFIG, ~/.kube/config]")
       ->type_name("FILE");
   root.add_option("--context", global.cluster.context, "Context of the kubeconfig")->type_name("NAME");
   root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(namespace_name());
   root.add_flag("--local", global.local, "Use the cluster on this machine; start it when it is not up");
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")

@@ -30,12 +30,6 @@ std::string names_of(const std::map<std::string, KubeconfigEntry>& entries) {
   return join(names, ", ");
 }
 
-bool is_label(const std::string& name) {
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  return !name.empty() && name.size() <= 63 && plain(name.front()) && plain(name.back()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-'; });
-}
-
 // What a YAML 1.1 reader, which client-go uses, takes for a boolean.
 bool boolean(const KubeconfigEntry& entry, const std::string& field, const std::string& what) {
   std::string value = entry.get(field);
@@ -343,9 +337,6 @@ ConfigPlaces places_of_process() {
 Config load_config(const ConfigFlags& flags) { return load_config(flags, places_of_process()); }
 
 Config load_config(const ConfigFlags& flags, const ConfigPlaces& places) {
-  if (!flags.name_space.empty() && !is_label(flags.name_space)) {
-    throw usage("\"" + printable(flags.name_space) + "\" is not the name of a namespace");
-  }
   const Loaded loaded = read_files(flags, places);
   const Kubeconfig& files = loaded.config;
   const std::string context_name = flags.context.empty() ? files.current_context : flags.context;

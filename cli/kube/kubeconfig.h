@@ -12,7 +12,7 @@ namespace mlk::kube {
 struct ConfigFlags {
   std::string kubeconfig;  // --kubeconfig: this file alone
   std::string context;     // --context
-  std::string name_space;  // -n
+  std::string name_space;  // -n; empty, or a label: whoever parses flags checks it
 };
 
 // Ready to connect with; files are read already. Never print token or keys.

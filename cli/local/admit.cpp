@@ -33,7 +33,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
   const std::string name = metadata.at("name").get<std::string>();
   // Services and Namespaces are labels in host names, a Job's name is the value of a label.
   const bool label = kind.kind == "Service" || kind.kind == "Namespace";
-  if (label ? !is_dns_label(name) : !is_dns_subdomain(name)) {
+  if (label ? !is_label(name) : !is_dns_subdomain(name)) {
     throw invalid(kind.kind, name, "metadata.name",
                   "Invalid value: \"" + name + "\": a lowercase RFC 1123 " + (label ? "label" : "subdomain") +
                       " must consist of lower case alphanumeric characters" +
@@ -146,12 +146,6 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
 }
 
 }  // namespace
-
-bool is_dns_label(const std::string& text) {
-  return !text.empty() && text.size() <= 63 && is_lower_alphanumeric(text.front()) &&
-         is_lower_alphanumeric(text.back()) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return is_lower_alphanumeric(c) || c == '-'; });
-}
 
 bool is_dns_subdomain(const std::string& text) {
   if (text.empty() || text.size() > 253 || text.back() == '.') return false;

@@ -3,11 +3,11 @@
 #include <limits>
 #include <set>
 
-#include "cli/local/admit.h"
 #include "cli/local/indexes.h"
 #include "cli/local/json_field.h"
 #include "cli/local/status.h"
 #include "cli/util/hash.h"
+#include "cli/util/text.h"
 
 namespace mlk::local {
 namespace {
@@ -106,7 +106,7 @@ class Rules {
     std::set<std::string> names;
     for (const json& container : spec.value(list, json::array())) {
       const std::string at = path + "." + list;
-      require(is_dns_label(container.value("name", "")), at + ".name",
+      require(is_label(container.value("name", "")), at + ".name",
               "Invalid value: a lowercase RFC 1123 label");
       require(names.insert(container.value("name", "")).second, at + ".name", "Duplicate value");
       require(!container.value("image", "").empty(), at + ".image", "Required value");
@@ -141,8 +141,8 @@ class Rules {
     require(!spec.contains("activeDeadlineSeconds"), path + ".activeDeadlineSeconds",
             "Unsupported: the local cluster knows the deadline of a Job alone");
     const std::string host = spec.value("hostname", ""), subdomain = spec.value("subdomain", "");
-    require(host.empty() || is_dns_label(host), path + ".hostname", "Invalid value: \"" + host + "\"");
-    require(subdomain.empty() || is_dns_label(subdomain), path + ".subdomain",
+    require(host.empty() || is_label(host), path + ".hostname", "Invalid value: \"" + host + "\"");
+    require(subdomain.empty() || is_label(subdomain), path + ".subdomain",
             "Invalid value: \"" + subdomain + "\"");
   }
 
@@ -161,7 +161,7 @@ class Rules {
     require(spec.contains("/template/spec"_json_pointer), "spec.template.spec", "Required value");
     pod_spec(spec.at("template").at("spec"), "spec.template.spec");
     const std::string last = name_ + "-" + std::to_string(completions > 0 ? completions - 1 : 0);
-    require(is_dns_label(last), "metadata.name",
+    require(is_label(last), "metadata.name",
             "Invalid value: will not able to create pod with invalid DNS label: " + last);
     require(!spec.contains("maxFailedIndexes") || spec.contains("backoffLimitPerIndex"),
             "spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified");

@@ -146,6 +146,17 @@ TEST_CASE("a number that is none is told in words") {
         "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
 }
 
+TEST_CASE("a namespace that cannot be one is refused by every command, also by those that ask no cluster") {
+  const std::string file = (top / "examples" / "digits-ps.yaml").string();
+  for (const char* command : {"render", "submit", "status"}) {
+    Tree tree;
+    CHECK(mlk::run({command, "-n", "Bad Name", file}, tree.session) == 2);
+    CHECK(tree.err.str() ==
+          "mlk: error: --namespace: 'Bad Name' is not the name of a namespace\nhint: see: mlk " +
+              std::string(command) + " --help\n");
+  }
+}
+
 TEST_CASE("a group of commands without its command lists them") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);

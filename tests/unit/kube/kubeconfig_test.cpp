@@ -128,7 +128,7 @@ TEST_CASE("flags choose context and namespace") {
   CHECK(files.load(text, {"", "", "mine"}).name_space == "mine");
   CHECK(files.load(text, {"", "c", ""}).name_space == "own");
   CHECK(has(files.problem(text, {"", "d", ""}), "usage: context \"d\" does not exist in "));
-  CHECK(has(files.problem(text, {"", "", "No/Name"}), "is not the name of a namespace"));
+  CHECK(has(files.problem(kubeconfig(https, "", "namespace: No/Name")), "is not the name of a namespace"));
 }
 
 TEST_CASE("certificates and keys come from files or from base64, and the way they are written decides") {

@@ -27,6 +27,14 @@ TEST_CASE("a word at the start is a word, not a beginning of one") {
   CHECK_FALSE(mlk::starts_with_word("mlkx step", "mlk"));
 }
 
+TEST_CASE("a label has lower-case letters, digits and inner hyphens, at most 63") {
+  for (const char* good : {"a", "0", "team-a", "0-0"}) CHECK(mlk::is_label(good));
+  for (const char* bad : {"", "-", "a-", "-a", "A", "a b", "a.b", "a/b", "ä"})
+    CHECK_FALSE(mlk::is_label(bad));
+  CHECK(mlk::is_label(std::string(63, 'a')));
+  CHECK_FALSE(mlk::is_label(std::string(64, 'a')));
+}
+
 TEST_CASE("the nearest candidate is one that a slip of the fingers explains") {
   const Parts words{"workers", "servers", "restart", "image"};
   CHECK(nearest("wrokers", words) == "workers");
