@@ -136,10 +136,15 @@ json evaluate(const YamlNode& node, const json& scope) {
   return out;
 }
 
+std::string name_of_template(const Templates& templates, const std::string& path) {
+  const Template* file = templates.find(path);
+  return file == nullptr || file->source == built_in_source ? "templates/" + path : file->source;
+}
+
 YamlNode parse_template(const Templates& templates, const std::string& path) {
   const Template* file = templates.find(path);
   if (file == nullptr) throw Error(ExitCode::not_found, fmt::format("there is no template {}", path));
-  return parse_yaml(file->text, file->source == built_in_source ? "templates/" + path : file->source);
+  return parse_yaml(file->text, name_of_template(templates, path));
 }
 
 }  // namespace mlk

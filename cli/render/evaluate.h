@@ -19,7 +19,10 @@ namespace mlk {
 // name.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 
-// The tree of a template; messages name its path, or the user's file.
+// What messages call a template: its path, or the user's file.
+std::string name_of_template(const Templates& templates, const std::string& path);
+
+// The tree of a template. Throws Error{not_found}.
 YamlNode parse_template(const Templates& templates, const std::string& path);
 
 }  // namespace mlk

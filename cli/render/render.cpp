@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/render/evaluate.h"
+#include "cli/render/head.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"
 #include "cli/render/merge.h"
@@ -107,21 +108,38 @@ class Renderer {
     out.run = identity_.run;
     out.hash = identity_.hash;
     out.owner = shape("owner");
+    check_owner(out.owner, identity_.run, shape_name("owner"));
     if (experiment_.has_train) {
-      out.objects.push_back(shape("config"));
-      out.objects.push_back(shape("secret"));
+      out.objects.push_back(object("config"));
+      out.objects.push_back(object("secret"));
     }
     add_data(out.objects);
-    out.objects.push_back(merge(shape("service"), patch(effective_, "service")));
+    out.objects.push_back(merge(object("service"), patch(effective_, "service")));
+    check_head(out.objects.back(), "patch.service");
     add_own_objects(out.objects);
     for (std::size_t i = 0; i < roles_.size(); ++i) out.objects.push_back(job(type_.roles[i], roles_[i]));
+    check_distinct(out.owner, out.objects);
     add_warnings(out.warnings);
     return out;
   }
 
  private:
   json shape(const std::string& name) const {
-    return evaluate(parse_template(templates_, "shapes/" + name + ".yaml"), scope_);
+    return evaluate(parse_template(templates_, shape_path(name)), scope_);
+  }
+
+  static std::string shape_path(const std::string& name) { return "shapes/" + name + ".yaml"; }
+  std::string shape_name(const std::string& name) const {
+    return name_of_template(templates_, shape_path(name));
+  }
+  // Of the job type, for messages.
+  std::string type_name() const { return name_of_template(templates_, "jobs/" + experiment_.mode + ".yaml"); }
+
+  // A shape that is an object by itself.
+  json object(const std::string& name) const {
+    json out = shape(name);
+    check_head(out, shape_name(name));
+    return out;
   }
 
   static json patch(const json& section, const char* key) {
@@ -219,7 +237,7 @@ class Renderer {
       json encoded = json::object();
       for (const auto& [file, content] : files_.at(entry.name)) encoded[file] = base64_encode(content);
       scope_["data"] = {{"name", entry.name}, {"files", std::move(encoded)}};
-      objects.push_back(shape("data"));
+      objects.push_back(object("data"));
     }
     scope_.erase("data");
   }
@@ -235,11 +253,33 @@ class Renderer {
       const json& value = scope_[std::string(key) == "namespace" ? "namespace" : "owner_references"];
       if (!value.is_null()) common["metadata"][key] = value;
     }
-    for (const YamlNode& node : type_.objects.items) objects.push_back(merge(evaluate(node, scope_), common));
+    for (std::size_t i = 0; i < type_.objects.items.size(); ++i) {
+      json own = evaluate(type_.objects.items[i], scope_);
+      if (own.is_null()) continue;  // left out by its $if
+      check_head(own, fmt::format("{}: objects[{}]", type_name(), i));
+      objects.push_back(merge(std::move(own), common));
+    }
   }
 
   static json fragment(const YamlNode& node, const json& scope) {
-    return node.kind == YamlNode::Kind::null ? json::object() : evaluate(node, scope);
+    json out = evaluate(node, scope);
+    return out.is_null() ? json::object() : out;  // there is none, or its $if leaves it out
+  }
+
+  // Something that is merged over a role's pod or Job.
+  struct Layer {
+    json overlay;
+    std::string source;
+  };
+
+  // In the order of merging: the role's own patch comes last, as the nearest to what it changes. `key`: "pod"
+  // or "job".
+  std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_type) const {
+    const json& roles = effective_["roles"];
+    const json of_role = roles.contains(role) ? patch(roles[role], key) : json::object();
+    return {{fragment(of_type, scope_), fmt::format("{}: {} of role {}", type_name(), key, role)},
+            {patch(effective_, key), fmt::format("patch.{}", key)},
+            {of_role, fmt::format("roles.{}.patch.{}", role, key)}};
   }
 
   json job(const RoleTemplate& role, const RoleInRun& in_run) {
@@ -252,14 +292,20 @@ class Renderer {
     scope["may_fail"] = in_run.ends_run ? json(size.count - size.min) : json();
     scope["failure_rules"] = in_run.ends_run ? failure_rules(experiment_, in_run) : json();
 
-    // The role's own patch comes last, as the nearest to what it changes.
-    const json& roles = effective_["roles"];
-    const json role_section = roles.contains(in_run.name) ? roles[in_run.name] : json::object();
-    json pod = merge(pod_template(role, in_run), fragment(role.pod, scope_));
-    pod = merge(merge(std::move(pod), patch(effective_, "pod")), patch(role_section, "pod"));
+    // Checked after each layer, so that the one at fault is named.
+    json pod = pod_template(role, in_run);
+    check_pod(pod, identity_.run, shape_name("pod"));
+    for (const Layer& layer : layers("pod", in_run.name, role.pod)) {
+      pod = merge(std::move(pod), layer.overlay);
+      check_pod(pod, identity_.run, layer.source);
+    }
     scope_["pod"] = std::move(pod);
-    const json out = merge(merge(merge(shape("job"), fragment(role.job, scope_)), patch(effective_, "job")),
-                           patch(role_section, "job"));
+    json out = shape("job");
+    check_job(out, identity_.run, shape_name("job"));
+    for (const Layer& layer : layers("job", in_run.name, role.job)) {
+      out = merge(std::move(out), layer.overlay);
+      check_job(out, identity_.run, layer.source);
+    }
     scope_.erase("pod");
     scope_.erase("role");
     return out;

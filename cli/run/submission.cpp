@@ -66,11 +66,12 @@ class Submission {
       : client_(client), request_(request), hooks_(hooks) {}
 
   Submitted run() {
-    ask_what_is_allowed();
     options_.name_space = request_.name_space;
     options_.version = request_.version;
     options_.secret = hex(random_bytes(32));
     Rendered rendered = render_now();
+    for (const json& object : rendered.objects) resource_of(object);  // throws while nothing is created yet
+    ask_what_is_allowed();
     if (request_.dry_run) return check_on_server(rendered);
     options_.attempt = choose_attempt(rendered);
     rendered = render_now();

@@ -223,6 +223,53 @@ objects:
   CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
 }
 
+TEST_CASE("a patch that breaks the head of an object is named") {
+  const auto patched = [](const std::string& patch) {
+    return refusal("name: x\nmode: single\nrun: a\npatch: {" + patch + "}\n", {});
+  };
+  CHECK(patched("job: {kind: null}") == "patch.job: kind must be text");
+  CHECK(patched("job: {kind: 7}") == "patch.job: kind must be text");
+  CHECK(patched("job: {apiVersion: [v1]}") == "patch.job: apiVersion must be text");
+  CHECK(patched("job: {metadata: 7}") == "patch.job: metadata.name must be text");
+  CHECK(patched("job: {metadata: {name: \"\"}}") == "patch.job: metadata.name must be text");
+  CHECK(patched("job: {metadata: {annotations: 7}}") == "patch.job: metadata.annotations must be a map");
+  CHECK(patched("service: {metadata: null}") == "patch.service: metadata.name must be text");
+  CHECK(patched("job: {metadata: {labels: null}}")
+            .starts_with("patch.job: the label mlk.dev/run of the Job must be x-"));
+  CHECK(patched("job: {spec: {template: null}}")
+            .starts_with("patch.job: the label mlk.dev/run of the pod must be x-"));
+  CHECK(patched("pod: {metadata: {labels: {mlk.dev/run: mine}}}")
+            .starts_with("patch.pod: the label mlk.dev/run of the pod must be x-"));
+  CHECK(refusal("name: x\nmode: single\nrun: a\nworkers: {patch: {job: {kind: null}}}\n", {}) ==
+        "roles.worker.patch.job: kind must be text");
+  CHECK(refusal(std::string(ps) + "patch: {job: {metadata: {name: both}}}\n", files) ==
+        "patches and templates make two objects Job both");
+  CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
+}
+
+TEST_CASE("a template that makes no object is named; one that its $if leaves out is none") {
+  const auto with_objects = [](const std::string& objects) {
+    Templates templates;
+    templates.add("jobs/mine.yaml",
+                  {"roles: [{name: a, ends_run: true}]\nobjects: " + objects + "\n", "/home/me/mine.yaml"});
+    return refusal("name: x\nmode: mine\nrun: a\n", {}, templates);
+  };
+  CHECK(with_objects("[x]") == "/home/me/mine.yaml: objects[0]: an object must be a map");
+  CHECK(with_objects("[{$if: false}, {kind: ConfigMap, apiVersion: v1}]") ==
+        "/home/me/mine.yaml: objects[1]: metadata.name must be text");
+  CHECK(with_objects("[{$if: false, kind: 7}]") == "accepted");
+  Templates templates;
+  templates.add("shapes/owner.yaml", {"apiVersion: v1\n", "/home/me/owner.yaml"});
+  CHECK(refusal(ps, files, templates) == "/home/me/owner.yaml: kind must be text");
+  templates.add("shapes/owner.yaml",
+                {"{apiVersion: v1, kind: ConfigMap, metadata: {name: mine}}\n", "/home/me/owner.yaml"});
+  CHECK(refusal(ps, files, templates).starts_with("/home/me/owner.yaml: the owner must be the ConfigMap x-"));
+  templates = Templates();
+  templates.add("shapes/pod.yaml", {"spec: {}\n", "/home/me/pod.yaml"});
+  CHECK(refusal(ps, files, templates)
+            .starts_with("/home/me/pod.yaml: the label mlk.dev/run of the pod must be x-"));
+}
+
 TEST_CASE("mistakes in a job type are told with file, line and column") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles:\n  - {name: chief, end_run: true}\n", "/home/me/mine.yaml"});
