@@ -102,6 +102,10 @@ void set_variable(YamlNode& root, const std::string& argument, Problems& problem
     problems.add({source, 0, 0}, "-e needs NAME=VALUE");
     return;
   }
+  if (!is_utf8(argument)) {
+    problems.add({source, 0, 0}, "not UTF-8 text");
+    return;
+  }
   const Place place{source, 0, 0};
   YamlNode& env = child(root, "env", root.find("env") != nullptr ? root.find("env")->place : place);
   if (env.kind == YamlNode::Kind::null) env.place = place;
@@ -115,6 +119,7 @@ void set_variable(YamlNode& root, const std::string& argument, Problems& problem
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems) {
   if (!overrides.image.empty()) {
     const Place place{std::make_shared<const Source>(Source{"MLK_IMAGE", overrides.image}), 0, 0};
+    if (!is_utf8(overrides.image)) problems.add(place, "not UTF-8 text");
     child(root, "image", place) = text_node(overrides.image, place);
   }
   for (const std::string& argument : overrides.env) set_variable(root, argument, problems);

@@ -63,15 +63,6 @@ bool may_hold_secret(std::string_view line) {
   return false;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 // The line and a caret below the column; of a long line the part around it.
 std::string excerpt(const Place& place) {
   std::string_view line = line_of(*place.source, place.line);
@@ -146,6 +137,15 @@ std::size_t utf8_length(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
   return length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
 }
 
 bool looks_like_secret(std::string_view value) {

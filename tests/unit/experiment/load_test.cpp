@@ -195,6 +195,8 @@ TEST_CASE("mistakes in --set are told at their place in it") {
                  "a '[' is not closed, or a comma is missing\n  train.model.hidden=[1\n"));
   CHECK(contains(set("data.0.mount=/x"), "data must be a list"));
   CHECK(contains(refusal(smallest, {.set = {}, .env = {"A"}, .image = ""}), "-e needs NAME=VALUE"));
+  CHECK(refusal(smallest, {.set = {}, .env = {"A=\xff"}, .image = ""}) == "-e:1:1: not UTF-8 text");
+  CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
 TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one") {
