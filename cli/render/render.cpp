@@ -119,6 +119,7 @@ class Renderer {
     add_own_objects(out.objects);
     for (std::size_t i = 0; i < roles_.size(); ++i) out.objects.push_back(job(type_.roles[i], roles_[i]));
     check_distinct(out.owner, out.objects);
+    give_to_owner(out.objects);
     add_warnings(out.warnings);
     return out;
   }
@@ -221,13 +222,17 @@ class Renderer {
     } else {
       scope_["secret"]["base64"] = base64_encode(options_.secret);
     }
-    scope_["owner_references"] = nullptr;
-    if (!options_.owner_uid.empty()) {
-      scope_["owner_references"] = json::array({{{"apiVersion", "v1"},
-                                                 {"kind", "ConfigMap"},
-                                                 {"name", identity_.run},
-                                                 {"uid", options_.owner_uid},
-                                                 {"blockOwnerDeletion", false}}});
+  }
+
+  // After all patches: what does not belong to the owner outlives the run.
+  void give_to_owner(std::vector<json>& objects) const {
+    if (options_.owner_uid.empty()) return;
+    for (json& each : objects) {
+      each["metadata"]["ownerReferences"] = json::array({{{"apiVersion", "v1"},
+                                                          {"kind", "ConfigMap"},
+                                                          {"name", identity_.run},
+                                                          {"uid", options_.owner_uid},
+                                                          {"blockOwnerDeletion", false}}});
     }
   }
 
@@ -249,10 +254,7 @@ class Renderer {
                       {{"app.kubernetes.io/managed-by", "mlk"},
                        {"mlk.dev/run", identity_.run},
                        {"mlk.dev/name", experiment_.name}}}}}};
-    for (const char* key : {"namespace", "ownerReferences"}) {
-      const json& value = scope_[std::string(key) == "namespace" ? "namespace" : "owner_references"];
-      if (!value.is_null()) common["metadata"][key] = value;
-    }
+    if (const json& value = scope_["namespace"]; !value.is_null()) common["metadata"]["namespace"] = value;
     for (std::size_t i = 0; i < type_.objects.items.size(); ++i) {
       json own = evaluate(type_.objects.items[i], scope_);
       if (own.is_null()) continue;  // left out by its $if
