@@ -1,7 +1,9 @@
 """What is no experiment file is refused with exit 2 (3 when it is not there), at once, in words, and nothing is created."""
 
 import os
+import pathlib
 import shutil
+import tempfile
 
 import mlk
 import pytest
@@ -53,22 +55,28 @@ def as_nobody(*command, env):
     return mlk.run(*command, check=1, env=env)
 
 
+@pytest.fixture
+def open_folder():
+    """One that every user may look into: those of tmp_path are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="mlk-test-") as folder:
+        pathlib.Path(folder).chmod(0o755)
+        yield pathlib.Path(folder)
+
+
 @pytest.mark.parametrize("unreadable", ["data", "config/mlk/templates/jobs"])
-def test_a_folder_that_may_not_be_read_is_named(tmp_path, unreadable):
+def test_a_folder_that_may_not_be_read_is_named(open_folder, unreadable):
     for folder in ("data", "config/mlk/templates/jobs"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "data/a").touch()
-    path = tmp_path / "x.yaml"
+        (open_folder / folder).mkdir(parents=True)
+    (open_folder / "data/a").touch()
+    path = open_folder / "x.yaml"
     path.write_text("name: x\nmode: single\nrun: cat /data/a\ndata:\n  - {name: a, mount: /data, files: data}\n", encoding="utf-8")
-    program = shutil.copy(mlk.MLK, tmp_path / "mlk")  # the build folder may be closed to others
-    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
-        parent.chmod(0o755)
-    (tmp_path / unreadable).chmod(0)
+    program = shutil.copy(mlk.MLK, open_folder / "mlk")  # the build folder may be closed to others
+    (open_folder / unreadable).chmod(0)
     try:
-        refused = as_nobody(program, "render", path, env={"XDG_CONFIG_HOME": str(tmp_path / "config")})
+        refused = as_nobody(program, "render", path, env={"XDG_CONFIG_HOME": str(open_folder / "config")})
     finally:
-        (tmp_path / unreadable).chmod(0o755)
-    assert refused.stderr == f"mlk: error: cannot read the folder {tmp_path / unreadable}: Permission denied\n"
+        (open_folder / unreadable).chmod(0o755)
+    assert refused.stderr == f"mlk: error: cannot read the folder {open_folder / unreadable}: Permission denied\n"
 
 
 def test_data_files_that_do_not_fit_are_named(tmp_path):
