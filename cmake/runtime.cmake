@@ -7,7 +7,8 @@ find_package(ZLIB)
 mlk_library(kernels kernels ${CMAKE_DL_LIBS})
 # Contraction to fused multiply-add would make results depend on the processor; -O2 of gcc 12 hardly vectorises.
 target_compile_options(mlk_kernels PRIVATE -ffp-contract=off)
-set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3")
+# A square root that may set errno is not vectorised.
+set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
 if(DNNL_LIBRARY AND DNNL_INCLUDE)
   target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
   target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})

@@ -37,9 +37,13 @@ class CpuOps final : public ReferenceOps {
                           float* bias_gradient) override {
     loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
   }
-  void sgd_momentum(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
-                    float lr, float mu) override {
-    loops_.sgd_momentum(parameters.size(), parameters.data(), gradients.data(), momentum.data(), lr, mu);
+  void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
+           const SgdStep& step) override {
+    loops_.sgd(parameters.size(), parameters.data(), gradients.data(), velocity.data(), step);
+  }
+  void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
+            std::span<float> square, const AdamStep& step) override {
+    loops_.adam(parameters.size(), parameters.data(), gradients.data(), mean.data(), square.data(), step);
   }
   void accumulate(std::span<const float> x, std::span<float> sum) override {
     loops_.accumulate(sum.size(), x.data(), sum.data());

@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/optimizer_steps.h"
+
 namespace mlk::kernels {
 
 enum class Transpose { no, yes };
@@ -51,9 +53,12 @@ class Ops {
   virtual std::int64_t count_correct(int rows, int classes, const float* logits,
                                      const std::int32_t* labels) = 0;
 
-  // momentum = mu * momentum + gradients; parameters -= lr * momentum. The spans have one length.
-  virtual void sgd_momentum(std::span<float> parameters, std::span<const float> gradients,
-                            std::span<float> momentum, float lr, float mu) = 0;
+  // One update of parameters and of what the rule keeps of each, see optimizer_steps.h. The spans have one
+  // length.
+  virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
+                   const SgdStep& step) = 0;
+  virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
+                    std::span<float> square, const AdamStep& step) = 0;
 
   // sum += x. The spans have one length.
   virtual void accumulate(std::span<const float> x, std::span<float> sum) = 0;

@@ -109,11 +109,24 @@ std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* log
   return correct;
 }
 
-void ReferenceOps::sgd_momentum(std::span<float> parameters, std::span<const float> gradients,
-                                std::span<float> momentum, float lr, float mu) {
+// The update rules in float, step by step: theirs are the bits that every processor has to give.
+void ReferenceOps::sgd(std::span<float> parameters, std::span<const float> gradients,
+                       std::span<float> velocity, const SgdStep& step) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    momentum[i] = mu * momentum[i] + gradients[i];
-    parameters[i] -= lr * momentum[i];
+    const float g = gradients[i] + step.weight_decay * parameters[i];
+    velocity[i] = step.momentum * velocity[i] + g;
+    parameters[i] -= step.lr * (step.nesterov ? g + step.momentum * velocity[i] : velocity[i]);
+  }
+}
+
+void ReferenceOps::adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
+                        std::span<float> square, const AdamStep& step) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const float g = gradients[i] + step.l2 * parameters[i];
+    mean[i] = step.keep_mean * mean[i] + step.take_mean * g;
+    square[i] = step.keep_square * square[i] + step.take_square * (g * g);
+    const float direction = mean[i] / (std::sqrt(square[i]) + step.epsilon);
+    parameters[i] -= step.decay * parameters[i] + step.lr * direction;
   }
 }
 

@@ -21,8 +21,10 @@ class ReferenceOps : public Ops {
   float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
                                        float* delta) override;
   std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) override;
-  void sgd_momentum(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
-                    float lr, float mu) override;
+  void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
+           const SgdStep& step) override;
+  void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
+            std::span<float> square, const AdamStep& step) override;
   void accumulate(std::span<const float> x, std::span<float> sum) override;
 };
 

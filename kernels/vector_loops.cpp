@@ -3,34 +3,39 @@
 // processors have: the bits of a run must not depend on the machine's age.
 #include "kernels/vector_loops.h"
 
+#include <cmath>
 #include <cstring>
 
 // A loop, once for each instruction set. The bodies are inlined, so each copy is compiled for its own target.
-#define MLK_FOR_TARGET(target)                                                                             \
-  target void add_bias(int rows, int columns, const float* bias, float* x) {                               \
-    body::add_bias(rows, columns, bias, x);                                                                \
-  }                                                                                                        \
-  target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                          \
-    body::add_bias_relu(rows, columns, bias, x);                                                           \
-  }                                                                                                        \
-  target void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {             \
-    body::bias_backward(rows, columns, delta, bias_gradient);                                              \
-  }                                                                                                        \
-  target void bias_relu_backward(int rows, int columns, const float* output, float* delta,                 \
-                                 float* bias_gradient) {                                                   \
-    body::bias_relu_backward(rows, columns, output, delta, bias_gradient);                                 \
-  }                                                                                                        \
-  target void sgd_momentum(std::size_t size, float* parameters, const float* gradients, float* momentum,   \
-                           float lr, float mu) {                                                           \
-    body::sgd_momentum(size, parameters, gradients, momentum, lr, mu);                                     \
-  }                                                                                                        \
-  target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); } \
-  target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {             \
-    body::scale_bytes(size, in, scale, out);                                                               \
-  }                                                                                                        \
-  constexpr VectorLoops table(const char* name) {                                                          \
-    return {name,         add_bias,   add_bias_relu, bias_backward, bias_relu_backward,                    \
-            sgd_momentum, accumulate, scale_bytes};                                                        \
+#define MLK_FOR_TARGET(target)                                                                              \
+  target void add_bias(int rows, int columns, const float* bias, float* x) {                                \
+    body::add_bias(rows, columns, bias, x);                                                                 \
+  }                                                                                                         \
+  target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                           \
+    body::add_bias_relu(rows, columns, bias, x);                                                            \
+  }                                                                                                         \
+  target void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {              \
+    body::bias_backward(rows, columns, delta, bias_gradient);                                               \
+  }                                                                                                         \
+  target void bias_relu_backward(int rows, int columns, const float* output, float* delta,                  \
+                                 float* bias_gradient) {                                                    \
+    body::bias_relu_backward(rows, columns, output, delta, bias_gradient);                                  \
+  }                                                                                                         \
+  target void sgd(std::size_t size, float* parameters, const float* gradients, float* velocity,             \
+                  const SgdStep& step) {                                                                    \
+    body::sgd(size, parameters, gradients, velocity, step);                                                 \
+  }                                                                                                         \
+  target void adam(std::size_t size, float* parameters, const float* gradients, float* mean, float* square, \
+                   const AdamStep& step) {                                                                  \
+    body::adam(size, parameters, gradients, mean, square, step);                                            \
+  }                                                                                                         \
+  target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); }  \
+  target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {              \
+    body::scale_bytes(size, in, scale, out);                                                                \
+  }                                                                                                         \
+  constexpr VectorLoops table(const char* name) {                                                           \
+    return {name, add_bias, add_bias_relu, bias_backward, bias_relu_backward,                               \
+            sgd,  adam,     accumulate,    scale_bytes};                                                    \
   }
 
 namespace mlk::kernels {
@@ -75,13 +80,28 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restric
   }
 }
 
-MLK_INLINE void sgd_momentum(std::size_t size, float* __restrict parameters,
-                             const float* __restrict gradients, float* __restrict momentum, float lr,
-                             float mu) {
+// With and without nesterov in one loop: memory is slower than two more multiplications. By value, so that
+// the compiler knows that no store changes the numbers.
+MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
+                    float* __restrict velocity, const SgdStep step) {
+  const float of_gradient = step.nesterov ? 1 : 0, of_velocity = step.nesterov ? step.momentum : 1;
   for (std::size_t i = 0; i < size; ++i) {
-    const float m = mu * momentum[i] + gradients[i];
-    momentum[i] = m;
-    parameters[i] -= lr * m;
+    const float g = gradients[i] + step.weight_decay * parameters[i];
+    const float v = step.momentum * velocity[i] + g;
+    velocity[i] = v;
+    parameters[i] -= step.lr * (of_gradient * g + of_velocity * v);
+  }
+}
+
+MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
+                     float* __restrict mean, float* __restrict square, const AdamStep step) {
+  for (std::size_t i = 0; i < size; ++i) {
+    const float g = gradients[i] + step.l2 * parameters[i];
+    const float m = step.keep_mean * mean[i] + step.take_mean * g;
+    const float s = step.keep_square * square[i] + step.take_square * (g * g);
+    mean[i] = m;
+    square[i] = s;
+    parameters[i] -= step.decay * parameters[i] + step.lr * (m / (std::sqrt(s) + step.epsilon));
   }
 }
 

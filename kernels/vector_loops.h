@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/optimizer_steps.h"
+
 namespace mlk::kernels {
 
 // Pointers to functions and not GCC's target_clones: those are chosen by the loader, before a sanitizer is
@@ -18,8 +20,10 @@ struct VectorLoops {
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
   void (*bias_backward)(int rows, int columns, const float* delta, float* bias_gradient);
   void (*bias_relu_backward)(int rows, int columns, const float* output, float* delta, float* bias_gradient);
-  void (*sgd_momentum)(std::size_t size, float* parameters, const float* gradients, float* momentum, float lr,
-                       float mu);
+  void (*sgd)(std::size_t size, float* parameters, const float* gradients, float* velocity,
+              const SgdStep& step);
+  void (*adam)(std::size_t size, float* parameters, const float* gradients, float* mean, float* square,
+               const AdamStep& step);
   void (*accumulate)(std::size_t size, const float* x, float* sum);
 
   // out[i] = in[i] * scale.

@@ -86,7 +86,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
                      ring_.keep(std::move(event));
                    }
                  }}) {
-  state_.momentum.assign(trainer_.model().parameters().size(), 0);
+  state_.optimizer_state.assign(trainer_.state_size(), 0);
   summed_.resize(trainer_.model().parameters().size() + 2);
 }
 
@@ -143,9 +143,10 @@ std::optional<TrainingState> AllReduce::newest_checkpoint() const {
 // Nobody has a state: the newest checkpoint, or the start.
 void AllReduce::make_state() {
   if (auto saved = newest_checkpoint()) {
+    trainer_.optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
     std::ranges::copy(saved->parameters, trainer_.model().parameters().begin());
     state_ = std::move(*saved);
-    state_.momentum.resize(trainer_.model().parameters().size());
+    state_.optimizer_state.resize(trainer_.state_size());
     saved_step_ = restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   }
@@ -160,7 +161,7 @@ bool AllReduce::catch_up(const Beginning& beginning) {
   }
   if (!beginning.hungry.contains(self)) return true;
   has_state_ = false;
-  hunger_ = 2 * trainer_.model().parameters().size();
+  hunger_ = trainer_.model().parameters().size() + trainer_.state_size();
   for (const Event& event : std::exchange(early_feed_, {})) eat(event);
   const auto deadline = steady_clock::now() + feed_patience;
   while (!has_state_) {
@@ -174,8 +175,8 @@ bool AllReduce::catch_up(const Beginning& beginning) {
   return true;
 }
 
-// feed: header.clock: the step, header.offset: of these floats in parameters, then momentum; the payload
-// begins with the position.
+// feed: header.clock: the step, header.offset: of these floats in parameters, then the optimizer's state;
+// the payload begins with the position.
 void AllReduce::feed(std::uint32_t rank) {
   const std::size_t size = trainer_.model().parameters().size();
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
@@ -191,7 +192,7 @@ void AllReduce::feed(std::uint32_t rank) {
     }
   };
   send_all(trainer_.model().parameters(), 0);
-  send_all(state_.momentum, size);
+  send_all(state_.optimizer_state, size);
 }
 
 void AllReduce::eat(const Event& event) {
@@ -200,7 +201,7 @@ void AllReduce::eat(const Event& event) {
     if (early_feed_.size() < most_early_feeds) early_feed_.push_back(event);
     return;
   }
-  const std::size_t size = trainer_.model().parameters().size();
+  const std::size_t size = trainer_.model().parameters().size(), all = size + trainer_.state_size();
   PayloadReader reader(event.payload);
   const auto position = reader.get<std::uint64_t>();
   const std::size_t count =
@@ -208,9 +209,9 @@ void AllReduce::eat(const Event& event) {
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
   if (!reader.complete() || event.header.generation != assembly_.generation().number || has_state_) return;
-  if (offset > 2 * size || offset + count > 2 * size || (offset < size && offset + count > size)) return;
+  if (offset > all || offset + count > all || (offset < size && offset + count > size)) return;
   float* into = offset < size ? trainer_.model().parameters().data() + offset
-                              : state_.momentum.data() + (offset - size);
+                              : state_.optimizer_state.data() + (offset - size);
   std::memcpy(into, values.data(), values.size());
   hunger_ -= std::min<std::uint64_t>(hunger_, count);
   if (hunger_ > 0) return;
@@ -257,7 +258,7 @@ void AllReduce::update() {
   const auto gradients = trainer_.model().gradients();
   const float samples = summed_[gradients.size() + 1];
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[i] / samples;
-  trainer_.apply(state_.momentum);
+  trainer_.apply(state_.optimizer_state, state_.step);
   ++state_.step;
   state_.position += step_samples();
   if (reports()) reports_.add_loss(static_cast<double>(summed_[gradients.size()] / samples), 1);

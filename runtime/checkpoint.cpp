@@ -30,7 +30,8 @@ constexpr const char* state_file = "state.safetensors";
 constexpr const char* manifest_file = "manifest.json";
 constexpr const char* step_prefix = "step-";
 constexpr const char* temporary_prefix = ".tmp-";
-constexpr const char* momentum_prefix = "momentum.";
+constexpr const char* slot_prefix = "optimizer.";  // and the number of the slot
+constexpr std::size_t most_slots = 4;
 constexpr std::size_t max_manifest = 1 << 20;
 
 [[noreturn]] void fail_system(const std::string& what) {
@@ -98,12 +99,13 @@ fs::path checkpoint_path(const fs::path& folder, std::uint64_t step) {
   return folder / (step_prefix + digits);
 }
 
-// The tensors of the model, and those of the momentum after them, as they lie in the file.
-std::vector<SafeTensor> file_layout(std::span<const TensorInfo> tensors, bool with_momentum) {
+// The tensors of the model, and after them those of each slot of the optimizer's state, as they lie in the
+// file.
+std::vector<SafeTensor> file_layout(std::span<const TensorInfo> tensors, std::size_t slots) {
   std::vector<SafeTensor> layout;
   std::size_t offset = 0;
-  for (const char* prefix : {"", momentum_prefix}) {
-    if (*prefix && !with_momentum) break;
+  for (std::size_t part = 0; part <= slots; ++part) {
+    const std::string prefix = part == 0 ? "" : slot_prefix + std::to_string(part - 1) + ".";
     for (const TensorInfo& tensor : tensors) {
       layout.push_back({prefix + tensor.name, tensor.shape, offset, tensor.size * sizeof(float)});
       offset += layout.back().size;
@@ -120,7 +122,7 @@ std::size_t float_count(std::span<const TensorInfo> tensors) {
 
 void write_state(const fs::path& folder, const TrainingState& state, std::span<const TensorInfo> tensors) {
   const std::string header = safetensors_header(
-      file_layout(tensors, !state.momentum.empty()),
+      file_layout(tensors, state.optimizer_state.size() / float_count(tensors)),
       {{"step", std::to_string(state.step)}, {"position", std::to_string(state.position)}});
   Descriptor file(folder / state_file, O_WRONLY | O_CREAT | O_EXCL, 0644);
   std::uint32_t crc = 0;
@@ -132,7 +134,7 @@ void write_state(const fs::path& folder, const TrainingState& state, std::span<c
   };
   put(header.data(), header.size());
   put(state.parameters.data(), state.parameters.size() * sizeof(float));
-  put(state.momentum.data(), state.momentum.size() * sizeof(float));
+  put(state.optimizer_state.data(), state.optimizer_state.size() * sizeof(float));
   file.sync();
 
   // Last: a folder without a manifest is no checkpoint.
@@ -166,7 +168,7 @@ TrainingState load(const fs::path& folder, std::span<const TensorInfo> tensors) 
   if (manifest.at("schema") != 1) throw std::runtime_error("its manifest has a schema of a newer version");
   const json& entry = manifest.at("files").at(0);
   const std::size_t floats = float_count(tensors), data_bytes = floats * sizeof(float);
-  const std::string file = read_file(folder / state_file, 2 * data_bytes + max_manifest);
+  const std::string file = read_file(folder / state_file, (1 + most_slots) * data_bytes + max_manifest);
   if (entry.at("name") != state_file || entry.at("bytes") != file.size()) {
     throw std::runtime_error("state.safetensors has " + std::to_string(file.size()) +
                              " bytes, not those of the manifest");
@@ -176,8 +178,9 @@ TrainingState load(const fs::path& folder, std::span<const TensorInfo> tensors) 
   }
 
   const SafeTensorsFile parsed = parse_safetensors(file);
-  const bool with_momentum = parsed.tensors.size() == 2 * tensors.size();
-  const std::vector<SafeTensor> expected = file_layout(tensors, with_momentum);
+  const std::size_t parts = parsed.tensors.size() / std::max<std::size_t>(tensors.size(), 1),
+                    slots = std::max<std::size_t>(parts, 1) - 1;
+  const std::vector<SafeTensor> expected = file_layout(tensors, slots);
   const auto same = [](const SafeTensor& a, const SafeTensor& b) {
     return a.name == b.name && a.shape == b.shape && a.offset == b.offset;
   };
@@ -185,10 +188,12 @@ TrainingState load(const fs::path& folder, std::span<const TensorInfo> tensors) 
     throw std::runtime_error("its tensors are not those of the model");
   }
   TrainingState state{manifest.at("step").get<std::uint64_t>(), manifest.at("position").get<std::uint64_t>(),
-                      std::vector<float>(floats), std::vector<float>(floats)};
+                      std::vector<float>(floats), std::vector<float>(slots * floats)};
   std::memcpy(state.parameters.data(), file.data() + parsed.data_begin, data_bytes);
-  if (with_momentum)
-    std::memcpy(state.momentum.data(), file.data() + parsed.data_begin + data_bytes, data_bytes);
+  if (slots > 0) {
+    std::memcpy(state.optimizer_state.data(), file.data() + parsed.data_begin + data_bytes,
+                slots * data_bytes);
+  }
   return state;
 }
 

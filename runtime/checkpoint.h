@@ -17,7 +17,9 @@ struct TrainingState {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
   std::vector<float> parameters;
-  std::vector<float> momentum;  // as long as parameters, or empty: zeros
+  // What the optimizer keeps of each parameter (optimizer.h): slots as long as the parameters, one after the
+  // other; or empty: zeros.
+  std::vector<float> optimizer_state;
 };
 
 // A folder of checkpoints of one run: step-<number>/{state.safetensors, manifest.json}. The manifest is

@@ -123,7 +123,10 @@ OptimizerConfig read_optimizer(Object object) {
   if (!(lr > 0 && lr <= 1e6)) fail("configuration: optimizer.lr must be above 0 and at most 1e6");
   if (!(momentum >= 0 && momentum < 1)) fail("configuration: optimizer.momentum must be from 0 to below 1");
   object.finish();
-  return {static_cast<float>(lr), static_cast<float>(momentum)};
+  OptimizerConfig optimizer;
+  optimizer.lr = lr;
+  optimizer.momentum = momentum;
+  return optimizer;
 }
 
 Consistency read_consistency(const json& value) {

@@ -19,9 +19,15 @@ struct DataConfig {
   int batch = 0;  // samples per worker and step
 };
 
+enum class OptimizerType { sgd, adam, adamw };
+
 struct OptimizerConfig {
-  float lr = 0;
-  float momentum = 0;
+  OptimizerType type = OptimizerType::sgd;
+  double lr = 0;
+  double weight_decay = 0;                            // adam: added to the gradient; adamw: on its own
+  double momentum = 0;                                // sgd
+  bool nesterov = false;                              // sgd
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
 };
 
 // How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be

@@ -1,23 +1,51 @@
-// The update rule. Elementwise, so that a server may apply it to any part of the arena.
+// The update rule of a run. Elementwise, so that a server may apply it to any part of the parameters.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/ops.h"
+#include "runtime/config.h"
 
 namespace mlk::rt {
 
-// momentum = mu * momentum + gradients; parameters -= lr * momentum. The three spans have one length.
-class SgdMomentum {
+// Where an update stands in the run.
+struct UpdateCount {
+  std::uint64_t step = 0;  // updates of the run before this one
+  std::uint64_t state_age =
+      0;  // updates since the optimizer's state was zeros: `step`, if none of it was lost
+  std::uint64_t staleness = 0;  // async: updates since the weights that the gradients were taken at
+};
+
+// Pure but for what it is given to change; any number of threads may use one, each with Ops of its own.
+class Optimizer {
  public:
-  explicit SgdMomentum(kernels::Ops& ops) : ops_(ops) {}
-  void apply(std::span<float> parameters, std::span<const float> gradients, std::span<float> momentum,
-             float lr, float mu) const {
-    ops_.sgd_momentum(parameters, gradients, momentum, lr, mu);
-  }
+  explicit Optimizer(const OptimizerConfig& config) : config_(config) {}
+
+  // Numbers that the rule keeps of each parameter: 1 for sgd (momentum), 2 for adam and adamw (the means of
+  // gradients and of their squares).
+  std::size_t slots() const { return config_.type == OptimizerType::sgd ? 1 : 2; }
+
+  // Throws Failure{checkpoint_unusable} if a state from a checkpoint is another optimizer's. An empty one
+  // fits: it stands for zeros.
+  void check_fits(std::span<const float> state, std::size_t parameters) const;
+
+  // One update. The step size is divided by 1 + staleness. state: slots() times as long as the parameters,
+  // all of slot 0 first.
+  void apply(kernels::Ops& ops, std::span<float> parameters, std::span<const float> gradients,
+             std::span<float> state, const UpdateCount& count) const;
 
  private:
-  kernels::Ops& ops_;
+  OptimizerConfig config_;
 };
+
+// What belongs to the parameters [offset, offset + size) of the state of all of them, slot by slot.
+std::vector<float> part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
+                                 std::size_t size);
+
+// The same the other way round: `part` takes its place in `state`. part.size() is a multiple of slots.
+void place_in_state(std::span<const float> part, std::size_t slots, std::size_t offset,
+                    std::span<float> state);
 
 }  // namespace mlk::rt

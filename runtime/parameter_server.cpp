@@ -21,16 +21,18 @@ ParameterShard::Part* ParameterShard::find(std::uint32_t chunk, std::size_t size
 }
 
 bool ParameterShard::seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
-                          std::span<const float> momentum) {
+                          std::span<const float> state) {
   Part* part = find(chunk, weights.size());
-  if (part == nullptr || (!momentum.empty() && momentum.size() != weights.size())) return false;
+  const std::size_t state_size = optimizer_.slots() * weights.size();
+  if (part == nullptr || (!state.empty() && state.size() != state_size)) return false;
   if (!part->seeded) ++seeded_;
   *part = Part();
   part->seeded = true;
   part->clock = clock;
   part->weights.assign(weights.begin(), weights.end());
-  part->momentum.assign(momentum.begin(), momentum.end());
-  part->momentum.resize(weights.size());
+  part->state.assign(state.begin(), state.end());
+  part->state.resize(state_size);
+  part->state_since = state.empty() ? clock : 0;
   part->seen.assign(slices_, false);
   return true;
 }
@@ -57,8 +59,7 @@ ParameterShard::Outcome ParameterShard::push_slice(std::uint32_t chunk, std::uin
   const float scale = 1.0f / static_cast<float>(part->samples);
   for (float& value : part->sum) value *= scale;
   part->previous = part->weights;
-  ops_.sgd_momentum(part->weights, part->sum, part->momentum, optimizer_.lr, optimizer_.momentum);
-  ++part->clock;
+  update(*part, part->sum, 0);
   part->samples = 0;
   std::fill(part->sum.begin(), part->sum.end(), 0.0f);
   part->seen.assign(slices_, false);
@@ -74,16 +75,20 @@ ParameterShard::Outcome ParameterShard::push_update(std::uint32_t chunk, const O
   if (last.incarnation == origin.incarnation && origin.clock <= last.clock) return Outcome::accepted;
   last = origin;
   const std::uint64_t staleness = part->clock > base ? part->clock - base : 0;
-  const float lr = optimizer_.lr / static_cast<float>(1 + staleness);
-  ops_.sgd_momentum(part->weights, gradient, part->momentum, lr, optimizer_.momentum);
-  ++part->clock;
+  update(*part, gradient, staleness);
   return Outcome::advanced;
+}
+
+void ParameterShard::update(Part& part, std::span<const float> gradient, std::uint64_t staleness) {
+  optimizer_.apply(ops_, part.weights, gradient, part.state,
+                   {part.clock, part.clock - part.state_since, staleness});
+  ++part.clock;
 }
 
 std::optional<ParameterShard::View> ParameterShard::view(std::uint32_t chunk) const {
   const auto found = parts_.find(chunk);
   if (found == parts_.end() || !found->second.seeded) return {};
-  return View{found->second.clock, found->second.weights, found->second.momentum};
+  return View{found->second.clock, found->second.weights, found->second.state};
 }
 
 std::optional<std::span<const float>> ParameterShard::weights_at(std::uint32_t chunk,

@@ -1,4 +1,5 @@
-// The part of the model that one server holds: chunks of weights with their momentum and clocks. No network.
+// The part of the model that one server holds: chunks of weights with the optimizer's state and clocks. No
+// network.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,11 @@ class ParameterShard {
   ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const OptimizerConfig& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
-  // False if the chunk is not held here or the sizes are wrong. Empty momentum: zeros.
+  // False if the chunk is not held here or the sizes are wrong. state: of the optimizer, slot by slot; empty:
+  // it was lost, and begins anew.
   bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
-            std::span<const float> momentum);
+            std::span<const float> state);
+  const Optimizer& optimizer() const { return optimizer_; }
   bool complete() const { return seeded_ == parts_.size(); }  // every chunk was seeded
   void forget();                                              // back to before the first seed
 
@@ -48,7 +51,7 @@ class ParameterShard {
 
   struct View {
     std::uint64_t clock = 0;
-    std::span<const float> weights, momentum;
+    std::span<const float> weights, state;  // state: of the optimizer, slot by slot
   };
   std::optional<View> view(std::uint32_t chunk) const;
   // sync: the weights at that clock, which is the chunk's or the one before it.
@@ -56,16 +59,17 @@ class ParameterShard {
 
  private:
   struct Part {
-    std::uint64_t clock = 0;
+    std::uint64_t clock = 0, state_since = 0;  // state_since: the clock at which the state was zeros
     bool seeded = false;
-    std::vector<float> weights, momentum, previous, sum;
+    std::vector<float> weights, state, previous, sum;
     std::vector<bool> seen;
     std::uint64_t samples = 0;
     std::map<std::uint32_t, Origin> last;  // per worker
   };
   Part* find(std::uint32_t chunk, std::size_t size);
+  void update(Part& part, std::span<const float> gradient, std::uint64_t staleness);
 
-  OptimizerConfig optimizer_;
+  Optimizer optimizer_;
   std::uint32_t slices_;
   kernels::Ops& ops_;
   std::map<std::uint32_t, Part> parts_;

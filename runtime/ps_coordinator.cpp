@@ -183,15 +183,17 @@ void Coordinator::seed_from_checkpoint() {
   leases_.restart(gathered_.step, gathered_.position);
   saved_step_ = restored_step_ = gathered_.step;
   for (const auto& [server, has_weights] : servers_) seeding_.insert(server);
-  const bool with_momentum = !gathered_.momentum.empty();
+  model_.shard->optimizer().check_fits(gathered_.optimizer_state, gathered_.parameters.size());
+  const bool with_state = !gathered_.optimizer_state.empty();
+  const std::size_t slots = model_.shard->optimizer().slots();
   std::map<std::uint32_t, std::uint64_t> ordinal;
   model_.shard->forget();
   for (const Chunk& chunk : model_.chunks) {
     const auto weights = std::span(gathered_.parameters).subspan(chunk.offset, chunk.size);
-    const auto momentum =
-        with_momentum ? std::span(gathered_.momentum).subspan(chunk.offset, chunk.size) : std::span<float>();
+    const auto state = with_state ? part_of_state(gathered_.optimizer_state, slots, chunk.offset, chunk.size)
+                                  : std::vector<float>();
     if (chunk.server == 0) {
-      model_.shard->seed(chunk.id, gathered_.step, weights, momentum);
+      model_.shard->seed(chunk.id, gathered_.step, weights, state);
       continue;
     }
     Header header;
@@ -200,8 +202,9 @@ void Coordinator::seed_from_checkpoint() {
     header.key = chunk.id;
     header.clock = gathered_.step;
     header.offset = ordinal[chunk.server]++;
-    header.flags = with_momentum ? flag_momentum : 0;
-    const Bytes payload = PayloadWriter().raw(std::as_bytes(weights)).raw(std::as_bytes(momentum)).bytes();
+    header.flags = with_state ? flag_optimizer : 0;
+    const Bytes payload =
+        PayloadWriter().raw(std::as_bytes(weights)).raw(std::as_bytes(std::span(state))).bytes();
     peers_.transport().send(server_id(chunk.server), header, payload);
   }
   server_seeded(0);
@@ -211,7 +214,7 @@ void Coordinator::seed_from_worker(std::uint32_t worker, const Offer& offer) {
   if (offer.clock > 0) {
     for (const std::uint32_t server : seeding_) {
       job_.log.line(to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) +
-                    " at step " + std::to_string(offer.clock) + "; its momentum starts at zero");
+                    " at step " + std::to_string(offer.clock) + "; its optimizer state starts at zero");
     }
   }
   for (const std::uint32_t server : seeding_)
@@ -292,7 +295,7 @@ void Coordinator::save() {
   gathered_.step = leases_.step();
   gathered_.position = leases_.position();
   gathered_.parameters.assign(last.offset + last.size, 0);
-  gathered_.momentum.assign(last.offset + last.size, 0);
+  gathered_.optimizer_state.assign(model_.shard->optimizer().slots() * (last.offset + last.size), 0);
   for (const Chunk& chunk : model_.chunks) {
     if (chunk.server != 0) {
       outstanding_chunks_.insert(chunk.id);
@@ -303,7 +306,7 @@ void Coordinator::save() {
         job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, leases_.step()) : std::nullopt;
     std::ranges::copy(weights.value_or(view->weights),
                       gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
-    std::ranges::copy(view->momentum, gathered_.momentum.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+    place_in_state(view->state, model_.shard->optimizer().slots(), chunk.offset, gathered_.optimizer_state);
   }
   for (const auto& [server, has_weights] : servers_)
     send(server_id(server), MessageType::fetch, {}, leases_.step());
@@ -313,11 +316,11 @@ void Coordinator::save() {
 void Coordinator::state_arrived(const Header& header, std::span<const float> values) {
   if (phase_ != Phase::saving || header.key >= model_.chunks.size()) return;
   const Chunk& chunk = model_.chunks[header.key];
-  if (values.size() != 2 * chunk.size || outstanding_chunks_.erase(chunk.id) == 0) return;
+  const std::size_t slots = model_.shard->optimizer().slots();
+  if (values.size() != (1 + slots) * chunk.size || outstanding_chunks_.erase(chunk.id) == 0) return;
   std::ranges::copy(values.first(chunk.size),
                     gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
-  std::ranges::copy(values.last(chunk.size),
-                    gathered_.momentum.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+  place_in_state(values.subspan(chunk.size), slots, chunk.offset, gathered_.optimizer_state);
   if (outstanding_chunks_.empty()) saved();
 }
 

@@ -64,11 +64,11 @@ struct WorkMessage {
 Bytes encode(const WorkMessage& work);
 std::optional<WorkMessage> decode_work(std::span<const std::byte> payload);
 
-inline constexpr std::uint8_t flag_momentum = 1;  // of seed and state: the momentum follows the weights
-inline constexpr std::uint8_t flag_running = 1;   // of wait: the run goes on, there is just nothing to do
-inline constexpr std::uint8_t flag_rejoin = 2;    // of wait: send join again
-inline constexpr std::uint8_t flag_empty = 1;     // of join between servers: the sender has no weights
-inline constexpr std::uint8_t flag_ahead = 2;     // the same: it has no weights of header.clock any more
-inline constexpr std::uint8_t flag_stale = 1;     // of accepted: the server is behind, join again
+inline constexpr std::uint8_t flag_optimizer = 1;  // of seed: the optimizer's state follows the weights
+inline constexpr std::uint8_t flag_running = 1;    // of wait: the run goes on, there is just nothing to do
+inline constexpr std::uint8_t flag_rejoin = 2;     // of wait: send join again
+inline constexpr std::uint8_t flag_empty = 1;      // of join between servers: the sender has no weights
+inline constexpr std::uint8_t flag_ahead = 2;      // the same: it has no weights of header.clock any more
+inline constexpr std::uint8_t flag_stale = 1;      // of accepted: the server is behind, join again
 
 }  // namespace mlk::rt

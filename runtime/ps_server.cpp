@@ -243,8 +243,9 @@ void PsServer::on_seed(const Event& event) {
   if (!model_.shard) return;  // nobody asked for it: server 0 waits for our join
   if (header.offset == 0) model_.shard->forget();
   const auto values = floats(event.payload);
-  const bool with_momentum = (header.flags & flag_momentum) != 0;
-  const std::size_t size = with_momentum ? values.size() / 2 : values.size();
+  const bool with_state = (header.flags & flag_optimizer) != 0;
+  const std::size_t size =
+      with_state ? values.size() / (1 + model_.shard->optimizer().slots()) : values.size();
   const bool was_complete = model_.shard->complete();
   if (!model_.shard->seed(header.key, header.clock, values.first(size), values.subspan(size))) {
     job_.log.line(to_string(event.peer) + " sent weights that do not fit");
@@ -325,14 +326,13 @@ void PsServer::on_fetch(const Event& event) {
     Header header;
     header.type = MessageType::state;
     header.data_type = DataType::float32;
-    header.flags = flag_momentum;
     header.key = chunk.id;
     header.clock = view->clock;
     const auto weights =
         job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, event.header.clock) : std::nullopt;
     const Bytes payload = PayloadWriter()
                               .raw(std::as_bytes(weights.value_or(view->weights)))
-                              .raw(std::as_bytes(view->momentum))
+                              .raw(std::as_bytes(view->state))
                               .bytes();
     peers_.transport().send(event.peer, header, payload, WhenFull::refuse);
   }

@@ -24,10 +24,10 @@ class SingleTrainer {
         ops_(kernels::make_cpu_ops(job.env.threads)),
         data_(load_idx(job.env.data)),
         model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
-        optimizer_(*ops_),
+        optimizer_(job.config.optimizer),
         store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {
-    state_.momentum.assign(model_.parameters().size(), 0);
     restore();
+    state_.optimizer_state.resize(optimizer_.slots() * model_.parameters().size());
   }
 
   ExitCode run();
@@ -46,7 +46,7 @@ class SingleTrainer {
   std::unique_ptr<kernels::Ops> ops_;
   DataSplit data_;
   Mlp model_;
-  SgdMomentum optimizer_;
+  Optimizer optimizer_;
   CheckpointStore store_;
   // The parameters live in the model while training and are copied here only to be saved.
   TrainingState state_;
@@ -64,6 +64,7 @@ void SingleTrainer::restore() {
   if (job_.env.checkpoints.empty()) return;
   std::optional<TrainingState> found = store_.load_newest(model_.tensors());
   if (!found) return;
+  optimizer_.check_fits(found->optimizer_state, found->parameters.size());
   std::ranges::copy(found->parameters, model_.parameters().begin());
   state_ = std::move(*found);
   saved_step_ = state_.step;
@@ -78,8 +79,8 @@ float SingleTrainer::step() {
   }
   const float loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_));
   if (!std::isfinite(loss)) fail_diverged();
-  optimizer_.apply(model_.parameters(), model_.gradients(), state_.momentum, job_.config.optimizer.lr,
-                   job_.config.optimizer.momentum);
+  optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state_.optimizer_state,
+                   {state_.step, state_.step});
   state_.position += batch;
   ++state_.step;
   return loss;

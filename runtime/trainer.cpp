@@ -13,7 +13,8 @@ Trainer::Trainer(const Job& job)
     : job_(job),
       ops_(kernels::make_cpu_ops(job.env.threads)),
       data_(load_idx(job.env.data)),
-      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_) {
+      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
+      optimizer_(job.config.optimizer) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
                std::to_string(model_.parameters().size()) + " parameters");

@@ -10,6 +10,7 @@
 #include "runtime/dataset.h"
 #include "runtime/job.h"
 #include "runtime/model.h"
+#include "runtime/optimizer.h"
 
 namespace mlk::rt {
 
@@ -22,13 +23,17 @@ class Trainer {
   // mean gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
   double compute(std::uint64_t position, std::uint64_t samples);
 
-  // One update of the model with model().gradients(). momentum is as long as the parameters.
-  void apply(std::span<float> momentum) {
-    ops_->sgd_momentum(model_.parameters(), model_.gradients(), momentum, job_.config.optimizer.lr,
-                       job_.config.optimizer.momentum);
+  // One update of the model, which has had `step` of them, with model().gradients(). state: as
+  // Optimizer::apply wants it.
+  void apply(std::span<float> state, std::uint64_t step) {
+    optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, {step, step});
   }
 
+  // Floats of the optimizer's state.
+  std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
+
   Mlp& model() { return model_; }
+  const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }
   const DataSplit& data() const { return data_; }
   std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
@@ -38,6 +43,7 @@ class Trainer {
   std::unique_ptr<kernels::Ops> ops_;
   DataSplit data_;
   Mlp model_;
+  Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
 };

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
 
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(1);
   mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
-  const mlk::rt::SgdMomentum optimizer(*ops);
+  const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9});
   const mlk::rt::Dataset data = noise();
   std::vector<float> momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const auto step = [&] {
     for (std::uint64_t& id : ids) id = mlk::rt::sample_at(1, position++, samples);
     sum += static_cast<double>(model.loss_and_gradients(data.gather(ids, buffer)));
-    optimizer.apply(model.parameters(), model.gradients(), momentum, 0.01f, 0.9f);
+    optimizer.apply(*ops, model.parameters(), model.gradients(), momentum, {});
   };
   for (int i = 0; i < 20; ++i) step();
   for (int repetition = 0; repetition < repetitions; ++repetition) {

@@ -41,6 +41,16 @@ class Numbers {
   std::uint64_t state_ = 42;
 };
 
+const SgdStep sgd_steps[] = {{0.1f, 0.9f, 0, false}, {0.3f, 0.7f, 0.01f, false}, {0.3f, 0.7f, 0.01f, true}};
+const AdamStep adam_step = {.lr = 0.1f,
+                            .epsilon = 1e-8f,
+                            .l2 = 0.01f,
+                            .decay = 0.001f,
+                            .keep_mean = 0.9f,
+                            .take_mean = 0.1f,
+                            .keep_square = 0.999f,
+                            .take_square = 0.001f};
+
 void check_close(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
@@ -138,12 +148,22 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
     CHECK(got == expected);
     const auto output = got;
 
-    auto momentum = y, expected_momentum = y;
+    for (const SgdStep& step : sgd_steps) {
+      auto velocity = y, expected_velocity = y;
+      expected = got = x;
+      reference->sgd(expected, output, expected_velocity, step);
+      ops->sgd(got, output, velocity, step);
+      CHECK(got == expected);
+      CHECK(velocity == expected_velocity);
+    }
+
+    auto mean = y, expected_mean = y, square = output, expected_square = output;  // squares: none is negative
     expected = got = x;
-    reference->sgd_momentum(expected, output, expected_momentum, 0.1f, 0.9f);
-    ops->sgd_momentum(got, output, momentum, 0.1f, 0.9f);
+    reference->adam(expected, y, expected_mean, expected_square, adam_step);
+    ops->adam(got, y, mean, square, adam_step);
     CHECK(got == expected);
-    CHECK(momentum == expected_momentum);
+    CHECK(mean == expected_mean);
+    CHECK(square == expected_square);
 
     expected = got = x;
     reference->accumulate(y, expected);
@@ -183,10 +203,18 @@ TEST_CASE("all instruction sets give the same bits") {
     loops.add_bias_relu(rows, columns, bias.data(), a.data());
     portable.add_bias_relu(rows, columns, bias.data(), b.data());
     CHECK(a == b);
-    loops.sgd_momentum(size, a.data(), y.data(), ma.data(), 0.3f, 0.7f);
-    portable.sgd_momentum(size, b.data(), y.data(), mb.data(), 0.3f, 0.7f);
+    for (const SgdStep& step : sgd_steps) {
+      loops.sgd(size, a.data(), y.data(), ma.data(), step);
+      portable.sgd(size, b.data(), y.data(), mb.data(), step);
+      CHECK(a == b);
+      CHECK(ma == mb);
+    }
+    std::vector<float> square_a(size, 0.5f), square_b(size, 0.5f);
+    loops.adam(size, a.data(), y.data(), ma.data(), square_a.data(), adam_step);
+    portable.adam(size, b.data(), y.data(), mb.data(), square_b.data(), adam_step);
     CHECK(a == b);
     CHECK(ma == mb);
+    CHECK(square_a == square_b);
     loops.accumulate(size, y.data(), a.data());
     portable.accumulate(size, y.data(), b.data());
     CHECK(a == b);

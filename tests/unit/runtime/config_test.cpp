@@ -37,8 +37,8 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.mode == Mode::ps);
   CHECK(config.model.hidden == std::vector<int>{128, 64});
   CHECK(config.data.batch == 64);
-  CHECK(config.optimizer.lr == 0.01f);
-  CHECK(config.optimizer.momentum == 0.9f);
+  CHECK(config.optimizer.lr == 0.01);
+  CHECK(config.optimizer.momentum == 0.9);
   CHECK_FALSE(config.consistency.sync);
   CHECK_FALSE(config.consistency.staleness.has_value());
   CHECK(config.steps == 2000);

@@ -164,7 +164,7 @@ TEST_CASE("stochastic gradient descent learns what can be learnt, on either impl
     auto ops = make();
     CAPTURE(ops->name());
     Mlp model({{8}}, 16, 3, 1, *ops);
-    const SgdMomentum optimizer(*ops);
+    const Optimizer optimizer({.lr = 0.1, .momentum = 0.9});
     std::vector<float> momentum(model.parameters().size());
     BatchBuffer buffer;
     const double before = model.evaluate(data.held_out).loss;
@@ -172,7 +172,7 @@ TEST_CASE("stochastic gradient descent learns what can be learnt, on either impl
       std::vector<std::uint64_t> ids;
       for (std::uint64_t i = 0; i < 16; ++i) ids.push_back(sample_at(1, position + i, data.train.size()));
       model.loss_and_gradients(data.train.gather(ids, buffer));
-      optimizer.apply(model.parameters(), model.gradients(), momentum, 0.1f, 0.9f);
+      optimizer.apply(*ops, model.parameters(), model.gradients(), momentum, {});
     }
     const Evaluation after = model.evaluate(data.held_out);
     CHECK(after.loss < before / 10);

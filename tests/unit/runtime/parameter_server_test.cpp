@@ -1,6 +1,7 @@
 // The shard of a server: what counts, how often, and what comes of it.
 #include "runtime/parameter_server.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -20,7 +21,7 @@ struct Shard {
   ParameterShard shard;
 
   explicit Shard(std::uint32_t slices, float lr = 1, float momentum = 0)
-      : shard(chunks, 0, OptimizerConfig{lr, momentum}, slices, *ops) {}
+      : shard(chunks, 0, OptimizerConfig{.lr = lr, .momentum = momentum}, slices, *ops) {}
   void seed(std::uint64_t clock) {
     CHECK(shard.seed(0, clock, std::vector<float>{10, 20}, {}));
     CHECK(shard.seed(1, clock, std::vector<float>{30}, {}));
@@ -65,6 +66,31 @@ TEST_CASE("momentum is kept over updates and comes with a seed") {
   CHECK(s.weights(1) == Floats{7});  // 0.5 * 4 + 1
   s.shard.push_slice(1, 1, 0, Floats{0}, 1);
   CHECK(s.weights(1) == Floats{5.5f});
+}
+
+TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them begins them anew") {
+  auto ops = mlk::kernels::make_reference_ops();
+  const std::vector<Chunk> chunks{{0, 0, 0, 2}};
+  const OptimizerConfig config{.type = OptimizerType::adam, .lr = 0.5};
+  ParameterShard shard(chunks, 0, config, 1, *ops), late(chunks, 0, config, 1, *ops);
+  CHECK_FALSE(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0}));  // a state for momentum
+  CHECK(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0, 0, 0}));
+  CHECK(late.seed(0, 5000, Floats{1, 2}, {}));
+  for (std::uint64_t clock = 0; clock < 5; ++clock) {
+    const Floats gradient{3, clock == 2 ? -4.0f : 4.0f};
+    shard.push_slice(0, clock, 0, gradient, 1);
+    late.push_update(0, {0, 1, clock + 1}, 5000 + clock, gradient);
+    if (clock == 0) CHECK(shard.view(0)->weights.front() == doctest::Approx(0.5));
+    REQUIRE(std::ranges::equal(shard.view(0)->weights, late.view(0)->weights));
+  }
+  // Restored, it goes on as if nothing had happened.
+  ParameterShard restored(chunks, 0, config, 1, *ops);
+  const auto view = shard.view(0);
+  CHECK(restored.seed(0, view->clock, view->weights, view->state));
+  shard.push_slice(0, 5, 0, Floats{1, 1}, 1);
+  restored.push_slice(0, 5, 0, Floats{1, 1}, 1);
+  CHECK(std::ranges::equal(shard.view(0)->weights, restored.view(0)->weights));
+  CHECK(std::ranges::equal(shard.view(0)->state, restored.view(0)->state));
 }
 
 TEST_CASE("what is ahead, unknown or of the wrong size does not count") {

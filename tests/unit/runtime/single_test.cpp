@@ -37,7 +37,7 @@ struct Training {
     env.result = folder / "result";
     config.model.hidden = {8};
     config.data.batch = 16;
-    config.optimizer = {0.1f, 0.9f};
+    config.optimizer = {.lr = 0.1, .momentum = 0.9};
     config.steps = 200;
     config.seed = 1;
     config.report_every = 50;
@@ -152,7 +152,7 @@ TEST_CASE("the seed decides the result, bit for bit") {
 TEST_CASE("a loss that is not a number ends the run as diverged") {
   Training bench;
   bench.config.model.hidden = {8, 8, 8};
-  bench.config.optimizer = {1e6f, 0.9f};
+  bench.config.optimizer = {.lr = 1e6, .momentum = 0.9};
   try {
     bench.run();
     FAIL("trained");
