@@ -16,6 +16,7 @@ if(DNNL_LIBRARY AND DNNL_INCLUDE)
 endif()
 
 mlk_library(runtime runtime mlk_kernels nlohmann_json::nlohmann_json)
+target_compile_options(mlk_runtime PRIVATE -ffp-contract=off)   # initial weights and learning rates: the same bits too
 if(ZLIB_FOUND)
   target_compile_definitions(mlk_runtime PUBLIC MLK_ZLIB=1)   # its tests pack files too
   target_link_libraries(mlk_runtime PUBLIC ZLIB::ZLIB)

@@ -2,7 +2,7 @@
 // error that names it, because nobody sees a wrong default in a pod.
 #include "runtime/config.h"
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -44,10 +44,18 @@ class Object {
         integer(key, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)));
   }
 
-  double number(const std::string& key) {
+  // A number for which `holds`; `range` says in words which those are.
+  double number(const std::string& key, const std::string& range, bool (*holds)(double)) {
     const json& value = at(key);
     if (!value.is_number()) fail("configuration: " + name(key) + " must be a number");
+    if (!holds(value.get<double>())) fail("configuration: " + name(key) + " must be " + range);
     return value.get<double>();
+  }
+
+  bool boolean(const std::string& key) {
+    const json& value = at(key);
+    if (!value.is_boolean()) fail("configuration: " + name(key) + " must be true or false");
+    return value.get<bool>();
   }
 
   std::string text(const std::string& key) {
@@ -56,9 +64,15 @@ class Object {
     return value.get<std::string>();
   }
 
-  // For a key with one value so far: what else there may be some day must not be taken for it.
-  void demand(const std::string& key, const std::string& only) {
-    if (text(key) != only) fail("configuration: " + name(key) + " must be \"" + only + "\"");
+  // The index of the text among `choices`. Also for a key with one value so far: what else there may be some
+  // day must not be taken for it.
+  std::size_t choice(const std::string& key, const std::vector<std::string>& choices) {
+    const auto found = std::ranges::find(choices, text(key));
+    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+    std::string expected = "\"" + choices.front() + "\"";
+    for (std::size_t i = 1; i < choices.size(); ++i)
+      expected += (i + 1 < choices.size() ? ", \"" : " or \"") + choices[i] + "\"";
+    fail("configuration: " + name(key) + " must be " + expected);
   }
 
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
@@ -90,15 +104,12 @@ constexpr int most_int = 1'000'000;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 
 Mode read_mode(Object& root) {
-  const std::string mode = root.text("mode");
-  if (mode == "single") return Mode::single;
-  if (mode == "ps") return Mode::ps;
-  if (mode == "allreduce") return Mode::allreduce;
-  fail("configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
+  constexpr Mode modes[] = {Mode::single, Mode::ps, Mode::allreduce};
+  return modes[root.choice("mode", {"single", "ps", "allreduce"})];
 }
 
 ModelConfig read_model(Object object) {
-  object.demand("type", "mlp");
+  object.choice("type", {"mlp"});
   ModelConfig model;
   const json& hidden = object.at("hidden");
   if (!hidden.is_array() || hidden.size() > 100)
@@ -111,21 +122,51 @@ ModelConfig read_model(Object object) {
 }
 
 DataConfig read_data(Object object) {
-  object.demand("format", "idx");
+  object.choice("format", {"idx"});
   DataConfig data{object.small_integer("batch", 1, most_int)};
   object.finish();
   return data;
 }
 
-OptimizerConfig read_optimizer(Object object) {
-  object.demand("type", "sgd");
-  const double lr = object.number("lr"), momentum = object.number("momentum");
-  if (!(lr > 0 && lr <= 1e6)) fail("configuration: optimizer.lr must be above 0 and at most 1e6");
-  if (!(momentum >= 0 && momentum < 1)) fail("configuration: optimizer.momentum must be from 0 to below 1");
+ScheduleConfig read_schedule(Object object, std::uint64_t steps) {
+  constexpr ScheduleType types[] = {ScheduleType::constant, ScheduleType::linear, ScheduleType::cosine,
+                                    ScheduleType::step};
+  ScheduleConfig schedule;
+  schedule.type = types[object.choice("type", {"constant", "linear", "cosine", "step"})];
+  schedule.warmup = object.integer("warmup", 0, steps - 1);
+  if (schedule.type == ScheduleType::linear || schedule.type == ScheduleType::cosine) {
+    schedule.final = object.number("final", "from 0 to 1", [](double x) { return x >= 0 && x <= 1; });
+  }
+  if (schedule.type == ScheduleType::step) {
+    schedule.every = object.integer("every", 1, most_steps);
+    schedule.factor = object.number("factor", "above 0 and below 1", [](double x) { return x > 0 && x < 1; });
+  }
   object.finish();
+  return schedule;
+}
+
+// Only the keys of its type: a momentum that adam does not have is an error like any other unknown key.
+OptimizerConfig read_optimizer(Object object, std::uint64_t steps) {
+  constexpr OptimizerType types[] = {OptimizerType::sgd, OptimizerType::adam, OptimizerType::adamw};
+  const auto share = [](double x) { return x >= 0 && x < 1; };
   OptimizerConfig optimizer;
-  optimizer.lr = lr;
-  optimizer.momentum = momentum;
+  optimizer.type = types[object.choice("type", {"sgd", "adam", "adamw"})];
+  optimizer.lr = object.number("lr", "above 0 and at most 1e6", [](double x) { return x > 0 && x <= 1e6; });
+  optimizer.weight_decay =
+      object.number("weight_decay", "from 0 to 1", [](double x) { return x >= 0 && x <= 1; });
+  if (optimizer.type == OptimizerType::sgd) {
+    optimizer.momentum = object.number("momentum", "from 0 to below 1", share);
+    optimizer.nesterov = object.boolean("nesterov");
+    if (optimizer.nesterov && optimizer.momentum == 0)
+      fail("configuration: optimizer.nesterov needs a momentum above 0");
+  } else {
+    optimizer.beta1 = object.number("beta1", "from 0 to below 1", share);
+    optimizer.beta2 = object.number("beta2", "from 0 to below 1", share);
+    optimizer.epsilon =
+        object.number("epsilon", "from 1e-30 to 1", [](double x) { return x >= 1e-30 && x <= 1; });
+  }
+  optimizer.schedule = read_schedule(object.object("schedule"), steps);
+  object.finish();
   return optimizer;
 }
 
@@ -175,9 +216,9 @@ Config parse_config(std::string_view text) {
   config.mode = read_mode(root);
   config.model = read_model(root.object("model"));
   config.data = read_data(root.object("data"));
-  config.optimizer = read_optimizer(root.object("optimizer"));
   config.consistency = read_consistency(root.at("consistency"));
   config.steps = root.integer("steps", 1, most_steps);
+  config.optimizer = read_optimizer(root.object("optimizer"), config.steps);
   config.seed = root.integer("seed", 0, std::numeric_limits<std::uint64_t>::max());
   config.report_every = root.integer("report_every", 1, most_steps);
   config.evaluate_every = root.integer("evaluate_every", 0, most_steps);

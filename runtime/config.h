@@ -19,6 +19,17 @@ struct DataConfig {
   int batch = 0;  // samples per worker and step
 };
 
+enum class ScheduleType { constant, linear, cosine, step };
+
+// How the learning rate changes, see schedule.h.
+struct ScheduleConfig {
+  ScheduleType type = ScheduleType::constant;
+  std::uint64_t warmup = 0;  // steps
+  double final = 0;          // linear, cosine: the share of lr that is left at the end
+  std::uint64_t every = 1;   // step: steps from one decay to the next
+  double factor = 1;         // step: what a decay leaves
+};
+
 enum class OptimizerType { sgd, adam, adamw };
 
 struct OptimizerConfig {
@@ -28,6 +39,7 @@ struct OptimizerConfig {
   double momentum = 0;                                // sgd
   bool nesterov = false;                              // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
+  ScheduleConfig schedule = {};
 };
 
 // How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be

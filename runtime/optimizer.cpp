@@ -9,19 +9,11 @@
 #include <string>
 
 #include "runtime/exit_code.h"
+#include "runtime/power.h"
+#include "runtime/schedule.h"
 
 namespace mlk::rt {
 namespace {
-
-// By squaring, with operations that are exact everywhere: ranks have to agree on every bit, and std::pow is
-// not the same on all processors.
-double power(double base, std::uint64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
-    if (exponent & 1) result *= base;
-  }
-  return result;
-}
 
 // The share of the newest value in a running mean over values of which it has seen `age`.
 double newest_share(double beta, std::uint64_t age) { return (1 - beta) / (1 - power(beta, age + 1)); }
@@ -50,7 +42,8 @@ kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint6
 
 void Optimizer::apply(kernels::Ops& ops, std::span<float> parameters, std::span<const float> gradients,
                       std::span<float> state, const UpdateCount& count) const {
-  const double lr = config_.lr / static_cast<double>(1 + count.staleness);
+  const double lr = config_.lr * schedule_factor(config_.schedule, steps_, count.step) /
+                    static_cast<double>(1 + count.staleness);
   if (config_.type == OptimizerType::sgd) {
     ops.sgd(parameters, gradients, state, sgd_step(config_, lr));
   } else {
@@ -62,10 +55,9 @@ void Optimizer::apply(kernels::Ops& ops, std::span<float> parameters, std::span<
 
 void Optimizer::check_fits(std::span<const float> state, std::size_t parameters) const {
   if (state.empty() || state.size() == slots() * parameters) return;
-  throw Failure(ExitCode::checkpoint_unusable, "the checkpoint was made with another optimizer: it keeps " +
-                                                   std::to_string(state.size() / parameters) +
-                                                   " numbers of each parameter, not " +
-                                                   std::to_string(slots()));
+  throw Failure(ExitCode::checkpoint_unusable,
+                "the checkpoint was made with another optimizer: its values of state per parameter are " +
+                    std::to_string(state.size() / parameters) + ", not " + std::to_string(slots()));
 }
 
 std::vector<float> part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,

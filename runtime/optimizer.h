@@ -12,16 +12,17 @@ namespace mlk::rt {
 
 // Where an update stands in the run.
 struct UpdateCount {
-  std::uint64_t step = 0;  // updates of the run before this one
-  std::uint64_t state_age =
-      0;  // updates since the optimizer's state was zeros: `step`, if none of it was lost
+  std::uint64_t step = 0;       // updates of the run before this one
+  std::uint64_t state_age = 0;  // those of them since the optimizer's state was zeros: all, if none was lost
   std::uint64_t staleness = 0;  // async: updates since the weights that the gradients were taken at
 };
 
-// Pure but for what it is given to change; any number of threads may use one, each with Ops of its own.
+// The rule with its learning rate at every step. Pure but for what it is given to change; any number of
+// threads may use one, each with Ops of its own.
 class Optimizer {
  public:
-  explicit Optimizer(const OptimizerConfig& config) : config_(config) {}
+  // steps: of the whole run, over which the schedule stretches.
+  Optimizer(const OptimizerConfig& config, std::uint64_t steps) : config_(config), steps_(steps) {}
 
   // Numbers that the rule keeps of each parameter: 1 for sgd (momentum), 2 for adam and adamw (the means of
   // gradients and of their squares).
@@ -38,6 +39,7 @@ class Optimizer {
 
  private:
   OptimizerConfig config_;
+  std::uint64_t steps_;
 };
 
 // What belongs to the parameters [offset, offset + size) of the state of all of them, slot by slot.

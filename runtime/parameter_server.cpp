@@ -6,7 +6,7 @@
 namespace mlk::rt {
 
 ParameterShard::ParameterShard(std::span<const Chunk> chunks, std::uint32_t server,
-                               const OptimizerConfig& optimizer, std::uint32_t slices, kernels::Ops& ops)
+                               const Optimizer& optimizer, std::uint32_t slices, kernels::Ops& ops)
     : optimizer_(optimizer), slices_(slices), ops_(ops) {
   for (const Chunk& chunk : chunks) {
     if (chunk.server != server) continue;

@@ -18,7 +18,7 @@ namespace mlk::rt {
 class ParameterShard {
  public:
   // chunks: of the whole model; those of `server` are held. slices: contributions that make a step with sync.
-  ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const OptimizerConfig& optimizer,
+  ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const Optimizer& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
   // False if the chunk is not held here or the sizes are wrong. state: of the optimizer, slot by slot; empty:

@@ -227,9 +227,9 @@ void PsServer::on_join(const Event& event) {
   if (!model_.shard) {
     model_.tensors = join->tensors;
     model_.chunks = cut_chunks(model_.tensors, static_cast<std::uint32_t>(job_.config.servers.count));
-    model_.shard =
-        std::make_unique<ParameterShard>(model_.chunks, peers_.self().rank, job_.config.optimizer,
-                                         static_cast<std::uint32_t>(job_.config.workers.count), *ops_);
+    model_.shard = std::make_unique<ParameterShard>(
+        model_.chunks, peers_.self().rank, Optimizer(job_.config.optimizer, job_.config.steps),
+        static_cast<std::uint32_t>(job_.config.workers.count), *ops_);
     introduce();
   } else if (model_.tensors != join->tensors) {
     throw Failure(ExitCode::bad_configuration, to_string(event.peer) + " has another model than the others");

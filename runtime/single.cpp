@@ -24,7 +24,7 @@ class SingleTrainer {
         ops_(kernels::make_cpu_ops(job.env.threads)),
         data_(load_idx(job.env.data)),
         model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
-        optimizer_(job.config.optimizer),
+        optimizer_(job.config.optimizer, job.config.steps),
         store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {
     restore();
     state_.optimizer_state.resize(optimizer_.slots() * model_.parameters().size());

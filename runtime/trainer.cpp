@@ -14,7 +14,7 @@ Trainer::Trainer(const Job& job)
       ops_(kernels::make_cpu_ops(job.env.threads)),
       data_(load_idx(job.env.data)),
       model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
-      optimizer_(job.config.optimizer) {
+      optimizer_(job.config.optimizer, job.config.steps) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
                std::to_string(model_.parameters().size()) + " parameters");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/values.h"
+#include "cli/experiment/variants.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -107,6 +108,7 @@ class Rules {
       check_roles();
       check_consistency();
     }
+    check_optimizer();
     check_data();
     check_checkpoint();
     check_scheduling();
@@ -218,6 +220,26 @@ class Rules {
     if (mode_ != "ps" && !consistency.is_null() && consistency != "sync") {
       refuse("train.consistency",
              fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
+    }
+  }
+
+  void check_optimizer() {
+    const std::string path = "train.optimizer";
+    if (child_of(child_of(effective_, "train"), "optimizer").empty()) return;
+    json& optimizer = effective_["train"]["optimizer"];
+    const auto refuse_key = [this](const std::string& at, const std::string& what) { refuse(at, what); };
+    complete_variant(optimizer, path, optimizer_variants(), refuse_key);
+    if (child_of(optimizer, "nesterov") == true && child_of(optimizer, "momentum") == 0) {
+      refuse(path + ".nesterov", path + ".nesterov needs a momentum above 0");
+    }
+    json& schedule = optimizer["schedule"];
+    complete_variant(schedule, path + ".schedule", schedule_variants(), refuse_key);
+    const json& warmup = child_of(schedule, "warmup");
+    const json& steps = child_of(child_of(effective_, "train"), "steps");
+    if (warmup.is_number() && steps.is_number() && warmup >= steps) {
+      refuse(path + ".schedule.warmup",
+             fmt::format("{}.schedule.warmup is {}, but train.steps is {}: it would never end", path,
+                         warmup.dump(), steps.dump()));
     }
   }
 

@@ -69,10 +69,28 @@ constexpr Key train_data_keys[] = {
     {"format", choice, "idx", "idx", "IDX files, plain or .gz, named as those of MNIST"},
 };
 
+// Which keys belong to which type, and their defaults: variants.cpp.
 constexpr Key optimizer_keys[] = {
-    {"type", choice, "sgd", "sgd", "stochastic gradient descent with momentum"},
-    {"lr", number, "(0..1000000", "0.01", "learning rate"},
-    {"momentum", number, "0..1)", "0.9", "0: none"},
+    {"type", choice, "sgd|adam|adamw", "sgd",
+     "stochastic gradient descent, Adam, or Adam with a weight decay of its own"},
+    {"lr", number, "(0..1000000", "", "learning rate; default: 0.01 with sgd, 0.001 with adam and adamw"},
+    {"weight_decay", number, "0..1", "",
+     "sgd and adam: added to the gradient; adamw: taken off; default: 0, 0.01 with adamw"},
+    {"momentum", number, "0..1)", "", "sgd: 0: none; default: 0.9"},
+    {"nesterov", boolean, "", "", "sgd: look ahead along the momentum; default: false"},
+    {"beta1", number, "0..1)", "", "adam, adamw: decay of the mean gradient; default: 0.9"},
+    {"beta2", number, "0..1)", "", "adam, adamw: decay of the mean square; default: 0.999"},
+    {"epsilon", number, "1e-30..1", "", "adam, adamw: added to the root of the mean square; default: 1e-8"},
+    {"schedule", section, "schedule", "{}", "how the learning rate changes over the run"},
+};
+
+constexpr Key schedule_keys[] = {
+    {"type", choice, "constant|linear|cosine|step", "constant",
+     "course of the learning rate after the warmup"},
+    {"warmup", whole, "0..1000000000000", "0", "steps over which the learning rate grows to its full size"},
+    {"final", number, "0..1", "", "linear, cosine: share of lr that is left at the end; default: 0"},
+    {"every", whole, "1..1000000000000", "", "step: steps from one decay to the next; required"},
+    {"factor", number, "(0..1)", "", "step: what a decay multiplies by; default: 0.1"},
 };
 
 constexpr Key role_keys[] = {
@@ -171,6 +189,7 @@ constexpr Section sections_table[] = {
     {"model", model_keys},
     {"train.data", train_data_keys},
     {"optimizer", optimizer_keys},
+    {"schedule", schedule_keys},
     {"role", role_keys},
     {"data", data_keys},
     {"nfs", nfs_keys},

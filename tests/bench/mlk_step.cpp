@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
 
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(1);
   mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
-  const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9});
+  const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
   const mlk::rt::Dataset data = noise();
   std::vector<float> momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);

@@ -39,6 +39,12 @@ def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
         (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + bytes(labels))
 
 
+def complete_optimizer(given):
+    """The keys that the experiment file's defaults would fill in."""
+    of_type = {"momentum": 0.9, "nesterov": False} if given["type"] == "sgd" else {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+    return {"weight_decay": 0, **of_type, "schedule": {"type": "constant", "warmup": 0}, **given}
+
+
 class Process:
     def __init__(self, name, popen, log, metrics, result):
         self.name, self.popen, self.log, self.metrics, self.result_path = name, popen, log, metrics, result
@@ -133,6 +139,7 @@ class Run:
             "workers": {"count": workers, "min": config.pop("minimum", workers)},
             "servers": {"count": self.servers_count}, "checkpoint": {"every": 0, "keep": 3}, "patience_seconds": 30}
         settings.update(config)
+        settings["optimizer"] = complete_optimizer(settings["optimizer"])
         self.steps = settings["steps"]
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(settings))

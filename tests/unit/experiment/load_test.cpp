@@ -45,7 +45,12 @@ TEST_CASE("the smallest experiment gets every default") {
   CHECK(worker.gpu == 0);
   CHECK(x.start_timeout == std::chrono::minutes(15));
   CHECK_FALSE(x.time_limit.has_value());
-  CHECK(x.effective["train"]["optimizer"] == json{{"type", "sgd"}, {"lr", 0.01}, {"momentum", 0.9}});
+  CHECK(x.effective["train"]["optimizer"] == json{{"type", "sgd"},
+                                                  {"lr", 0.01},
+                                                  {"weight_decay", 0.0},
+                                                  {"momentum", 0.9},
+                                                  {"nesterov", false},
+                                                  {"schedule", {{"type", "constant"}, {"warmup", 0}}}});
   CHECK(x.effective["train"]["model"]["hidden"] == json{128});
   CHECK(x.effective["train"]["data"]["batch"] == 32);
   CHECK_FALSE(x.effective["checkpoint"].contains("volume"));
@@ -112,6 +117,26 @@ TEST_CASE("numbers and booleans in env become the text that was written") {
   const json env =
       load(std::string(smallest) + "env: {A: 012, B: 1.50, C: true, D: yes, E: \"\"}\n").effective["env"];
   CHECK(env == json{{"A", "012"}, {"B", "1.50"}, {"C", "true"}, {"D", "yes"}, {"E", ""}});
+}
+
+TEST_CASE("each optimizer and each schedule has keys and defaults of its own") {
+  const auto optimizer = [](const std::string& text) {
+    return load("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, optimizer: " + text + "}\n")
+        .effective["train"]["optimizer"];
+  };
+  const json adam = optimizer("{type: adam}");
+  CHECK(adam["lr"] == 0.001);
+  CHECK(adam["beta1"] == 0.9);
+  CHECK(adam["beta2"] == 0.999);
+  CHECK(adam["epsilon"] == 1e-8);
+  CHECK(adam["weight_decay"] == 0);
+  CHECK_FALSE(adam.contains("momentum"));
+  CHECK(optimizer("{type: adamw}")["weight_decay"] == 0.01);
+  CHECK(optimizer("{type: adamw, weight_decay: 0.1}")["weight_decay"] == 0.1);
+  CHECK(optimizer("{schedule: {type: cosine, warmup: 9}}")["schedule"] ==
+        json{{"type", "cosine"}, {"warmup", 9}, {"final", 0.0}});
+  CHECK(optimizer("{schedule: {type: step, every: 3}}")["schedule"] ==
+        json{{"type", "step"}, {"warmup", 0}, {"every", 3}, {"factor", 0.1}});
 }
 
 TEST_CASE("numbers are as in JSON, and a little more") {

@@ -56,28 +56,35 @@ const std::vector<std::string> candidates = {"-1",
                                              ones(100),
                                              ones(101)};
 
-// The configuration that pods get of an experiment with one value changed. Throws Error when it is refused.
-std::string config_with(const std::string& change) {
+// Each brings keys of its own.
+const std::vector<std::string> optimizers = {"{type: sgd, schedule: {type: linear}}",
+                                             "{type: adam, schedule: {type: cosine}}",
+                                             "{type: adamw, schedule: {type: step, every: 1}}"};
+
+// The configuration that pods get of an experiment with these changes. Throws Error when it is refused.
+std::string config_with(const std::vector<std::string>& changes) {
   const mlk::Experiment experiment =
       mlk::load_experiment("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10}\n", "x.yaml",
-                           {.set = {change}, .env = {}, .image = ""}, {"ps"});
+                           {.set = changes, .env = {}, .image = ""}, {"ps"});
   const mlk::Rendered run = mlk::render(experiment, {}, mlk::Templates(), {});
   return run.objects.front().at("data").at("config.json");
 }
 
-// Returns how many values passed validation.
-int try_all(const Section& section, const std::string& path) {
+// Returns how many values passed validation, each set after `before`.
+int try_all(const Section& section, const std::string& path, const std::vector<std::string>& before = {}) {
   int passed = 0;
   for (const Key& key : section.keys) {
     const std::string name = path + "." + std::string(key.name);
     if (key.type == mlk::Type::section) {
-      passed += try_all(mlk::schema_section(key.detail), name);
+      passed += try_all(mlk::schema_section(key.detail), name, before);
       continue;
     }
     for (const std::string& value : candidates) {
+      std::vector<std::string> changes = before;
+      changes.push_back(name + "=" + value);
       std::string config;
       try {
-        config = config_with(name + "=" + value);
+        config = config_with(changes);
       } catch (const mlk::Error&) {
         continue;
       }
@@ -92,6 +99,10 @@ int try_all(const Section& section, const std::string& path) {
 
 TEST_CASE("what passes validation is a configuration that the runtime takes") {
   CHECK(try_all(mlk::schema_section("train"), "train") > 50);
+  for (const std::string& optimizer : optimizers) {
+    CHECK(try_all(mlk::schema_section("optimizer"), "train.optimizer", {"train.optimizer=" + optimizer}) >
+          15);
+  }
   CHECK(try_all(mlk::schema_section("checkpoint"), "checkpoint") > 5);
   CHECK(try_all(mlk::schema_section("role"), "workers") > 5);
   CHECK(try_all(mlk::schema_section("role"), "servers") > 5);

@@ -13,7 +13,8 @@ namespace {
 
 const json contract_example = json::parse(R"({
   "schema": 1, "mode": "ps", "model": {"type": "mlp", "hidden": [128, 64]}, "data": {"format": "idx", "batch": 64},
-  "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9}, "consistency": "async", "steps": 2000, "seed": 1,
+  "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1,
+                "schedule": {"type": "constant", "warmup": 7}}, "consistency": "async", "steps": 2000, "seed": 1,
   "report_every": 50, "evaluate_every": 500, "step_delay_ms": 3, "workers": {"count": 5, "min": 2},
   "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900})");
 
@@ -39,6 +40,10 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.data.batch == 64);
   CHECK(config.optimizer.lr == 0.01);
   CHECK(config.optimizer.momentum == 0.9);
+  CHECK(config.optimizer.nesterov);
+  CHECK(config.optimizer.weight_decay == 0.1);
+  CHECK(config.optimizer.schedule.type == ScheduleType::constant);
+  CHECK(config.optimizer.schedule.warmup == 7);
   CHECK_FALSE(config.consistency.sync);
   CHECK_FALSE(config.consistency.staleness.has_value());
   CHECK(config.steps == 2000);
@@ -52,6 +57,51 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.checkpoint.every == 100);
   CHECK(config.checkpoint.keep == 3);
   CHECK(config.patience_seconds == 900);
+}
+
+TEST_CASE("adam, adamw and each schedule have keys of their own") {
+  json changed = contract_example;
+  changed["optimizer"] = {{"type", "adamw"},
+                          {"lr", 0.001},
+                          {"beta1", 0.8},
+                          {"beta2", 0.99},
+                          {"epsilon", 1e-7},
+                          {"weight_decay", 0.05},
+                          {"schedule", {{"type", "cosine"}, {"warmup", 1999}, {"final", 0.25}}}};
+  const OptimizerConfig read = parse_config(changed.dump()).optimizer;
+  CHECK(read.type == OptimizerType::adamw);
+  CHECK(read.beta1 == 0.8);
+  CHECK(read.beta2 == 0.99);
+  CHECK(read.epsilon == 1e-7);
+  CHECK(read.weight_decay == 0.05);
+  CHECK(read.schedule.type == ScheduleType::cosine);
+  CHECK(read.schedule.warmup == 1999);
+  CHECK(read.schedule.final == 0.25);
+  changed["optimizer"]["type"] = "adam";
+  changed["optimizer"]["schedule"] = {{"type", "step"}, {"warmup", 0}, {"every", 10}, {"factor", 0.5}};
+  CHECK(parse_config(changed.dump()).optimizer.schedule.every == 10);
+  CHECK(parse_config(changed.dump()).optimizer.schedule.factor == 0.5);
+  changed["optimizer"]["momentum"] = 0.9;
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: unknown key optimizer.momentum",
+                       Failure);
+}
+
+TEST_CASE("optimizers and schedules that cannot be are refused") {
+  CHECK(message_for("/optimizer/type", "adan") ==
+        "configuration: optimizer.type must be \"sgd\", \"adam\" or \"adamw\"");
+  CHECK(message_for("/optimizer/type", "adam") == "configuration: optimizer.beta1 is missing");
+  CHECK(message_for("/optimizer/nesterov", 1) == "configuration: optimizer.nesterov must be true or false");
+  CHECK(message_for("/optimizer/momentum", 0) ==
+        "configuration: optimizer.nesterov needs a momentum above 0");
+  CHECK(message_for("/optimizer/weight_decay", 1.5) ==
+        "configuration: optimizer.weight_decay must be from 0 to 1");
+  CHECK(message_for("/optimizer/schedule/warmup", 2000) ==
+        "configuration: optimizer.schedule.warmup must be a whole number from 0 to 1999");
+  CHECK(message_for("/optimizer/schedule/final", 0) == "configuration: unknown key optimizer.schedule.final");
+  CHECK(message_for("/optimizer/schedule", {{"type", "cosine"}, {"warmup", 0}, {"final", 2}}) ==
+        "configuration: optimizer.schedule.final must be from 0 to 1");
+  CHECK(message_for("/optimizer/schedule", {{"type", "step"}, {"warmup", 0}, {"every", 1}, {"factor", 1}}) ==
+        "configuration: optimizer.schedule.factor must be above 0 and below 1");
 }
 
 TEST_CASE("consistency is sync, async or a bound") {

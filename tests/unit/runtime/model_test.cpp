@@ -164,7 +164,7 @@ TEST_CASE("stochastic gradient descent learns what can be learnt, on either impl
     auto ops = make();
     CAPTURE(ops->name());
     Mlp model({{8}}, 16, 3, 1, *ops);
-    const Optimizer optimizer({.lr = 0.1, .momentum = 0.9});
+    const Optimizer optimizer({.lr = 0.1, .momentum = 0.9}, 200);
     std::vector<float> momentum(model.parameters().size());
     BatchBuffer buffer;
     const double before = model.evaluate(data.held_out).loss;

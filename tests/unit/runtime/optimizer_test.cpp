@@ -22,7 +22,7 @@ constexpr auto adam = OptimizerType::adam, adamw = OptimizerType::adamw;
 
 // One parameter that starts at 1, after each of three updates with these gradients.
 Floats three_updates(const OptimizerConfig& config, kernels::Ops& ops) {
-  const Optimizer optimizer(config);
+  const Optimizer optimizer(config, 1);
   Floats parameter{1}, state(optimizer.slots()), seen;
   std::uint64_t step = 0;
   for (float gradient : {0.5f, -0.25f, 1.0f}) {
@@ -84,7 +84,7 @@ TEST_CASE("over many updates adam is what the paper says") {
   for (std::uint64_t i = 0; i < 3000; ++i) gradients.push_back(uniform(1, 0, i) - 0.4f);
   for (const OptimizerType type : {adam, adamw}) {
     const OptimizerConfig config{.type = type, .lr = 0.001, .weight_decay = 0.1};
-    const Optimizer optimizer(config);
+    const Optimizer optimizer(config, 1);
     auto ops = kernels::make_cpu_ops();
     Floats parameter{1}, state(2);
     for (std::size_t i = 0; i < gradients.size(); ++i)
@@ -95,7 +95,7 @@ TEST_CASE("over many updates adam is what the paper says") {
 
 TEST_CASE("a state that began anew late in the run does not make its first updates larger") {
   auto ops = kernels::make_cpu_ops();
-  const Optimizer optimizer({.type = adam, .lr = 0.1});
+  const Optimizer optimizer({.type = adam, .lr = 0.1}, 1);
   Floats early{1}, late{1}, early_state(2), late_state(2);
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Floats gradient{uniform(2, 0, i)};
@@ -108,7 +108,7 @@ TEST_CASE("a state that began anew late in the run does not make its first updat
 TEST_CASE("a stale gradient makes a smaller step") {
   auto ops = kernels::make_cpu_ops();
   for (const OptimizerType type : {OptimizerType::sgd, adam, adamw}) {
-    const Optimizer optimizer({.type = type, .lr = 0.1});
+    const Optimizer optimizer({.type = type, .lr = 0.1}, 1);
     Floats parameter{0}, state(optimizer.slots());
     optimizer.apply(*ops, parameter, Floats{1}, state, {0, 0, 3});
     CHECK(parameter[0] == doctest::Approx(-0.1 / 4));
@@ -117,7 +117,7 @@ TEST_CASE("a stale gradient makes a smaller step") {
 
 TEST_CASE("parts of the parameters updated apart are the bits of the whole") {
   auto ops = kernels::make_cpu_ops();
-  const Optimizer optimizer({.type = adamw, .lr = 0.1, .weight_decay = 0.01});
+  const Optimizer optimizer({.type = adamw, .lr = 0.1, .weight_decay = 0.01}, 1);
   constexpr std::size_t size = 50, cut = 17;
   Floats whole, gradients, state;
   for (std::uint64_t i = 0; i < size; ++i) {
@@ -140,11 +140,12 @@ TEST_CASE("parts of the parameters updated apart are the bits of the whole") {
 }
 
 TEST_CASE("the state of another optimizer is refused") {
-  const Optimizer sgd({.type = OptimizerType::sgd}), two({.type = adam});
+  const Optimizer sgd({.type = OptimizerType::sgd}, 1), two({.type = adam}, 1);
   CHECK_NOTHROW(sgd.check_fits(Floats(5), 5));
   CHECK_NOTHROW(two.check_fits(Floats(10), 5));
   CHECK_NOTHROW(two.check_fits(Floats(), 5));
   CHECK_THROWS_WITH_AS(
       two.check_fits(Floats(5), 5),
-      "the checkpoint was made with another optimizer: it keeps 1 numbers of each parameter, not 2", Failure);
+      "the checkpoint was made with another optimizer: its values of state per parameter are 1, not 2",
+      Failure);
 }

@@ -21,7 +21,7 @@ struct Shard {
   ParameterShard shard;
 
   explicit Shard(std::uint32_t slices, float lr = 1, float momentum = 0)
-      : shard(chunks, 0, OptimizerConfig{.lr = lr, .momentum = momentum}, slices, *ops) {}
+      : shard(chunks, 0, Optimizer({.lr = lr, .momentum = momentum}, 100), slices, *ops) {}
   void seed(std::uint64_t clock) {
     CHECK(shard.seed(0, clock, std::vector<float>{10, 20}, {}));
     CHECK(shard.seed(1, clock, std::vector<float>{30}, {}));
@@ -71,8 +71,8 @@ TEST_CASE("momentum is kept over updates and comes with a seed") {
 TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them begins them anew") {
   auto ops = mlk::kernels::make_reference_ops();
   const std::vector<Chunk> chunks{{0, 0, 0, 2}};
-  const OptimizerConfig config{.type = OptimizerType::adam, .lr = 0.5};
-  ParameterShard shard(chunks, 0, config, 1, *ops), late(chunks, 0, config, 1, *ops);
+  const Optimizer optimizer({.type = OptimizerType::adam, .lr = 0.5}, 100);
+  ParameterShard shard(chunks, 0, optimizer, 1, *ops), late(chunks, 0, optimizer, 1, *ops);
   CHECK_FALSE(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0}));  // a state for momentum
   CHECK(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0, 0, 0}));
   CHECK(late.seed(0, 5000, Floats{1, 2}, {}));
@@ -84,7 +84,7 @@ TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them beg
     REQUIRE(std::ranges::equal(shard.view(0)->weights, late.view(0)->weights));
   }
   // Restored, it goes on as if nothing had happened.
-  ParameterShard restored(chunks, 0, config, 1, *ops);
+  ParameterShard restored(chunks, 0, optimizer, 1, *ops);
   const auto view = shard.view(0);
   CHECK(restored.seed(0, view->clock, view->weights, view->state));
   shard.push_slice(0, 5, 0, Floats{1, 1}, 1);

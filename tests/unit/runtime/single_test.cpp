@@ -114,7 +114,14 @@ TEST_CASE("a run that had ended says again how good it is, and trains nothing") 
 }
 
 TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next one goes on") {
+  const ScheduleConfig cosine{.type = ScheduleType::cosine, .warmup = 20};
+  OptimizerConfig optimizer{.lr = 0.1, .momentum = 0.9};
+  SUBCASE("sgd") {}
+  SUBCASE("adamw on a schedule") {
+    optimizer = {.type = OptimizerType::adamw, .lr = 0.01, .weight_decay = 0.01, .schedule = cosine};
+  }
   Training whole, cut;
+  whole.config.optimizer = cut.config.optimizer = optimizer;
   REQUIRE(whole.run() == ExitCode::trained);
   cut.config.report_every = 1;
   const pid_t child = fork();
