@@ -1,4 +1,4 @@
-"""PyTorch's CPU library as a peer for benches: its wheel unpacked into the cache, C++ programs linked to it.
+"""PyTorch's CPU library as a peer for benches and recorded curves: its wheel unpacked into the cache, C++ programs linked to it.
 
 Importing torch in Python would need gigabytes of further wheels; the C++ library is the same code.
 """
@@ -24,7 +24,7 @@ def _unpack():
     aside = cache / f"torch-{VERSION}.tmp-{os.getpid()}"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    print(f"fetching PyTorch {VERSION} for the bench (540 MB, once)", file=sys.stderr)
+    print(f"fetching PyTorch {VERSION} to compare with (540 MB, once)", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", aside, *WHEELS], check=True)
     for wheel in aside.glob("*.whl"):
         subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, aside], check=True)

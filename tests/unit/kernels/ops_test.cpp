@@ -11,35 +11,15 @@
 #include <doctest/doctest.h>
 
 #include "kernels/vector_loops.h"
+#include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;
+using mlk::test::area;
+using mlk::test::Numbers;
 
 namespace {
 
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-// Numbers in [-1, 1), the same in every run.
-class Numbers {
- public:
-  std::vector<float> operator()(std::size_t size) {
-    std::vector<float> values(size);
-    for (float& value : values) {
-      state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-      value = static_cast<float>(static_cast<std::int32_t>(state_ >> 32)) * 0x1p-31f;
-    }
-    return values;
-  }
-  std::vector<std::int32_t> labels(int size, int classes) {
-    std::vector<std::int32_t> values;
-    for (float x : (*this)(static_cast<std::size_t>(size))) {
-      values.push_back(std::min(static_cast<int>((x + 1) / 2 * static_cast<float>(classes)), classes - 1));
-    }
-    return values;
-  }
-
- private:
-  std::uint64_t state_ = 42;
-};
 
 const SgdStep sgd_steps[] = {{0.1f, 0.9f, 0, false}, {0.3f, 0.7f, 0.01f, false}, {0.3f, 0.7f, 0.01f, true}};
 const AdamStep adam_step = {.lr = 0.1f,
@@ -56,10 +36,6 @@ void check_close(const std::vector<float>& a, const std::vector<float>& b, doubl
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) - double(b[i])));
   CHECK(worst <= tolerance);
-}
-
-std::size_t area(int rows, int columns) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+"""What training computes: beside PyTorch, and the same in every mode."""
+
+import json
+
+import mlk
+import pytest
+from runtime_chaos import final_state
+from runtime_processes import Run, assert_trained, write_digits
+
+pytestmark = pytest.mark.runtime
+
+# Recorded by tests/torch_curves/record from the same initial parameters, batches and learning rates.
+RECORDED = json.loads((mlk.ROOT / "tests/torch_curves/curves.json").read_text())
+CURVES = RECORDED["curves"]
+COSINE = CURVES["cosine"]["optimizer"]
+
+
+def worst(ours, theirs):
+    assert len(ours) == len(theirs)
+    return max(abs(a - b) for a, b in zip(ours, theirs))
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_fifty_steps_are_those_of_pytorch(tmp_path, curve):
+    with Run(tmp_path, "single", workers=1, **RECORDED["run"], optimizer=curve["optimizer"], report_every=1, checkpoints=True) as run:
+        write_digits(tmp_path / "data", **RECORDED["digits"])
+        worker = run.start("worker", 0)
+        assert worker.wait() == 0, worker.errors()
+        ours = [float(line["loss"]) for line in worker.lines()]
+    assert worst(ours, curve["losses"]) < 1e-4
+    tensors = final_state(run)[2]
+    assert tensors.keys() == curve["parameters"].keys()
+    for name, values in curve["parameters"].items():
+        assert worst(tensors[name], values) < 1e-4
+
+
+@pytest.mark.parametrize("mode,servers", [("ps", 1), ("ps", 3), ("allreduce", 0)])
+def test_every_mode_with_one_worker_is_the_same_to_the_bit(tmp_path, mode, servers):
+    tensors = []
+    for each in ("single", mode):
+        with Run(tmp_path / each, each, workers=1, servers=servers, consistency="sync", steps=100, optimizer=COSINE,
+                 checkpoints=True) as run:
+            processes = sum(run.start_all(), [])
+            for process in processes:
+                assert process.wait() == 0, process.errors()
+            tensors.append(final_state(run)[2])
+    assert tensors[0] == tensors[1]
+
+
+@pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("ps", {"staleness": 2}), ("allreduce", "sync")],
+                         ids=["async", "staleness", "allreduce"])
+def test_several_workers_train_with_adam_on_a_schedule(tmp_path, mode, consistency):
+    with Run(tmp_path, mode, workers=3, servers=2, consistency=consistency, optimizer=COSINE) as run:
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_a_run_that_was_cut_off_goes_on_with_its_optimizer_and_its_schedule(tmp_path, mode):
+    tensors = []
+    for cut in (False, True):
+        with Run(tmp_path / str(cut), mode, workers=1, servers=2, consistency="sync", steps=200, optimizer=COSINE,
+                 checkpoints=True, checkpoint={"every": 20, "keep": 2}, step_delay_ms=10 if cut else 0) as run:
+            servers, workers = run.start_all()
+            if cut:
+                run.until_step(workers[0], 70)
+                for process in servers + workers:
+                    process.kill()
+                servers, workers = run.start_all()
+            for process in servers + workers:
+                assert process.wait() == 0, process.errors()
+            assert (workers[0].result()["restored_step"] > 0) == cut
+            tensors.append(final_state(run)[2])
+    assert tensors[0] == tensors[1]
