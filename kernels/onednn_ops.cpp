@@ -1,6 +1,9 @@
 // Ops for CPUs: matrices by oneDNN, elementwise work by our own vector loops, the little that is left by the
 // reference.
+#include <algorithm>
+#include <cmath>
 #include <dlfcn.h>
+#include <numeric>
 
 #if MLK_ONEDNN
 #include <dnnl.h>
@@ -37,6 +40,8 @@ class CpuOps final : public ReferenceOps {
                           float* bias_gradient) override {
     loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
   }
+  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                       float* delta) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
            const SgdStep& step) override {
     loops_.sgd(parameters.size(), parameters.data(), gradients.data(), velocity.data(), step);
@@ -53,6 +58,29 @@ class CpuOps final : public ReferenceOps {
   int threads_;
   const VectorLoops& loops_;
 };
+
+// All exponentials at once, because rows of few classes are too short for vectors.
+float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
+                                             const std::int32_t* labels, float* delta) {
+  const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);
+  double loss = 0;
+  for (std::size_t row = 0; row < count; ++row) {
+    const float* x = logits + row * width;
+    const float largest = *std::max_element(x, x + width);
+    loss -= static_cast<double>(x[labels[row]]) - static_cast<double>(largest);
+    for (std::size_t i = 0; i < width; ++i) delta[row * width + i] = x[i] - largest;
+  }
+  loops_.exponentials(count * width, delta);
+  for (std::size_t row = 0; row < count; ++row) {
+    float* out = delta + row * width;
+    const double sum = std::accumulate(out, out + width, 0.0);
+    loss += std::log(sum);
+    const auto scale = static_cast<float>(1 / (sum * rows));
+    for (std::size_t i = 0; i < width; ++i) out[i] *= scale;
+    out[labels[row]] -= 1.0f / static_cast<float>(rows);
+  }
+  return rows == 0 ? 0 : static_cast<float>(loss / rows);
+}
 
 #if MLK_ONEDNN
 

@@ -3,6 +3,7 @@
 // processors have: the bits of a run must not depend on the machine's age.
 #include "kernels/vector_loops.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -30,12 +31,13 @@
     body::adam(size, parameters, gradients, mean, square, step);                                            \
   }                                                                                                         \
   target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); }  \
+  target void exponentials(std::size_t size, float* x) { body::exponentials(size, x); }                     \
   target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {              \
     body::scale_bytes(size, in, scale, out);                                                                \
   }                                                                                                         \
   constexpr VectorLoops table(const char* name) {                                                           \
     return {name, add_bias, add_bias_relu, bias_backward, bias_relu_backward,                               \
-            sgd,  adam,     accumulate,    scale_bytes};                                                    \
+            sgd,  adam,     accumulate,    exponentials,  scale_bytes};                                     \
   }
 
 namespace mlk::kernels {
@@ -107,6 +109,28 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
 
 MLK_INLINE void accumulate(std::size_t size, const float* __restrict x, float* __restrict sum) {
   for (std::size_t i = 0; i < size; ++i) sum[i] += x[i];
+}
+
+// e^x = 2^n e^r, n whole and r at most half of log 2 in size: a power of two is made of its bits, and e^r by
+// its series. What is not a number stays so.
+MLK_INLINE void exponentials(std::size_t size, float* __restrict x) {
+  constexpr float lowest = -80;
+  constexpr float whole = 0x1.8p23f;  // has its units in the last bit: adding it rounds to a whole number
+  constexpr float per_log2 = 1.44269504f, log2 = 0.693359375f, log2_beyond = 2.12194440e-4f;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float value = x[i] < lowest ? lowest : x[i];
+    const float rounded = value * per_log2 + whole, n = rounded - whole;
+    const float r = (value - n * log2) + n * log2_beyond;
+    float series = 1.0f / 5040;
+    series = series * r + 1.0f / 720;
+    series = series * r + 1.0f / 120;
+    series = series * r + 1.0f / 24;
+    series = series * r + 1.0f / 6;
+    series = series * r + 0.5f;
+    series = series * r + 1;
+    series = series * r + 1;
+    x[i] = series * std::bit_cast<float>((std::bit_cast<std::uint32_t>(rounded) + 127) << 23);
+  }
 }
 
 MLK_INLINE void scale_bytes(std::size_t size, const std::uint8_t* __restrict in, float scale,

@@ -26,6 +26,10 @@ struct VectorLoops {
                const AdamStep& step);
   void (*accumulate)(std::size_t size, const float* x, float* sum);
 
+  // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place; below -80 as at -80, so that no
+  // result is a number whose exponent is exhausted and with which processors are slow.
+  void (*exponentials)(std::size_t size, float* x);
+
   // out[i] = in[i] * scale.
   void (*scale_bytes)(std::size_t size, const std::uint8_t* in, float scale, float* out);
 };

@@ -194,6 +194,14 @@ TEST_CASE("all instruction sets give the same bits") {
     loops.accumulate(size, y.data(), a.data());
     portable.accumulate(size, y.data(), b.data());
     CHECK(a == b);
+    for (std::size_t i = 0; i < size; ++i) a[i] = b[i] = static_cast<float>(i) * -0.15f;
+    loops.exponentials(size, a.data());
+    portable.exponentials(size, b.data());
+    CHECK(a == b);
+    for (std::size_t i = 0; i < size; ++i)
+      CHECK(a[i] ==
+            doctest::Approx(std::exp(std::max(-80.0, static_cast<double>(static_cast<float>(i) * -0.15f))))
+                .epsilon(5e-7));
     std::vector<float> sum_a(columns), sum_b(columns);
     loops.bias_relu_backward(rows, columns, x.data(), ma.data(), sum_a.data());
     portable.bias_relu_backward(rows, columns, x.data(), mb.data(), sum_b.data());
@@ -257,7 +265,7 @@ TEST_CASE("the gradient of the cross entropy is its finite difference, also in p
     std::vector<float> delta(logits.size());
     const float loss =
         ops->softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), delta.data());
-    CHECK(loss == ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data()));
+    CHECK(loss == doctest::Approx(ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data())));
     for (std::size_t i = 0; i < logits.size(); ++i) {
       const float before = logits[i], h = 1.0f / 64;
       logits[i] = before + h;
@@ -269,6 +277,35 @@ TEST_CASE("the gradient of the cross entropy is its finite difference, also in p
     }
     ops->softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), logits.data());
     CHECK(logits == delta);
+  }
+}
+
+TEST_CASE(
+    "the processor's cross entropy and its gradient agree with the reference, also where nothing is left of "
+    "a class") {
+  auto reference = make_reference_ops(), ops = make_cpu_ops();
+  Numbers numbers;
+  for (const auto& [rows, classes] : std::vector<std::pair<int, int>>{{1, 1}, {3, 2}, {64, 10}, {7, 1001}}) {
+    CAPTURE(classes);
+    for (const float scale : {1.0f, 30.0f, 1000.0f}) {
+      auto logits = numbers(area(rows, classes));
+      for (float& x : logits) x *= scale;
+      const auto labels = numbers.labels(rows, classes);
+      std::vector<float> expected(logits.size()), delta(logits.size());
+      const float loss = reference->softmax_cross_entropy_backward(rows, classes, logits.data(),
+                                                                   labels.data(), expected.data());
+      CHECK(ops->softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), delta.data()) ==
+            doctest::Approx(loss).epsilon(1e-6));
+      check_close(delta, expected, 3e-7 / rows);
+    }
+  }
+  for (const float bad : {not_a_number, std::numeric_limits<float>::infinity()}) {
+    for (std::size_t i = 0; i < 9; ++i) {
+      std::vector<float> logits(9, -1);
+      logits[i] = bad;
+      const std::int32_t label = 4;
+      CHECK(std::isnan(ops->softmax_cross_entropy_backward(1, 9, logits.data(), &label, logits.data())));
+    }
   }
 }
 
