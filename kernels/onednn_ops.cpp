@@ -87,12 +87,12 @@ float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float*
 // oneDNN takes as many threads as its OpenMP offers, which is all processors, and has no setting of its own.
 // OpenMP's is per calling thread. It is looked up, not linked: which OpenMP it is, is oneDNN's choice, and a
 // oneDNN without any has none to limit.
+// Set every time, which costs nanoseconds: with a variable per thread, mold 1.10 lays out some programs so
+// that they cannot be loaded.
 void limit_threads(int threads) {
-  thread_local int limit = 0;
-  if (limit == threads) return;
   using SetNumThreads = void (*)(int);
-  if (auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(threads);
-  limit = threads;
+  static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set) set(threads);
 }
 
 void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
