@@ -32,5 +32,8 @@ endif()
 mlk_test(kernels mlk_kernels)
 mlk_test(runtime mlk_runtime)
 
-add_executable(bench_step tests/bench/mlk_step.cpp)   # for `make bench`; built always, so that it cannot rot
+# For `make bench`; built always, so that they cannot rot.
+add_executable(bench_step tests/bench/mlk_step.cpp)
 target_link_libraries(bench_step PRIVATE mlk_runtime)
+add_executable(bench_checkpoint tests/bench/mlk_checkpoint.cpp)
+target_link_libraries(bench_checkpoint PRIVATE mlk_runtime)

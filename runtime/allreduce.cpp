@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/assembly.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpointer.h"
 #include "runtime/peers.h"
 #include "runtime/ring.h"
 #include "runtime/trainer.h"
@@ -26,7 +26,6 @@ class AllReduce {
 
  private:
   void make_state();
-  std::optional<TrainingState> newest_checkpoint() const;
   bool catch_up(const Beginning& beginning);
   void feed(std::uint32_t rank);
   void eat(const Event& event);
@@ -37,7 +36,9 @@ class AllReduce {
   ExitCode end();
   ExitCode end_elsewhere();
   ExitCode terminate();
-  bool save();
+  LiveState live() {
+    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state};
+  }
   bool pump(std::optional<Event>& event, Milliseconds time = Milliseconds(100));
   bool look_around();
   bool reports() const { return assembly_.is_lowest_live(); }
@@ -50,12 +51,12 @@ class AllReduce {
   Peers& peers_;
   Trainer trainer_;
   RunReports reports_;
-  CheckpointStore store_;
+  Checkpointer checkpointer_;
   Ring ring_;
   bool has_state_ = false;
   TrainingState state_;        // the parameters live in the model
   std::vector<float> summed_;  // gradients, then the loss and the samples
-  std::uint64_t saved_step_ = 0, restored_step_ = 0;
+  std::uint64_t restored_step_ = 0;
   std::uint64_t hunger_ = 0;       // floats of a state that are still to come
   std::vector<Event> early_feed_;  // of a generation whose beginning has not come yet
   bool pumping_ = false;
@@ -68,15 +69,11 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       peers_(peers),
       trainer_(job),
       reports_(job, trainer_),
-      store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
+      checkpointer_(job, trainer_.tensors()),
       ring_(peers.transport()),
       assembly_(job, peers,
                 {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
-                 [this] { make_state(); },
-                 [this] {
-                   const auto saved = newest_checkpoint();
-                   return saved && saved->step >= job_.config.steps;
-                 },
+                 [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
                  [this](Event&& event) {
                    if (event.header.type == MessageType::feed) return eat(event);
                    if (event.header.type != MessageType::reduce) return;
@@ -91,6 +88,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
 }
 
 ExitCode AllReduce::run() {
+  const std::chrono::seconds patience(job_.config.patience_seconds);
   while (true) {
     const auto beginning = assembly_.assemble();
     if (assembly_.trained()) return end_elsewhere();
@@ -99,9 +97,12 @@ ExitCode AllReduce::run() {
     while (true) {
       if (job_.stop.requested()) return terminate();
       if (state_.step >= job_.config.steps) {
-        if (reports()) return end();
+        using enum Checkpointer::Last;
+        const auto last = reports() ? checkpointer_.last(live(), patience) : under_way;
+        if (last == committed) return end();
+        if (last == failed) fail_unsaved();
         std::optional<Event> event;
-        if (!pump(event)) break;
+        if (!pump(event, Milliseconds(reports() ? 5 : 100))) break;
         continue;
       }
       if (!look_around() || !step()) break;
@@ -135,19 +136,15 @@ bool AllReduce::look_around() {
   }
 }
 
-std::optional<TrainingState> AllReduce::newest_checkpoint() const {
-  if (job_.env.checkpoints.empty()) return {};
-  return store_.load_newest(trainer_.tensors());
-}
-
 // Nobody has a state: the newest checkpoint, or the start.
 void AllReduce::make_state() {
-  if (auto saved = newest_checkpoint()) {
+  if (auto saved = checkpointer_.restore()) {
     trainer_.optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
     std::ranges::copy(saved->parameters, trainer_.model().parameters().begin());
     state_ = std::move(*saved);
+    state_.parameters = std::vector<float>();
     state_.optimizer_state.resize(trainer_.state_size());
-    saved_step_ = restored_step_ = state_.step;
+    restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   }
   has_state_ = true;
@@ -266,23 +263,14 @@ void AllReduce::update() {
 
 void AllReduce::after_step() {
   if (!reports()) return;
+  checkpointer_.after_step(live());
+  job_.reporter.checkpoint(checkpointer_.committed());
   reports_.at_step(state_.step, state_.position, restored_step_, false);
-  const std::uint64_t every = job_.config.checkpoint.every;
-  if (every != 0 && state_.step % every == 0) save();
-}
-
-bool AllReduce::save() {
-  if (job_.env.checkpoints.empty() || saved_step_ == state_.step) return true;
-  state_.parameters.assign(trainer_.model().parameters().begin(), trainer_.model().parameters().end());
-  if (!store_.save(state_, trainer_.tensors())) return false;
-  saved_step_ = state_.step;
-  return true;
 }
 
 // The lowest rank ends the run for all.
 ExitCode AllReduce::end() {
-  if (!save())
-    throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  job_.reporter.checkpoint(checkpointer_.committed());
   reports_.at_step(state_.step, state_.position, restored_step_, true);
   job_.reporter.finish(true, "");
   const std::size_t told = assembly_.tell_trained(job_.reporter.trained_result());
@@ -302,7 +290,8 @@ ExitCode AllReduce::end_elsewhere() {
 }
 
 ExitCode AllReduce::terminate() {
-  if (has_state_ && reports()) save();
+  if (has_state_ && reports()) checkpointer_.save_now(live());
+  job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(false, "terminated after step " + std::to_string(state_.step));
   return ExitCode::terminated;
 }

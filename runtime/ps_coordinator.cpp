@@ -14,6 +14,17 @@ constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save
 PeerId worker_id(std::uint32_t rank) { return {Role::worker, rank}; }
 PeerId server_id(std::uint32_t rank) { return {Role::server, rank}; }
 
+Snapshot snapshot_of(const TrainingState& state) {
+  const std::size_t size = state.parameters.size();
+  Snapshot snapshot;
+  snapshot.restart(state.step, state.position, size + state.optimizer_state.size());
+  snapshot.add(0, 0, state.parameters);
+  for (std::size_t slot = 0; slot < state.optimizer_state.size() / size; ++slot) {
+    snapshot.add(1 + slot, 0, std::span(state.optimizer_state).subspan(slot * size, size));
+  }
+  return snapshot;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model)
@@ -327,7 +338,8 @@ void Coordinator::state_arrived(const Header& header, std::span<const float> val
 // The checkpoint is gathered, or none is wanted: write it and go on.
 void Coordinator::saved() {
   const bool wanted = !job_.env.checkpoints.empty() && saved_step_ != leases_.step();
-  const bool written = wanted && outstanding_chunks_.empty() && store_.save(gathered_, model_.tensors);
+  const bool written =
+      wanted && outstanding_chunks_.empty() && store_.save(snapshot_of(gathered_), model_.tensors);
   if (written) saved_step_ = gathered_.step;
   if (stopping_) {
     phase_ = Phase::terminated;

@@ -138,6 +138,7 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
   } else {
     text += "\"rank\":" + std::to_string(rank_);
   }
+  if (checkpoint_ > 0) text += ",\"checkpoint\":" + std::to_string(checkpoint_);
   text += std::string(",\"done\":") + (done ? "true" : "false") + ",\"message\":";
   return text + json_string_within(message, max_result_bytes - text.size() - 2) + "}\n";
 }

@@ -1,6 +1,7 @@
 // What the run tells the outside: metrics lines on stdout and the result file, as in CONTRACT.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -45,6 +46,10 @@ class Reporter {
   // Accuracy on the held-out set; goes out with the next report().
   void evaluation(double accuracy);
 
+  // The newest step of which there is a checkpoint, 0: of none. Goes out with the next report or the last
+  // words.
+  void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
+
   // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since
   // the last report.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
@@ -71,7 +76,7 @@ class Reporter {
   std::uint64_t report_every_ = 1, evaluate_every_ = 0, steps_ = 0;
 
   bool reported_ = false;
-  std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0;
+  std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0, checkpoint_ = 0;
   double loss_ = 0, samples_per_s_ = 0;
   std::optional<double> accuracy_;  // the newest, stays in the result
   bool accuracy_is_new_ = false;    // not yet printed

@@ -68,16 +68,22 @@ std::string safetensors_header(std::span<const SafeTensor> tensors,
   return result + text;
 }
 
-SafeTensorsFile parse_safetensors(std::string_view file) {
+std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size) {
   std::uint64_t length = 0;
-  demand(file.size() >= sizeof length, "no header");
-  std::memcpy(&length, file.data(), sizeof length);
-  demand(length <= max_header && length <= file.size() - sizeof length, "the header is longer than the file");
+  demand(first_bytes.size() >= sizeof length && file_size >= sizeof length, "no header");
+  std::memcpy(&length, first_bytes.data(), sizeof length);
+  demand(length <= max_header && length <= file_size - sizeof length, "the header is longer than the file");
+  return sizeof length + length;
+}
+
+SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size) {
   SafeTensorsFile result;
-  result.data_begin = sizeof length + length;
-  const std::uint64_t data_size = file.size() - result.data_begin;
+  result.data_begin = safetensors_header_size(head, file_size);
+  demand(head.size() >= result.data_begin, "the header is cut off");
+  const std::uint64_t data_size = file_size - result.data_begin;
   try {
-    const json header = json::parse(file.substr(sizeof length, length));
+    const json header =
+        json::parse(head.substr(sizeof(std::uint64_t), result.data_begin - sizeof(std::uint64_t)));
     demand(header.is_object(), "the header is not an object");
     for (const auto& [name, value] : header.items()) {
       if (name == "__metadata__") {

@@ -29,8 +29,16 @@ struct SafeTensorsFile {
   std::size_t data_begin = 0;  // in the file
 };
 
-// Reads the header of a whole file. Every tensor is float32, fills its shape, and the tensors fill the file
-// without holes or overlap. Throws std::runtime_error that says what does not hold.
-SafeTensorsFile parse_safetensors(std::string_view file);
+// The bytes of the header with its length, by the first 8 bytes of a file. Throws std::runtime_error if that
+// is more than the file has.
+std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
+
+// Reads the header of a file of `file_size` bytes that begins with `head`, which holds the header whole.
+// Every tensor is float32, fills its shape, and the tensors fill the file without holes or overlap. Throws
+// std::runtime_error that says what does not hold.
+SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size);
+inline SafeTensorsFile parse_safetensors(std::string_view file) {
+  return parse_safetensors(file, file.size());
+}
 
 }  // namespace mlk::rt

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "kernels/ops.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpointer.h"
 #include "runtime/dataset.h"
 #include "runtime/model.h"
 #include "runtime/optimizer.h"
@@ -25,7 +26,7 @@ class SingleTrainer {
         data_(load_idx(job.env.data)),
         model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
         optimizer_(job.config.optimizer, job.config.steps),
-        store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {
+        checkpointer_(job, model_.tensors()) {
     restore();
     state_.optimizer_state.resize(optimizer_.slots() * model_.parameters().size());
   }
@@ -37,8 +38,10 @@ class SingleTrainer {
   void restore();
   float step();
   void report(double loss);
-  // False if a checkpoint is wanted and could not be written.
-  bool save();
+  ExitCode terminate();
+  LiveState live() const {
+    return {state_.step, state_.position, model_.parameters(), state_.optimizer_state};
+  }
 
   std::uint64_t epoch() const { return state_.position / data_.train.size(); }
 
@@ -47,12 +50,10 @@ class SingleTrainer {
   DataSplit data_;
   Mlp model_;
   Optimizer optimizer_;
-  CheckpointStore store_;
-  // The parameters live in the model while training and are copied here only to be saved.
-  TrainingState state_;
-  std::uint64_t saved_step_ = 0;
+  TrainingState state_;  // the parameters live in the model
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
+  Checkpointer checkpointer_;
 };
 
 void SingleTrainer::fail_diverged() const {
@@ -61,13 +62,12 @@ void SingleTrainer::fail_diverged() const {
 }
 
 void SingleTrainer::restore() {
-  if (job_.env.checkpoints.empty()) return;
-  std::optional<TrainingState> found = store_.load_newest(model_.tensors());
+  std::optional<TrainingState> found = checkpointer_.restore();
   if (!found) return;
   optimizer_.check_fits(found->optimizer_state, found->parameters.size());
   std::ranges::copy(found->parameters, model_.parameters().begin());
   state_ = std::move(*found);
-  saved_step_ = state_.step;
+  state_.parameters = std::vector<float>();
   job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
 }
 
@@ -95,12 +95,14 @@ void SingleTrainer::report(double loss) {
   job_.reporter.report(state_.step, epoch(), state_.position, loss);
 }
 
-bool SingleTrainer::save() {
-  if (job_.env.checkpoints.empty() || saved_step_ == state_.step) return true;
-  state_.parameters.assign(model_.parameters().begin(), model_.parameters().end());
-  if (!store_.save(state_, model_.tensors())) return false;
-  saved_step_ = state_.step;
-  return true;
+ExitCode SingleTrainer::terminate() {
+  checkpointer_.save_now(live());
+  const bool written = state_.step > 0 && checkpointer_.committed() == state_.step;
+  job_.reporter.checkpoint(checkpointer_.committed());
+  const std::string message = "terminated after step " + std::to_string(state_.step);
+  job_.log.line(message + ", " + (written ? "checkpoint written" : "no checkpoint"));
+  job_.reporter.finish(false, message);
+  return ExitCode::terminated;
 }
 
 ExitCode SingleTrainer::run() {
@@ -110,13 +112,7 @@ ExitCode SingleTrainer::run() {
   std::uint64_t losses = 0;
   bool reported = false;
   while (state_.step < config.steps) {
-    if (job_.stop.wait(std::chrono::milliseconds(config.step_delay_ms))) {
-      save();
-      const std::string message = "terminated after step " + std::to_string(state_.step);
-      job_.log.line(message + ", " + (saved_step_ == state_.step ? "checkpoint written" : "no checkpoint"));
-      job_.reporter.finish(false, message);
-      return ExitCode::terminated;
-    }
+    if (job_.stop.wait(std::chrono::milliseconds(config.step_delay_ms))) return terminate();
     loss_sum += static_cast<double>(step());
     ++losses;
     if (job_.reporter.due(state_.step)) {
@@ -125,12 +121,19 @@ ExitCode SingleTrainer::run() {
       loss_sum = 0;
       losses = 0;
     }
-    if (config.checkpoint.every != 0 && state_.step % config.checkpoint.every == 0) save();
+    checkpointer_.after_step(live());
+    job_.reporter.checkpoint(checkpointer_.committed());
   }
   // A restart after the last step has trained nothing, but its result must say how good the model is.
   if (!reported) report(model_.evaluate(data_.train).loss);
-  if (!save())
-    throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+  const std::chrono::seconds patience(config.patience_seconds);
+  Checkpointer::Last last;
+  while ((last = checkpointer_.last(live(), patience)) == Checkpointer::Last::under_way) {
+    if (job_.stop.requested()) return terminate();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (last == Checkpointer::Last::failed) fail_unsaved();
+  job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(true, "");
   return ExitCode::trained;
 }

@@ -112,7 +112,7 @@ def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
             process.kill()
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])
-        assert workers[0].result()["restored_step"] in (80, 100, 120)
+        assert 40 <= workers[0].result()["restored_step"] <= 120
         assert sorted(p.name for p in run.checkpoints.iterdir())[-1].endswith("300")
 
 

@@ -220,10 +220,11 @@ TEST_CASE("the result is that of the rank that reports: done first, then the lar
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
     if (!state.contains("terminated")) continue;
-    state["terminated"]["message"] =
-        number++ == 0 ? R"({"schema":1,"step":30,"done":true})" : R"({"schema":1,"step":90,"done":false})";
+    state["terminated"]["message"] = number++ == 0 ? R"({"schema":1,"step":30,"checkpoint":25,"done":true})"
+                                                   : R"({"schema":1,"step":90,"checkpoint":75,"done":false})";
   }
   CHECK(fixture.observed().result["step"] == 30);
+  CHECK(fixture.observed().last_checkpoint == "step 25");
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
     if (state.contains("terminated"))

@@ -64,6 +64,20 @@ TEST_CASE("done comes with the end, a message with a failure") {
   CHECK(bench.result()["message"] == "disk \"full\"\n");
 }
 
+TEST_CASE("the newest checkpoint is in the result, also of a rank that never reported") {
+  Reports bench, silent;
+  bench.reporter.report(50, 0, 10, 1);
+  CHECK_FALSE(bench.result().contains("checkpoint"));
+  bench.reporter.checkpoint(40);
+  bench.reporter.checkpoint(0);  // who does not know of any says nothing
+  bench.reporter.report(60, 0, 10, 1);
+  CHECK(bench.result()["checkpoint"] == 40);
+  silent.reporter.checkpoint(70);
+  silent.reporter.finish(false, "terminated");
+  CHECK(silent.result() ==
+        json::parse(R"({"schema":1,"rank":7,"checkpoint":70,"done":false,"message":"terminated"})"));
+}
+
 TEST_CASE("a rank that never reported says only who it is and why it ends") {
   Reports bench;
   bench.reporter.finish(false, "peers lost");
