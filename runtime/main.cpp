@@ -111,6 +111,8 @@ int main(int argc, char** argv) {
   mlk::rt::open_missing_streams();
   // Who reads the logs may go away; the training must not go with them.
   std::signal(SIGPIPE, SIG_IGN);
+  // A file that reaches a limit of its size is an error of the write, as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   const mlk::rt::ExitCode code = mlk::rt::run();
   // containerd drops the tail of a log when the process exits right after writing it.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -72,13 +72,4 @@ std::vector<float> part_of_state(std::span<const float> state, std::size_t slots
   return part;
 }
 
-void place_in_state(std::span<const float> part, std::size_t slots, std::size_t offset,
-                    std::span<float> state) {
-  const std::size_t size = part.size() / slots, whole = state.size() / slots;
-  for (std::size_t slot = 0; slot < slots; ++slot) {
-    std::ranges::copy(part.subspan(slot * size, size),
-                      state.begin() + static_cast<std::ptrdiff_t>(slot * whole + offset));
-  }
-}
-
 }  // namespace mlk::rt

@@ -46,8 +46,4 @@ class Optimizer {
 std::vector<float> part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
                                  std::size_t size);
 
-// The same the other way round: `part` takes its place in `state`. part.size() is a multiple of slots.
-void place_in_state(std::span<const float> part, std::size_t slots, std::size_t offset,
-                    std::span<float> state);
-
 }  // namespace mlk::rt

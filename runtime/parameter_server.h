@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -75,6 +76,13 @@ class ParameterShard {
   std::map<std::uint32_t, Part> parts_;
   std::map<std::uint32_t, std::size_t> sizes_;
   std::size_t seeded_ = 0;
+};
+
+// The model as this server knows it, from the first worker that joins.
+struct ServedModel {
+  std::vector<TensorInfo> tensors;
+  std::vector<Chunk> chunks;
+  std::unique_ptr<ParameterShard> shard;  // null until then
 };
 
 }  // namespace mlk::rt

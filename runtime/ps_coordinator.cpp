@@ -8,31 +8,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_patience{5},
-    seed_patience{20};
+constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, seed_patience{20}, save_retry{2};
 
 PeerId worker_id(std::uint32_t rank) { return {Role::worker, rank}; }
 PeerId server_id(std::uint32_t rank) { return {Role::server, rank}; }
 
-Snapshot snapshot_of(const TrainingState& state) {
-  const std::size_t size = state.parameters.size();
-  Snapshot snapshot;
-  snapshot.restart(state.step, state.position, size + state.optimizer_state.size());
-  snapshot.add(0, 0, state.parameters);
-  for (std::size_t slot = 0; slot < state.optimizer_state.size() / size; ++slot) {
-    snapshot.add(1 + slot, 0, std::span(state.optimizer_state).subspan(slot * size, size));
-  }
-  return snapshot;
-}
-
 }  // namespace
 
-Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model)
+Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part)
     : job_(job),
       peers_(peers),
       model_(model),
       leases_(job.config),
-      store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
+      checkpoints_(job, peers, model, own_part),
       patience_(job) {}
 
 void Coordinator::send(PeerId to, MessageType type, std::span<const std::byte> payload, std::uint64_t clock,
@@ -57,6 +45,7 @@ void Coordinator::peer_down(PeerId peer) {
     if (servers_.erase(peer.rank) == 0) return;
     if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
     job_.log.line(to_string(peer) + " is lost");
+    checkpoints_.give_up(to_string(peer) + " is lost");
     start_gathering();
     return;
   }
@@ -94,7 +83,8 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
   }
 }
 
-void Coordinator::server_joined(std::uint32_t server, bool empty) {
+void Coordinator::server_joined(std::uint32_t server, bool empty, const std::string& mark) {
+  checkpoints_.require_shared(server, mark);
   servers_[server] = !empty;
   if (phase_ == Phase::finished) send(server_id(server), MessageType::finish, result_, leases_.step());
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
@@ -178,10 +168,9 @@ void Coordinator::decide() {
   if (seeding_.empty()) return maybe_run();
 
   std::optional<TrainingState> saved;
-  if (was_empty && !job_.env.checkpoints.empty()) saved = store_.load_newest(model_.tensors);
+  if (was_empty) saved = checkpoints_.restore();
   if (saved && saved->step > best->second.clock) {
-    gathered_ = std::move(*saved);
-    seed_from_checkpoint();
+    seed_from_checkpoint(*saved);
   } else {
     seed_from_worker(best->first, best->second);
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
@@ -189,29 +178,29 @@ void Coordinator::decide() {
   }
 }
 
-void Coordinator::seed_from_checkpoint() {
-  job_.log.line("goes on from the checkpoint of step " + std::to_string(gathered_.step));
-  leases_.restart(gathered_.step, gathered_.position);
-  saved_step_ = restored_step_ = gathered_.step;
+void Coordinator::seed_from_checkpoint(const TrainingState& saved) {
+  job_.log.line("goes on from the checkpoint of step " + std::to_string(saved.step));
+  leases_.restart(saved.step, saved.position);
+  restored_step_ = saved.step;
   for (const auto& [server, has_weights] : servers_) seeding_.insert(server);
-  model_.shard->optimizer().check_fits(gathered_.optimizer_state, gathered_.parameters.size());
-  const bool with_state = !gathered_.optimizer_state.empty();
+  model_.shard->optimizer().check_fits(saved.optimizer_state, saved.parameters.size());
+  const bool with_state = !saved.optimizer_state.empty();
   const std::size_t slots = model_.shard->optimizer().slots();
   std::map<std::uint32_t, std::uint64_t> ordinal;
   model_.shard->forget();
   for (const Chunk& chunk : model_.chunks) {
-    const auto weights = std::span(gathered_.parameters).subspan(chunk.offset, chunk.size);
-    const auto state = with_state ? part_of_state(gathered_.optimizer_state, slots, chunk.offset, chunk.size)
+    const auto weights = std::span(saved.parameters).subspan(chunk.offset, chunk.size);
+    const auto state = with_state ? part_of_state(saved.optimizer_state, slots, chunk.offset, chunk.size)
                                   : std::vector<float>();
     if (chunk.server == 0) {
-      model_.shard->seed(chunk.id, gathered_.step, weights, state);
+      model_.shard->seed(chunk.id, saved.step, weights, state);
       continue;
     }
     Header header;
     header.type = MessageType::seed;
     header.data_type = DataType::float32;
     header.key = chunk.id;
-    header.clock = gathered_.step;
+    header.clock = saved.step;
     header.offset = ordinal[chunk.server]++;
     header.flags = with_state ? flag_optimizer : 0;
     const Bytes payload =
@@ -259,15 +248,17 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
     if (reporter_told_ != offers_.begin()->first) end();
     return;
   }
+  const std::uint64_t before = leases_.step(), every = job_.config.checkpoint.every;
   bool moved_on = false;
   if (ready.done && (phase_ == Phase::running || phase_ == Phase::saving)) {
     loss_sum_ += ready.loss;
     ++loss_count_;
     moved_on = leases_.done(worker.rank, ready.clock, ready.slice);
   }
+  if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
-  const std::uint64_t every = job_.config.checkpoint.every;
-  if (moved_on && (leases_.finished() || (every != 0 && leases_.step() % every == 0))) return save();
+  // One that falls due while the one before is still being written is made as soon as that is done.
+  if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save();
   if (moved_on) return serve_parked();
   serve(worker.rank);
 }
@@ -287,6 +278,7 @@ bool Coordinator::serve(std::uint32_t worker) {
   work.samples = static_cast<std::uint32_t>(job_.config.data.batch);
   work.run_position = leases_.position();
   work.restored_step = restored_step_;
+  work.checkpoint = checkpoints_.committed();
   work.reports = is_reporter(worker);
   if (work.reports) {
     work.loss_sum = std::exchange(loss_sum_, 0);
@@ -297,63 +289,65 @@ bool Coordinator::serve(std::uint32_t worker) {
   return true;
 }
 
+// Training stands still until all servers have copied their shards; at the end of the run or of this process
+// until the checkpoint is there, or cannot be made.
 void Coordinator::save() {
   phase_ = Phase::saving;
-  saving_since_ = steady_clock::now();
-  outstanding_chunks_.clear();
-  if (job_.env.checkpoints.empty() || saved_step_ == leases_.step()) return saved();
-  const TensorInfo& last = model_.tensors.back();
-  gathered_.step = leases_.step();
-  gathered_.position = leases_.position();
-  gathered_.parameters.assign(last.offset + last.size, 0);
-  gathered_.optimizer_state.assign(model_.shard->optimizer().slots() * (last.offset + last.size), 0);
-  for (const Chunk& chunk : model_.chunks) {
-    if (chunk.server != 0) {
-      outstanding_chunks_.insert(chunk.id);
-      continue;
-    }
-    const auto view = model_.shard->view(chunk.id);
-    const auto weights =
-        job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, leases_.step()) : std::nullopt;
-    std::ranges::copy(weights.value_or(view->weights),
-                      gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
-    place_in_state(view->state, model_.shard->optimizer().slots(), chunk.offset, gathered_.optimizer_state);
+  saving_since_ = next_try_ = steady_clock::now();
+  tried_step_.reset();
+  save_due_ = false;
+  go_on_saving();
+}
+
+void Coordinator::go_on_saving() {
+  if (stopping_ || leases_.finished()) {
+    if (!save_last()) return;
+  } else {
+    const std::uint64_t step = leases_.step();
+    if (!checkpoints_.under_way() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint();
+    if (checkpoints_.copying()) return;
   }
-  for (const auto& [server, has_weights] : servers_)
-    send(server_id(server), MessageType::fetch, {}, leases_.step());
-  if (outstanding_chunks_.empty()) saved();
-}
-
-void Coordinator::state_arrived(const Header& header, std::span<const float> values) {
-  if (phase_ != Phase::saving || header.key >= model_.chunks.size()) return;
-  const Chunk& chunk = model_.chunks[header.key];
-  const std::size_t slots = model_.shard->optimizer().slots();
-  if (values.size() != (1 + slots) * chunk.size || outstanding_chunks_.erase(chunk.id) == 0) return;
-  std::ranges::copy(values.first(chunk.size),
-                    gathered_.parameters.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
-  place_in_state(values.subspan(chunk.size), slots, chunk.offset, gathered_.optimizer_state);
-  if (outstanding_chunks_.empty()) saved();
-}
-
-// The checkpoint is gathered, or none is wanted: write it and go on.
-void Coordinator::saved() {
-  const bool wanted = !job_.env.checkpoints.empty() && saved_step_ != leases_.step();
-  const bool written =
-      wanted && outstanding_chunks_.empty() && store_.save(snapshot_of(gathered_), model_.tensors);
-  if (written) saved_step_ = gathered_.step;
   if (stopping_) {
     phase_ = Phase::terminated;
   } else if (leases_.finished()) {
-    if (wanted && !written) {
-      throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
-    }
-    if (wanted && saved_step_ != leases_.step()) return save();  // updates came in while it was gathered
     phase_ = Phase::ending;
     end();
   } else {
     phase_ = Phase::running;
     serve_parked();
   }
+}
+
+void Coordinator::start_checkpoint() {
+  std::set<std::uint32_t> others;
+  for (const auto& [server, has_weights] : servers_) others.insert(server);
+  tried_step_ = leases_.step();
+  next_try_ = steady_clock::now() + save_retry;
+  checkpoints_.start(leases_.step(), leases_.position(), others);
+}
+
+// True when there is nothing left to do. Throws when the run is trained and nothing of it could be kept: what
+// fails is tried again first, since only the servers have what was trained.
+bool Coordinator::save_last() {
+  if (checkpoints_.under_way()) return false;
+  if (!checkpoints_.wanted(leases_.step())) return true;
+  if (stopping_ && tried_step_) return true;  // async: a few updates more may have come in since
+  const auto now = steady_clock::now();
+  if (tried_step_ == leases_.step()) {
+    if (now - saving_since_ > std::chrono::seconds(job_.config.patience_seconds)) fail_unsaved();
+    if (now < next_try_) return false;
+  }
+  start_checkpoint();
+  return false;
+}
+
+void Coordinator::captured(std::uint32_t server, std::uint64_t step) {
+  checkpoints_.captured(server, step);
+  if (phase_ == Phase::saving) go_on_saving();
+}
+
+void Coordinator::written(std::uint32_t server, const WrittenMessage& written) {
+  checkpoints_.written(server, written);
 }
 
 // The lowest live rank evaluates and reports; the others are told when it has.
@@ -363,6 +357,7 @@ void Coordinator::end() {
   reporter_told_ = reporter;
   PayloadWriter text;
   text.put(leases_.position()).put(std::exchange(loss_sum_, 0)).put(std::exchange(loss_count_, 0));
+  text.put(checkpoints_.committed());
   send(worker_id(reporter), MessageType::trained, text.bytes(), leases_.step());
 }
 
@@ -389,13 +384,11 @@ void Coordinator::tick() {
   const auto now = steady_clock::now();
   if (phase_ == Phase::gathering && !stopping_) gather();
   if (phase_ == Phase::seeding && now - seeding_since_ > seed_patience) start_gathering();
-  if (phase_ == Phase::saving && now - saving_since_ > save_patience) {
-    job_.log.line("a checkpoint was given up: servers did not send their weights");
-    saved();
-  }
+  checkpoints_.tick();
+  if (phase_ == Phase::saving) go_on_saving();
   if (stopping_ && phase_ != Phase::saving && phase_ != Phase::terminated) {
     if (phase_ != Phase::running) {
-      phase_ = Phase::terminated;
+      if (!checkpoints_.under_way()) phase_ = Phase::terminated;
     } else if (!job_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
                now - stopping_since_ > drain_patience) {
       save();

@@ -10,46 +10,43 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint.h"
 #include "runtime/leases.h"
 #include "runtime/membership.h"
 #include "runtime/parameter_server.h"
 #include "runtime/peers.h"
+#include "runtime/ps_checkpoint.h"
 #include "runtime/ps_protocol.h"
 
 namespace mlk::rt {
 
-// The model as this server knows it, from the first worker that joins.
-struct ServedModel {
-  std::vector<TensorInfo> tensors;
-  std::vector<Chunk> chunks;
-  std::unique_ptr<ParameterShard> shard;  // null until then
-};
-
 class Coordinator {
  public:
-  // All outlive the coordinator.
-  Coordinator(Job& job, Peers& peers, ServedModel& model);
+  // All outlive the coordinator. own_part: of this server in checkpoints.
+  Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part);
 
   void worker_up(PeerId worker);
   void peer_down(PeerId peer);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join);
-  void server_joined(std::uint32_t server, bool empty);
+  // mark: what the server left in its folder for checkpoints, or empty.
+  void server_joined(std::uint32_t server, bool empty, const std::string& mark);
   // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
   void server_ahead(std::uint32_t server, std::uint64_t clock);
   void server_seeded(std::uint32_t server);
   void worker_ready(PeerId worker, const ReadyMessage& ready);
-  void state_arrived(const Header& header, std::span<const float> values);
+  void captured(std::uint32_t server, std::uint64_t step);
+  void written(std::uint32_t server, const WrittenMessage& written);
   void worker_reported(std::span<const std::byte> result);
 
-  // Moves on what waits for time: call at least every 100 ms.
+  // Moves on what waits for time or a disk: call at least every 100 ms, or more often while saving().
   void tick();
   void stop();  // SIGTERM: finish the step, save
 
   bool finished() const { return phase_ == Phase::finished; }
+  bool saving() const { return phase_ == Phase::saving; }
   bool terminated() const { return phase_ == Phase::terminated; }
   bool all_told() const { return told_.size() >= static_cast<std::size_t>(job_.config.workers.count); }
   std::uint64_t step() const { return leases_.step(); }
+  std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
   const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
 
  private:
@@ -61,13 +58,15 @@ class Coordinator {
   void gather();
   std::vector<std::string> missing() const;
   void decide();
-  void seed_from_checkpoint();
+  void seed_from_checkpoint(const TrainingState& saved);
   void seed_from_worker(std::uint32_t worker, const Offer& offer);
   void maybe_run();
   void serve_parked();
   bool serve(std::uint32_t worker);
   void save();
-  void saved();
+  void go_on_saving();
+  bool save_last();
+  void start_checkpoint();
   void end();
   void start_gathering();
   bool is_reporter(std::uint32_t worker) const;
@@ -78,7 +77,7 @@ class Coordinator {
   Peers& peers_;
   ServedModel& model_;
   Leases leases_;
-  CheckpointStore store_;
+  JointCheckpoints checkpoints_;
   Patience patience_;
   Phase phase_ = Phase::gathering;
   Generation generation_;
@@ -91,11 +90,10 @@ class Coordinator {
   std::optional<SteadyTime> enough_since_;
   SteadyTime next_wait_, seeding_since_;
 
-  TrainingState gathered_;  // of the checkpoint being made
-  std::set<std::uint32_t> outstanding_chunks_;
-  SteadyTime saving_since_;
-  std::uint64_t saved_step_ = 0, restored_step_ = 0;
-  bool checkpoint_looked_for_ = false;
+  bool save_due_ = false;
+  SteadyTime saving_since_, next_try_;
+  std::optional<std::uint64_t> tried_step_;  // of the last checkpoint, in this phase
+  std::uint64_t restored_step_ = 0;
   bool stopping_ = false;
   std::uint64_t stopping_step_ = 0;
   SteadyTime stopping_since_;

@@ -93,6 +93,7 @@ Bytes encode(const WorkMessage& work) {
       .put(work.samples)
       .put(work.run_position)
       .put(work.restored_step)
+      .put(work.checkpoint)
       .put(static_cast<std::uint8_t>(work.reports))
       .put(work.loss_sum)
       .put(work.loss_count)
@@ -106,11 +107,49 @@ std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
   work.samples = reader.get<std::uint32_t>();
   work.run_position = reader.get<std::uint64_t>();
   work.restored_step = reader.get<std::uint64_t>();
+  work.checkpoint = reader.get<std::uint64_t>();
   work.reports = reader.get<std::uint8_t>() != 0;
   work.loss_sum = reader.get<double>();
   work.loss_count = reader.get<std::uint64_t>();
   if (!reader.complete()) return {};
   return work;
+}
+
+Bytes encode(const CaptureMessage& capture) {
+  return PayloadWriter().put(capture.position).text(capture.aside).bytes();
+}
+
+std::optional<CaptureMessage> decode_capture(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  CaptureMessage capture;
+  capture.step = header.clock;
+  capture.position = reader.get<std::uint64_t>();
+  capture.aside = reader.text();
+  if (!reader.complete()) return {};
+  return capture;
+}
+
+Bytes encode(const WrittenMessage& written) {
+  return PayloadWriter()
+      .text(written.aside)
+      .text(written.file.name)
+      .put(written.file.bytes)
+      .put(written.file.crc32c)
+      .text(written.reason)
+      .bytes();
+}
+
+std::optional<WrittenMessage> decode_written(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  WrittenMessage written;
+  written.step = header.clock;
+  written.aside = reader.text();
+  written.file.name = reader.text();
+  written.file.bytes = reader.get<std::uint64_t>();
+  written.file.crc32c = reader.get<std::uint32_t>();
+  written.reason = reader.text();
+  if (!reader.complete()) return {};
+  return written;
 }
 
 }  // namespace mlk::rt

@@ -6,6 +6,9 @@
 //   sync   answer: accepted. When a chunk has all slices of its clock, the server sends its new weights to
 //   all workers. async  answer: the new weights at once.
 // When all chunks are answered, ready says that the slice is done and asks for the next.
+//
+// For a checkpoint server 0 sends capture to the others, which copy what they hold and answer captured; then
+// training goes on. When a server has written its copy it sends written.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/checkpoint_format.h"
 #include "runtime/model.h"
 #include "runtime/payload.h"
 #include "runtime/wire.h"
@@ -57,12 +61,31 @@ struct WorkMessage {
   std::uint32_t samples = 0;
   std::uint64_t run_position = 0;  // samples taken by the whole run
   std::uint64_t restored_step = 0;
-  bool reports = false;  // the receiver is the lowest live rank
-  double loss_sum = 0;   // over slices done since the reporting rank was last told
+  std::uint64_t checkpoint = 0;  // the newest step of which there is one; 0: none is known of
+  bool reports = false;          // the receiver is the lowest live rank
+  double loss_sum = 0;           // over slices done since the reporting rank was last told
   std::uint64_t loss_count = 0;
 };
 Bytes encode(const WorkMessage& work);
 std::optional<WorkMessage> decode_work(std::span<const std::byte> payload);
+
+// capture: a checkpoint of step header.clock is made in this folder aside.
+struct CaptureMessage {
+  std::uint64_t step = 0, position = 0;
+  std::string aside;
+};
+Bytes encode(const CaptureMessage& capture);
+std::optional<CaptureMessage> decode_capture(const Header& header, std::span<const std::byte> payload);
+
+// written: what became of one server's part.
+struct WrittenMessage {
+  std::uint64_t step = 0;  // header.clock
+  std::string aside;       // of the capture
+  WrittenFile file;        // without a name: there is none
+  std::string reason;      // then
+};
+Bytes encode(const WrittenMessage& written);
+std::optional<WrittenMessage> decode_written(const Header& header, std::span<const std::byte> payload);
 
 inline constexpr std::uint8_t flag_optimizer = 1;  // of seed: the optimizer's state follows the weights
 inline constexpr std::uint8_t flag_running = 1;    // of wait: the run goes on, there is just nothing to do

@@ -8,6 +8,7 @@
 #include "kernels/ops.h"
 #include "runtime/parameter_server.h"
 #include "runtime/peers.h"
+#include "runtime/ps_checkpoint.h"
 #include "runtime/ps_coordinator.h"
 #include "runtime/ps_protocol.h"
 
@@ -16,6 +17,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr Milliseconds look_interval{100}, look_interval_while_saving{2};
+// How long a server that is to end waits for server 0, which may still want its part of the last checkpoint.
+// Less than what a pod is given.
+constexpr std::chrono::seconds leave_patience{20};
 // After the end a server stays this long, so that a worker that comes late learns that the run is trained.
 constexpr std::chrono::seconds linger{3};
 constexpr std::chrono::hours first_worker_patience{24};
@@ -27,8 +32,12 @@ std::span<const float> floats(const Bytes& payload) {
 
 class PsServer {
  public:
-  PsServer(Job& job, Peers& peers) : job_(job), peers_(peers), ops_(kernels::make_cpu_ops(job.env.threads)) {
-    if (peers.self().rank == 0) coordinator_ = std::make_unique<Coordinator>(job, peers, model_);
+  PsServer(Job& job, Peers& peers)
+      : job_(job),
+        peers_(peers),
+        ops_(kernels::make_cpu_ops(job.env.threads)),
+        part_(job, peers.self().rank, model_) {
+    if (peers.self().rank == 0) coordinator_ = std::make_unique<Coordinator>(job, peers, model_, part_);
   }
 
   ExitCode run();
@@ -40,7 +49,8 @@ class PsServer {
   void on_seed(const Event& event);
   void on_push(const Event& event);
   void on_pull(const Event& event);
-  void on_fetch(const Event& event);
+  void on_capture(const Event& event);
+  void tell_written();
   void send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
                     std::span<const float> weights);
   void introduce();
@@ -52,19 +62,22 @@ class PsServer {
   Peers& peers_;
   std::unique_ptr<kernels::Ops> ops_;
   ServedModel model_;
+  ShardCheckpoint part_;                            // of this server in checkpoints
   std::unique_ptr<Coordinator> coordinator_;        // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
   std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
   SteadyTime heard_ = steady_clock::now();
   bool met_ = false;  // a worker was there
   std::optional<SteadyTime> finished_, stopped_;
-  Bytes result_;  // once finished: what the reporter left
+  bool leader_up_ = false;  // server 0 is connected
+  Bytes result_;            // once finished: what the reporter left
 };
 
 ExitCode PsServer::run() {
   if (!coordinator_) peers_.dial(Role::server, 0);
   while (true) {
-    if (const auto event = peers_.next(Milliseconds(100))) {
+    const bool saving = part_.writing() || (coordinator_ && coordinator_->saving());
+    if (const auto event = peers_.next(saving ? look_interval_while_saving : look_interval)) {
       handle(*event);
       // Time passes also under load.
       while (const auto more = peers_.next(Milliseconds(0))) {
@@ -73,7 +86,11 @@ ExitCode PsServer::run() {
         if (coordinator_ && (coordinator_->finished() || coordinator_->terminated())) break;
       }
     }
-    if (coordinator_) coordinator_->tick();
+    if (coordinator_) {
+      coordinator_->tick();
+    } else {
+      tell_written();
+    }
     if (const auto code = over()) return *code;
   }
 }
@@ -95,9 +112,11 @@ std::optional<ExitCode> PsServer::over() {
   if (job_.stop.requested()) {
     if (!stopped_) stopped_ = now;
     if (coordinator_) coordinator_->stop();
-    // The others stay until server 0 has fetched what it saves.
-    const bool saved = coordinator_ ? coordinator_->terminated() : now - *stopped_ > std::chrono::seconds(5);
+    // The others stay until server 0 has committed what they save.
+    const bool saved =
+        coordinator_ ? coordinator_->terminated() : !leader_up_ || now - *stopped_ > leave_patience;
     if (saved) {
+      if (coordinator_) job_.reporter.checkpoint(coordinator_->committed());
       job_.reporter.finish(false, "terminated");
       return ExitCode::terminated;
     }
@@ -105,7 +124,8 @@ std::optional<ExitCode> PsServer::over() {
   // Workers may be pending for as long as their cluster is full; once they were there and are gone, the run
   // is over, or starts again with new servers.
   const std::chrono::seconds patience(job_.config.patience_seconds);
-  const std::chrono::seconds bound = met_ ? patience : std::max<std::chrono::seconds>(patience, first_worker_patience);
+  const std::chrono::seconds bound =
+      met_ ? patience : std::max<std::chrono::seconds>(patience, first_worker_patience);
   if (now - heard_ > bound) {
     job_.log.line("no worker was heard of for " + std::to_string(bound.count()) + " s");
     job_.reporter.finish(false, "no worker was heard of");
@@ -124,6 +144,7 @@ void PsServer::handle(const Event& event) {
         if (coordinator_) coordinator_->worker_up(peer);
         if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
       } else {
+        if (peer == first_server) leader_up_ = true;
         introduce();
       }
       break;
@@ -140,9 +161,7 @@ void PsServer::handle(const Event& event) {
       }
       if (coordinator_ && (peer.role == Role::worker || event.kind == Event::Kind::down))
         coordinator_->peer_down(peer);
-      if (!coordinator_ && peer == first_server && event.kind == Event::Kind::down && stopped_) {
-        stopped_ = SteadyTime();  // it has saved: nothing keeps us
-      }
+      if (peer == first_server && event.kind == Event::Kind::down) leader_up_ = false;
       break;
     case Event::Kind::message:
       handle_message(event);
@@ -169,8 +188,17 @@ void PsServer::handle_message(const Event& event) {
     case MessageType::pull:
       on_pull(event);
       break;
-    case MessageType::fetch:
-      on_fetch(event);
+    case MessageType::capture:
+      on_capture(event);
+      break;
+    case MessageType::captured:
+      if (coordinator_ && !from_worker) coordinator_->captured(event.peer.rank, header.clock);
+      break;
+    case MessageType::written:
+      if (const auto written = decode_written(header, event.payload);
+          written && coordinator_ && !from_worker) {
+        coordinator_->written(event.peer.rank, *written);
+      }
       break;
     case MessageType::finish:
       if (from_worker) break;
@@ -184,9 +212,6 @@ void PsServer::handle_message(const Event& event) {
       if (const auto ready = decode_ready(event.payload); ready && coordinator_) {
         coordinator_->worker_ready(event.peer, *ready);
       }
-      break;
-    case MessageType::state:
-      if (coordinator_) coordinator_->state_arrived(header, floats(event.payload));
       break;
     case MessageType::reported:
       if (coordinator_) coordinator_->worker_reported(event.payload);
@@ -206,10 +231,12 @@ void PsServer::send(PeerId to, MessageType type, std::uint64_t clock, std::uint3
   peers_.transport().send(to, header, payload, WhenFull::refuse);
 }
 
-// Another server tells server 0 whether it has weights, as soon as it knows the model and could take some.
+// Another server tells server 0 whether it has weights, as soon as it knows the model and could take some,
+// and where it would write its part of a checkpoint.
 void PsServer::introduce() {
   if (coordinator_ || !model_.shard) return;
-  send(first_server, MessageType::join, 0, 0, model_.shard->complete() ? 0 : flag_empty);
+  send(first_server, MessageType::join, 0, 0, model_.shard->complete() ? 0 : flag_empty,
+       PayloadWriter().text(part_.leave_mark()).bytes());
 }
 
 void PsServer::on_join(const Event& event) {
@@ -218,7 +245,8 @@ void PsServer::on_join(const Event& event) {
     if (event.header.flags & flag_ahead) {
       coordinator_->server_ahead(event.peer.rank, event.header.clock);
     } else {
-      coordinator_->server_joined(event.peer.rank, (event.header.flags & flag_empty) != 0);
+      const bool empty = (event.header.flags & flag_empty) != 0;
+      coordinator_->server_joined(event.peer.rank, empty, PayloadReader(event.payload).text());
     }
     return;
   }
@@ -318,23 +346,17 @@ void PsServer::send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t ta
   peers_.transport().send(worker, header, std::as_bytes(weights), WhenFull::refuse);
 }
 
-void PsServer::on_fetch(const Event& event) {
-  if (!model_.shard || event.peer != first_server) return;
-  for (const Chunk& chunk : model_.chunks) {
-    const auto view = model_.shard->view(chunk.id);
-    if (!view) continue;
-    Header header;
-    header.type = MessageType::state;
-    header.data_type = DataType::float32;
-    header.key = chunk.id;
-    header.clock = view->clock;
-    const auto weights =
-        job_.config.consistency.sync ? model_.shard->weights_at(chunk.id, event.header.clock) : std::nullopt;
-    const Bytes payload = PayloadWriter()
-                              .raw(std::as_bytes(weights.value_or(view->weights)))
-                              .raw(std::as_bytes(view->state))
-                              .bytes();
-    peers_.transport().send(event.peer, header, payload, WhenFull::refuse);
+void PsServer::on_capture(const Event& event) {
+  const auto capture = decode_capture(event.header, event.payload);
+  if (coordinator_ || !capture || event.peer != first_server) return;
+  part_.capture(*capture);
+  send(first_server, MessageType::captured, capture->step);
+  tell_written();
+}
+
+void PsServer::tell_written() {
+  while (const auto written = part_.take_written()) {
+    send(first_server, MessageType::written, written->step, 0, 0, encode(*written));
   }
 }
 

@@ -7,7 +7,7 @@
 namespace mlk::rt {
 
 // Serves until the run is trained, or no worker was heard of for patience_seconds: trained. After a SIGTERM
-// terminated, with a checkpoint written by server 0. Throws Failure for the rest.
+// terminated, with a checkpoint of all servers. Throws Failure for the rest.
 ExitCode run_ps_server(Job& job);
 
 }  // namespace mlk::rt

@@ -190,6 +190,7 @@ PsWorker::Turn PsWorker::work_on(const Work& work) {
   }
   clock_ = work.clock;
   position_ = work.message.run_position;
+  job_.reporter.checkpoint(work.message.checkpoint);
   if (work.message.reports) {
     reports_.add_loss(work.message.loss_sum, work.message.loss_count);
     reports_.at_step(clock_, position_, work.message.restored_step, false);
@@ -278,6 +279,7 @@ PsWorker::Turn PsWorker::train_end() {
   const auto position = reader.get<std::uint64_t>();
   const auto loss_sum = reader.get<double>();
   reports_.add_loss(loss_sum, reader.get<std::uint64_t>());
+  job_.reporter.checkpoint(reader.get<std::uint64_t>());
   trained_.reset();
   must_pull_ = true;
   if (!receive_weights(step)) return finished_ ? Turn::over : Turn::rejoin;

@@ -39,7 +39,7 @@ std::string to_string(PeerId id) {
 bool is_known(MessageType type) {
   const auto between = [type](MessageType first, MessageType last) { return type >= first && type <= last; };
   return between(MessageType::hello, MessageType::goodbye) ||
-         between(MessageType::join, MessageType::state) || between(MessageType::status, MessageType::done);
+         between(MessageType::join, MessageType::written) || between(MessageType::status, MessageType::done);
 }
 
 std::string_view describe(WireFault fault) {

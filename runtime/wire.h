@@ -49,8 +49,9 @@ enum class MessageType : std::uint8_t {
   trained,
   reported,
   finish,
-  fetch,
-  state,
+  capture,
+  captured,
+  written,
   // Allreduce.
   status = 64,
   propose,

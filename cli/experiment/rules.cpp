@@ -280,6 +280,12 @@ class Rules {
     if (checkpoint.contains("volume")) {
       check_one_source("checkpoint.volume", checkpoint["volume"],
                        {"pvc", "nfs", "hostPath", "csi", "emptyDir"});
+      const json& server = child_of(child_of(effective_, "roles"), "server");
+      if (given("train") && checkpoint["volume"].contains("emptyDir") && number_in(server, "count") > 1) {
+        refuse("checkpoint.volume",
+               "checkpoint.volume is an emptyDir, which every pod has for itself; several servers write one "
+               "checkpoint together, on a volume that they share");
+      }
     }
     if (!given("run")) return;
     for (const char* key : {"every", "keep"}) {

@@ -1,12 +1,11 @@
 """Disturbs a run at random and holds it to what training means: it ends, and with what it would have come to undisturbed."""
 
-import json
 import math
 import signal
-import struct
 import time
 
 import mlk
+from runtime_processes import newest_checkpoint
 from runtime_wires import Wires
 
 PAUSE = 0.25  # seconds between disturbances, on average
@@ -121,17 +120,8 @@ class Chaos:
 
 def final_state(run):
     """(step, position, tensors by name) of the run's last checkpoint, the optimizer's left out."""
-    folder = sorted(run.checkpoints.glob("step-*"))[-1]
-    manifest = json.loads((folder / "manifest.json").read_text())
-    tensors = {}
-    for file in folder.glob("*.safetensors"):
-        content = file.read_bytes()
-        length = struct.unpack_from("<Q", content)[0]
-        for name, tensor in json.loads(content[8:8 + length]).items():
-            if name.startswith("layers."):
-                begin, end = (8 + length + offset for offset in tensor["data_offsets"])
-                tensors[name] = struct.unpack(f"<{(end - begin) // 4}f", content[begin:end])
-    return manifest["step"], manifest["position"], tensors
+    manifest, tensors = newest_checkpoint(run.checkpoints)
+    return manifest["step"], manifest["position"], {name: tensor for name, tensor in tensors.items() if name.startswith("layers.")}
 
 
 def distance(one, other):

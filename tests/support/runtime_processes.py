@@ -1,5 +1,6 @@
 """Runs of mlk-runtime as plain processes on addresses 127.x.y.z: start, kill, freeze, restart and look at them."""
 
+import array
 import itertools
 import json
 import os
@@ -192,6 +193,30 @@ class Run:
 
     def until_step(self, process, step):
         self.until(lambda: process.step() >= step, f"step {step} of {process.name}")
+
+
+def newest_checkpoint(folder):
+    """(manifest, {name: floats}) of the newest in the folder; what lies in several files is put together."""
+    newest = max(folder.glob("step-*"))
+    parts = {}
+    for path in newest.glob("*.safetensors"):
+        content = path.read_bytes()
+        data = 8 + struct.unpack_from("<Q", content)[0]
+        for name, tensor in json.loads(content[8:data]).items():
+            if name != "__metadata__":
+                begin, end = tensor["data_offsets"]
+                parts[name] = content[data + begin:data + end]
+    joined = {name: array.array("f", data) for name, data in join_parts(parts).items()}
+    return json.loads((newest / "manifest.json").read_text()), joined
+
+
+def join_parts(parts):
+    """Tensors by name, from the parts by their names: "name[begin:end]"."""
+    begin_of = {part: int((part.partition("[")[2].partition(":")[0] or "0")) for part in parts}
+    joined = {}
+    for part in sorted(parts, key=begin_of.get):
+        joined[part.partition("[")[0]] = joined.get(part.partition("[")[0], b"") + parts[part]
+    return joined
 
 
 def accuracy(process):

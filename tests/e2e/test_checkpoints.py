@@ -1,0 +1,186 @@
+"""Checkpoints of whole runs: who writes them, who reads them, and what a disk or a kill at any moment does to them.
+
+MLK_TEST_RUN_KILLS=100 kills that many whole runs while they save, instead of the few of every day.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import time
+
+import pytest
+from runtime_processes import Run, assert_trained
+
+pytestmark = pytest.mark.runtime
+
+
+def steps_in(folder):
+    return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+
+
+def newest(folder):
+    return folder / f"step-{steps_in(folder)[-1]:012}"
+
+
+def files_of(checkpoint):
+    return sorted(path.name for path in checkpoint.iterdir())
+
+
+@pytest.mark.parametrize("consistency", ["sync", "async"])
+def test_every_server_writes_its_own_part(tmp_path, consistency):
+    with Run(tmp_path, "ps", servers=3, consistency=consistency, checkpoints=True, step_delay_ms=5,
+             checkpoint={"every": 40, "keep": 2}) as run:
+        servers, workers = run.start_all()
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert files_of(newest(run.checkpoints)) == [
+            "manifest.json", "server-0.safetensors", "server-1.safetensors", "server-2.safetensors"]
+        manifest = json.loads((newest(run.checkpoints) / "manifest.json").read_text())
+        for file in manifest["files"]:
+            assert (newest(run.checkpoints) / file["name"]).stat().st_size == file["bytes"]
+        assert manifest["step"] == run.steps
+        assert manifest["position"] == run.steps * 16 * (2 if consistency == "sync" else 1)
+        assert len(steps_in(run.checkpoints)) == 2
+        assert not list(run.checkpoints.glob(".*")), "something was left behind"
+        assert workers[0].result()["checkpoint"] == run.steps
+
+
+def stage(tmp_path, checkpoints, name, mode, steps, **config):
+    """One part of a run that moves on from mode to mode: the result of its reporter."""
+    with Run(tmp_path / name, mode, steps=steps, checkpoints=True, **config) as run:
+        run.checkpoints = checkpoints
+        servers, workers = run.start_all()
+        for process in servers + workers:
+            assert process.wait() == 0, process.errors()
+        return workers[0].result()
+
+
+def test_a_run_goes_on_in_another_mode_and_with_other_numbers_as_if_nothing_had_happened(tmp_path):
+    straight = stage(tmp_path, tmp_path / "straight-checkpoints", "straight", "single", 240, workers=1)
+    checkpoints = tmp_path / "checkpoints"
+    stages = [("ps", {"servers": 3, "consistency": "sync"}), ("allreduce", {}), ("ps", {"servers": 1, "consistency": "sync"}),
+              ("single", {}), ("ps", {"servers": 2, "consistency": "async"}), ("single", {})]
+    for number, (mode, config) in enumerate(stages):
+        result = stage(tmp_path, checkpoints, f"{number}", mode, 40 * (number + 1), workers=1, **config)
+        assert result["restored_step"] == 40 * number, mode
+    assert result["step"] == straight["step"] == 240
+    assert result["metrics"]["loss"] == pytest.approx(straight["metrics"]["loss"], rel=1e-3)
+    manifests = [json.loads((newest(folder) / "manifest.json").read_text()) for folder in (checkpoints, tmp_path / "straight-checkpoints")]
+    assert manifests[0]["position"] == manifests[1]["position"] == 240 * 16
+
+
+def test_a_run_goes_on_with_more_workers_and_servers(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+    stage(tmp_path, checkpoints, "few", "ps", 60, workers=1, servers=1, consistency="sync")
+    stage(tmp_path, checkpoints, "many", "ps", 120, workers=3, servers=3, consistency="sync")
+    result = stage(tmp_path, checkpoints, "ring", "allreduce", 200, workers=2)
+    assert result["restored_step"] == 120
+    assert result["metrics"]["accuracy"] >= 0.95
+
+
+@pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2)])
+def test_whole_runs_are_killed_while_they_save(tmp_path, mode, servers):
+    moments = random.Random()
+    with Run(tmp_path, mode, workers=1, servers=servers, consistency="sync", checkpoints=True, steps=1000000,
+             checkpoint={"every": 1, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
+        reached = 0
+        for _ in range(int(os.environ.get("MLK_TEST_RUN_KILLS", 5))):
+            run_servers, workers = run.start_all()
+            run.until(lambda: steps_in(run.checkpoints) and steps_in(run.checkpoints)[-1] > reached, "a checkpoint")
+            time.sleep(moments.uniform(0, 0.1))
+            victims = run_servers + workers
+            moments.shuffle(victims)
+            for process in victims:
+                process.signal(signal.SIGKILL)
+                time.sleep(moments.uniform(0, 0.003))
+            for process in victims:
+                process.kill()
+            if reached:
+                teller = (run_servers or workers)[0].errors()
+                assert "goes on from the checkpoint of step " in teller
+                assert int(teller.partition("goes on from the checkpoint of step ")[2].split()[0]) >= reached
+                assert "passed over" not in teller
+            reached = steps_in(run.checkpoints)[-1]
+
+
+@pytest.mark.parametrize("consistency", ["sync", "async"])
+def test_a_stopped_run_with_servers_leaves_a_whole_checkpoint(tmp_path, consistency):
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, checkpoints=True, steps=400, step_delay_ms=15) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 60)
+        for process in servers + workers:
+            process.signal(signal.SIGTERM)
+        for process in servers + workers:
+            assert process.wait() == 143, process.errors()
+        stopped = steps_in(run.checkpoints)
+        assert len(stopped) == 1 and stopped[0] >= 60
+        assert servers[0].result()["checkpoint"] == stopped[0]
+        servers, workers = run.start_all()
+        run.until(workers[0].lines, "a report")
+        assert f"goes on from the checkpoint of step {stopped[0]}" in servers[0].errors()
+
+
+def test_a_server_that_is_killed_leaves_no_checkpoint_that_lacks_its_part(tmp_path):
+    with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=300, step_delay_ms=15,
+             checkpoint={"every": 1, "keep": 5}) as run:
+        servers, workers = run.start_all()
+        for victim in (1, 0, 1):
+            run.until_step(workers[0], workers[0].step() + 30)
+            servers[victim].kill()
+            servers[victim] = run.start("server", victim)
+        assert_trained(servers + workers, run.steps, workers[0])
+        for step in steps_in(run.checkpoints):
+            assert files_of(run.checkpoints / f"step-{step:012}") == ["manifest.json", "server-0.safetensors", "server-1.safetensors"]
+
+
+def test_servers_that_do_not_share_a_folder_are_told_at_the_start(tmp_path):
+    with Run(tmp_path, "ps", servers=2, checkpoints=True) as run:
+        servers = [run.start("server", 0), run.start("server", 1, MLK_CHECKPOINTS=str(tmp_path / "elsewhere"))]
+        workers = [run.start("worker", rank) for rank in range(2)]
+        for server in servers:
+            assert server.wait() == 64, server.errors()
+        assert "MLK_CHECKPOINTS of server/1 is another folder than here: all servers need one volume that they share" in servers[0].errors()
+        assert not any(worker.lines() for worker in workers), "it has trained"
+
+
+@pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
+def test_a_folder_that_went_away_is_a_warning_and_the_last_checkpoint_waits_for_it(tmp_path, mode, servers):
+    volume = tmp_path / "volume"
+    with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=200,
+             step_delay_ms=10, checkpoint={"every": 20, "keep": 2}) as run:
+        run.checkpoints.symlink_to(volume)
+        volume.mkdir()
+        run_servers, workers = run.start_all()
+        run.until(lambda: steps_in(run.checkpoints), "a checkpoint")
+        volume.rename(tmp_path / "gone")
+        first = (run_servers or workers)[0]
+        run.until(lambda: "warning: no checkpoint of step 200" in first.errors(), "the last checkpoint to be tried")
+        (tmp_path / "gone").rename(volume)
+        assert_trained(run_servers + workers, run.steps, workers[0])
+        assert steps_in(run.checkpoints)[-1] == 200
+        assert workers[0].result()["checkpoint"] == 200
+
+
+def test_a_disk_that_is_full_for_one_server_costs_checkpoints_and_nothing_else(tmp_path):
+    with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=200, step_delay_ms=10,
+             checkpoint={"every": 10, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
+        servers, workers = run.start_all()
+        # A limit on the size of files fails writes in the middle, as a full disk does.
+        pid, (_, hard) = servers[1].popen.pid, resource.prlimit(servers[1].popen.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (64 * 1024, hard))
+        run.until(lambda: servers[0].errors().count(": server/1: ") >= 3, "the third warning")
+        assert not steps_in(run.checkpoints)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert steps_in(run.checkpoints)[-1] == 200
+        assert not list(run.checkpoints.glob(".*")), "something was left behind"
+
+
+def test_a_run_whose_last_checkpoint_cannot_be_written_is_not_trained(tmp_path):
+    with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=40, patience_seconds=3) as run:
+        run.checkpoints.symlink_to(tmp_path / "nowhere")
+        servers, workers = run.start_all()
+        assert servers[0].wait() == 70, servers[0].errors()
+        assert servers[0].result()["done"] is False
+        assert servers[0].result()["message"] == "trained, but the last checkpoint could not be written"
