@@ -8,12 +8,17 @@ import os
 import random
 import resource
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
-from runtime_processes import Run, assert_trained
+import wheels
+from runtime_processes import Run, assert_trained, join_parts
 
 pytestmark = pytest.mark.runtime
+
+SAFETENSORS = "0.8.0"
 
 
 def steps_in(folder):
@@ -77,6 +82,36 @@ def test_a_run_goes_on_with_more_workers_and_servers(tmp_path):
     result = stage(tmp_path, checkpoints, "ring", "allreduce", 200, workers=2)
     assert result["restored_step"] == 120
     assert result["metrics"]["accuracy"] >= 0.95
+
+
+def test_checkpoints_are_read_by_the_package_of_the_format(tmp_path):
+    try:
+        folder = wheels.unpack(f"safetensors-{SAFETENSORS}", [f"safetensors=={SAFETENSORS}"], f"safetensors {SAFETENSORS} for a test")
+    except (subprocess.SubprocessError, RuntimeError) as error:
+        pytest.skip(f"the package cannot be fetched: {error}")
+    sys.path.insert(0, str(folder))
+    try:
+        from safetensors import deserialize
+    finally:
+        sys.path.remove(str(folder))
+
+    def tensors(servers):
+        with Run(tmp_path / str(servers), "ps", workers=1, servers=servers, consistency="sync", checkpoints=True, steps=5,
+                 model={"type": "mlp", "hidden": [512, 512]}) as run:
+            run_servers, workers = run.start_all()
+            for process in run_servers + workers:
+                assert process.wait() == 0, process.errors()
+            return dict(pair for path in newest(run.checkpoints).glob("*.safetensors") for pair in deserialize(path.read_bytes()))
+
+    def joined(parts):
+        return join_parts({name: bytes(part["data"]) for name, part in parts.items()})
+
+    whole, parts = tensors(1), tensors(2)
+    assert set(whole) == {f"{prefix}layers.{layer}.{kind}" for prefix in ("", "optimizer.0.") for layer in range(3) for kind in ("weight", "bias")}
+    assert all(tensor["dtype"] == "F32" for tensor in [*whole.values(), *parts.values()])
+    assert whole["layers.1.weight"]["shape"] == [512, 512]
+    assert "layers.1.weight[65536:131072]" in parts or "layers.1.weight[0:65536]" in parts
+    assert joined(parts) == joined(whole), "two servers trained or saved something else than one"
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2)])

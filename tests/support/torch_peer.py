@@ -4,38 +4,19 @@ Importing torch in Python would need gigabytes of further wheels; the C++ librar
 """
 
 import hashlib
-import os
-import pathlib
-import shutil
 import subprocess
-import sys
 import types
+
+import wheels
 
 VERSION = "2.15.0"
 # libtorch_cpu needs these two of CUDA to load, though no GPU is used.
 WHEELS = (f"torch=={VERSION}", "nvidia-cuda-cupti==13.2.86", "nvidia-cuda-runtime==13.2.86")
 
 
-def _unpack():
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"
-    folder = cache / f"torch-{VERSION}"
-    if folder.exists():
-        return folder
-    aside = cache / f"torch-{VERSION}.tmp-{os.getpid()}"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    print(f"fetching PyTorch {VERSION} to compare with (540 MB, once)", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", aside, *WHEELS], check=True)
-    for wheel in aside.glob("*.whl"):
-        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, aside], check=True)
-        wheel.unlink()
-    aside.rename(folder)
-    return folder
-
-
 def build(source):
     """Compiles `source` against libtorch. Gives the command, the environment it needs and the peer's name."""
-    folder = _unpack()
+    folder = wheels.unpack(f"torch-{VERSION}", WHEELS, f"PyTorch {VERSION} to compare with (540 MB)")
     program = folder / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not program.exists():
         include = folder / "torch/include"

@@ -1,0 +1,39 @@
+"""Python packages for tests and benches, unpacked into the cache: nothing of the machine is changed, nothing is fetched twice."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+
+def unpack(name, wheels, what):
+    """The folder `name` of the cache with the content of these wheels ("package==version"), without what they depend on."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"
+    folder = cache / name
+    if folder.exists():
+        return folder
+    aside = cache / f"{name}.tmp-{os.getpid()}"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    print(f"fetching {what}, once", file=sys.stderr)
+    try:
+        subprocess.run([_python_with_pip(), "-m", "pip", "download", "-q", "--no-deps", "-d", aside, *wheels], check=True, timeout=1800)
+        for wheel in aside.glob("*.whl"):
+            subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, aside], check=True)
+            wheel.unlink()
+        try:
+            aside.rename(folder)
+        except OSError:
+            if not folder.exists():  # another process was faster
+                raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return folder
+
+
+def _python_with_pip():
+    for python in (sys.executable, "python3"):
+        if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+            return python
+    raise RuntimeError("no Python here has pip")
