@@ -17,7 +17,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds feed_patience{60}, linger{3};
-constexpr std::size_t feed_floats = 1 << 20, most_early_feeds = 256;
+constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
 
 class AllReduce {
  public:
@@ -205,7 +205,9 @@ void AllReduce::eat(const Event& event) {
       (event.payload.size() - std::min<std::size_t>(8, event.payload.size())) / sizeof(float);
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
-  if (!reader.complete() || event.header.generation != assembly_.generation().number || has_state_) return;
+  if (event.header.generation != assembly_.generation().number || has_state_)
+    return peers_.transport().count_late();
+  if (!reader.complete()) return;
   if (offset > all || offset + count > all || (offset < size && offset + count > size)) return;
   float* into = offset < size ? trainer_.model().parameters().data() + offset
                               : state_.optimizer_state.data() + (offset - size);

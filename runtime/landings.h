@@ -1,6 +1,7 @@
 // Buffers into which frames are received straight from the socket, where the consumer knows what will come.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,13 +24,16 @@ struct LandingKey {
   auto operator<=>(const LandingKey&) const = default;
 };
 
-// Safe for one consumer and one network thread. A buffer belongs to the network thread from expect() until
+// How a payload gets into its buffer: instead of what is there, or, float by float, added to it.
+enum class Landing { replace, add };
+
+// Safe for one consumer and the loop of the transport. A buffer belongs to the loop from expect() until
 // the event of its frame, or until cancel_all() returns.
 class Landings {
  public:
-  void expect(const LandingKey& key, std::span<std::byte> buffer) {
+  void expect(const LandingKey& key, std::span<std::byte> buffer, Landing how = Landing::replace) {
     const std::lock_guard lock(mutex_);
-    waiting_[key] = buffer;
+    waiting_[key] = {buffer, how, epoch_};
   }
 
   // Takes all buffers back. A frame that was half received is dropped, and must be asked for again.
@@ -45,24 +49,30 @@ class Landings {
     return epoch_;
   }
 
-  // For the network thread: the right to fill a buffer until cancel_all().
+  // For the loop: the right to fill a buffer until cancel_all().
   struct Ticket {
     std::span<std::byte> buffer;
+    Landing how = Landing::replace;
     std::uint64_t epoch = 0;
   };
   std::optional<Ticket> claim(const LandingKey& key, std::size_t length) {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(key);
-    if (found == waiting_.end() || found->second.size() != length) return {};
-    const Ticket ticket{found->second, epoch_};
+    if (found == waiting_.end() || found->second.buffer.size() != length) return {};
+    const Ticket ticket = found->second;
     waiting_.erase(found);
     return ticket;
   }
+
+  // To be called when something was sent: the answer may land in the buffer that was sent, from another
+  // thread. That it comes later is known to the processes in between, but not to the language.
+  void sent() { sends_.fetch_add(1, std::memory_order_release); }
 
   // Runs fill(buffer) and returns true, unless the ticket was cancelled.
   template <typename Fill>
   bool use(const Ticket& ticket, Fill fill) {
     const std::lock_guard lock(mutex_);
+    (void)sends_.load(std::memory_order_acquire);
     if (ticket.epoch != epoch_) return false;
     fill(ticket.buffer);
     return true;
@@ -71,10 +81,11 @@ class Landings {
  private:
   mutable std::mutex mutex_;
   std::uint64_t epoch_ = 0;
-  std::map<LandingKey, std::span<std::byte>> waiting_;
+  std::map<LandingKey, Ticket> waiting_;
+  std::atomic<std::uint64_t> sends_{0};
 };
 
-// Takes the buffers back at the end of its life: declared after them, it keeps the network thread from
+// Takes the buffers back at the end of its life: declared after them, it keeps the transport from
 // writing into memory that is gone, whichever way the scope is left.
 class LandingsGuard {
  public:

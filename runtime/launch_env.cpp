@@ -74,6 +74,10 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
+  const std::string transport = value_of("MLK_TRANSPORT");
+  if (!transport.empty() && transport != "tcp")
+    refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");
+  env.unix_sockets = transport.empty();
   // Not ours, so a value that OpenMP would not take either is passed over, not refused.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   return env;

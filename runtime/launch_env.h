@@ -13,7 +13,8 @@ struct LaunchEnv {
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, checkpoints, result, secret_path, incarnation;
-  int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
+  bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
+  int threads = 1;           // for the matrix library, from OMP_NUM_THREADS
 };
 
 // Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers,

@@ -11,6 +11,7 @@
 #include "runtime/allreduce.h"
 #include "runtime/config.h"
 #include "runtime/exit_code.h"
+#include "runtime/freed_memory.h"
 #include "runtime/job.h"
 #include "runtime/launch_env.h"
 #include "runtime/log.h"
@@ -109,6 +110,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(mlk::rt::ExitCode::bad_configuration);
   }
   mlk::rt::open_missing_streams();
+  mlk::rt::keep_freed_memory();
   // Who reads the logs may go away; the training must not go with them.
   std::signal(SIGPIPE, SIG_IGN);
   // A file that reaches a limit of its size is an error of the write, as on a full disk.

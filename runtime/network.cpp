@@ -1,4 +1,4 @@
-// The network thread of the transport: accepts, dials, shakes hands, keeps watch over silence.
+// The loop of the transport: accepts, dials, reads, keeps watch over silence.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -9,24 +9,31 @@
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/local_socket.h"
 #include "runtime/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
 
 constexpr Milliseconds tick_interval{100};
-constexpr std::uint8_t flag_replaced = 1;  // of goodbye: a newer incarnation of the receiver is known
 
-// Lost power is noticed by the kernel, too, when bytes stay unanswered.
 void tune(int fd) {
   const int on = 1, idle = 10, interval = 5, probes = 3;
-  const unsigned unanswered_ms = 15000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+}
+
+// Whether bytes are under way that the other host has not acknowledged for so long: it lost power, or the way
+// is cut. TCP_USER_TIMEOUT would also end a connection whose peer is alive, but busy, and takes nothing for a
+// while.
+bool unanswered(int fd, Milliseconds time) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // not TCP
+  return info.tcpi_unacked > 0 && Milliseconds(info.tcpi_last_ack_recv) > time;
 }
 
 // Whether an end with this error shows that nobody is there any more, rather than that the way is cut.
@@ -34,26 +41,28 @@ bool proves_death(int send_error) {
   return send_error == 0 || send_error == ECONNRESET || send_error == EPIPE || send_error == ECONNREFUSED;
 }
 
+bool out_of_resources(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 }  // namespace
 
-void Transport::Impl::run() {
+void Transport::Impl::turn(SteadyTime deadline) {
+  auto now = std::chrono::steady_clock::now();
+  auto until = tick_interval;
+  if (const auto next = dialer_.next_round(); next && !closing_) deadline = std::min(deadline, *next);
+  if (deadline < now + until)
+    until = std::max(std::chrono::ceil<Milliseconds>(deadline - now), Milliseconds(0));
   std::array<epoll_event, 64> events;
-  while (!stop_) {
-    auto now = std::chrono::steady_clock::now();
-    auto until = tick_interval;
-    if (const auto next = dialer_.next_round(); next && !closing_) {
-      until = std::clamp(std::chrono::ceil<Milliseconds>(*next - now), Milliseconds(0), tick_interval);
-    }
-    const int count =
-        epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(until.count()));
-    now = std::chrono::steady_clock::now();
-    for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
-      handle(event.data.u64, event.events, now);
-    }
-    run_commands();
-    if (!closing_) start_rounds(now);
-    if (now - last_tick_ >= tick_interval) tick(now);
+  const int count =
+      epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(until.count()));
+  now = std::chrono::steady_clock::now();
+  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
+    handle(event.data.u64, event.events, now);
   }
+  run_commands();
+  if (!closing_) start_rounds(now);
+  if (now - last_tick_ >= tick_interval) tick(now);
 }
 
 void Transport::Impl::run_commands() {
@@ -66,13 +75,14 @@ void Transport::Impl::run_commands() {
 }
 
 void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime now) {
-  if (id == 0) {
+  if (id == id_of_wake) {
     std::uint64_t count;
     (void)!::read(wake_, &count, sizeof count);
     return;
   }
-  if (id == 1) return accept_all(now);
-  if (id == 2) {
+  if (id == id_of_listener) return accept_all(now);
+  if (id == id_of_local_listener) return accept_local(now);
+  if (id == id_of_resolver) {
     for (const auto& [ticket, addresses] : resolver_.take_results()) {
       const auto found = look_ups_.find(ticket);
       if (found == look_ups_.end()) continue;
@@ -89,48 +99,76 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.stage == Stage::connecting) {
     if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) finish_connect(connection);
   } else {
-    if (events & EPOLLOUT) connection.link->flush();
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) {
-      Link::Receiver receiver;
-      receiver.length_limit =
-          connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
-      receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
-        if (connection.stage != Stage::established) return {};
-        return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
-                               header.length);
-      };
-      receiver.deliver = [&](Link::Frame&& frame) {
-        const bool go_on = on_frame(connection, std::move(frame));
-        receiver.length_limit =
-            connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
-        return go_on;
-      };
-      const bool was_stranger = connection.stage != Stage::established;
-      const Link::ReadEnd end = connection.link->read(receiver, landings_);
-      if (end == Link::ReadEnd::fault && !connection.doomed) {
-        refuse(connection, describe(connection.link->fault()));
-        connection.proven = false;
-      } else if (end == Link::ReadEnd::end_of_stream || end == Link::ReadEnd::reset) {
-        connection.doomed = true;
-        // After a silence the other host may only have given the connection up.
-        connection.proven = !connection.silent && proves_death(connection.link->send_error());
-        if (was_stranger && connection.dialled) connection.refused = end == Link::ReadEnd::reset;
-      } else if (end == Link::ReadEnd::unproven_loss) {
-        connection.doomed = true;
-        connection.proven = false;
-      }
+    if ((events & EPOLLOUT) && connection.link->flush() && connection.stage == Stage::established) {
+      push(
+          Event{Event::Kind::room, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
     }
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) serve(connection);
   }
   if (connection.doomed) remove(id, now);
 }
 
+// Takes in what the peer has sent.
+void Transport::Impl::serve(Connection& connection) {
+  FrameReader::Receiver receiver;
+  const auto limit = [&] {
+    receiver.length_limit =
+        connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
+  };
+  limit();
+  receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
+    if (connection.stage != Stage::established) return {};
+    return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
+                           header.length);
+  };
+  receiver.deliver = [&](Frame&& frame) {
+    const bool go_on = on_frame(connection, std::move(frame));
+    limit();
+    return go_on;
+  };
+  const bool was_stranger = connection.stage != Stage::established;
+  switch (connection.link->read(receiver, landings_)) {
+    case FrameReader::End::more_later:
+      break;
+    case FrameReader::End::fault:
+      if (!connection.doomed) refuse(connection, describe(connection.link->fault()));
+      break;
+    case FrameReader::End::reset:
+      if (was_stranger && connection.dialled) connection.refused = true;
+      [[fallthrough]];
+    case FrameReader::End::end_of_stream:
+      connection.doomed = true;
+      // After a silence the other host may only have given the connection up.
+      connection.proven = !connection.silent && proves_death(connection.link->send_error());
+      break;
+    case FrameReader::End::unproven_loss:
+      connection.doomed = true;
+      connection.proven = false;
+      break;
+  }
+}
+
+// After a pause, with what was read already.
+void Transport::Impl::go_on_reading(PeerId peer) {
+  Connection* connection = established(peer);
+  if (connection == nullptr) return;
+  connection->link->resume();
+  serve(*connection);
+  if (connection->doomed) remove(connection->link->id(), std::chrono::steady_clock::now());
+}
+
 void Transport::Impl::refuse(Connection& connection, std::string_view why) {
   connection.doomed = true;
-  if (const auto left_out = complaints_.admit(std::chrono::steady_clock::now())) {
-    std::string line = "connection with " + connection.link->remote() + " closed: " + std::string(why);
-    if (*left_out > 0) line += " (and " + std::to_string(*left_out) + " others before it)";
-    log_(line);
-  }
+  connection.proven = false;
+  complain(connection.link->remote(), why);
+}
+
+void Transport::Impl::complain(const std::string& remote, std::string_view why) {
+  const auto left_out = complaints_.admit(std::chrono::steady_clock::now());
+  if (!left_out) return;
+  std::string line = "connection with " + remote + " closed: " + std::string(why);
+  if (*left_out > 0) line += " (and " + std::to_string(*left_out) + " others before it)";
+  log_(line);
 }
 
 void Transport::Impl::accept_all(SteadyTime now) {
@@ -140,21 +178,43 @@ void Transport::Impl::accept_all(SteadyTime now) {
     const int fd = accept4(listen_, reinterpret_cast<sockaddr*>(&remote.storage), &remote.length,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        // Would be reported again at once: look away until the next tick.
-        epoll_ctl(epoll_, EPOLL_CTL_DEL, listen_, nullptr);
-        accepting_ = false;
-      }
+      if (out_of_resources(errno)) look_away(listen_);
       return;
     }
-    drop_oldest_stranger(now);
     tune(fd);
-    const std::uint64_t id = next_id_++;
-    Connection connection;
-    connection.link = std::make_shared<Link>(fd, epoll_, id, to_string(remote));
-    connection.opened = connection.last_heard = connection.last_sent = now;
-    connections_.emplace(id, std::move(connection));
+    add_stranger(fd, to_string(remote), Medium::tcp, now);
   }
+}
+
+void Transport::Impl::accept_local(SteadyTime now) {
+  while (!closing_) {
+    const int fd = accept_locally(listen_local_);
+    if (fd < 0) {
+      if (out_of_resources(errno)) look_away(listen_local_);
+      return;
+    }
+    if (const auto process = peer_process(fd)) {
+      add_stranger(fd, "process " + std::to_string(*process) + " of this host", Medium::one_host, now);
+    } else {
+      complain("a process of this host", "it is another user's");
+      ::close(fd);
+    }
+  }
+}
+
+// Nothing can be accepted: would be reported again at once, so look away until the next tick.
+void Transport::Impl::look_away(int listener) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
+  accepting_ = false;
+}
+
+void Transport::Impl::add_stranger(int fd, const std::string& remote, Medium medium, SteadyTime now) {
+  drop_oldest_stranger(now);
+  const std::uint64_t id = next_id_++;
+  Connection connection;
+  connection.link = std::make_shared<Link>(fd, epoll_, id, remote, medium);
+  connection.opened = connection.last_heard = connection.last_sent = now;
+  connections_.emplace(id, std::move(connection));
 }
 
 void Transport::Impl::drop_oldest_stranger(SteadyTime now) {
@@ -185,17 +245,26 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
+// Within the host by the UNIX socket beside the address, if the peer has one.
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
-  const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
-    dialer_.attempt_over(peer, Dialer::Outcome::failed, now);
-    return;
+  Medium medium = Medium::one_host;
+  int fd = -1, outcome = 0;
+  if (options_.unix_sockets && tcp_next_.erase(peer) == 0 && is_of_this_host(address)) {
+    fd = connect_locally(address);
   }
-  tune(fd);
-  const int outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
+  if (fd < 0) {
+    medium = Medium::tcp;
+    fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+      dialer_.attempt_over(peer, Dialer::Outcome::failed, now);
+      return;
+    }
+    tune(fd);
+    outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
+  }
   const std::uint64_t id = next_id_++;
   Connection connection;
-  connection.link = std::make_shared<Link>(fd, epoll_, id, to_string(address));
+  connection.link = std::make_shared<Link>(fd, epoll_, id, to_string(address), medium);
   connection.stage = Stage::connecting;
   connection.dialled = true;
   connection.peer = peer;
@@ -223,163 +292,10 @@ void Transport::Impl::finish_connect(Connection& connection) {
   tell(connection, MessageType::hello, hello_payload(connection.ours));
 }
 
-void Transport::Impl::tell(Connection& connection, MessageType type, std::span<const std::byte> payload,
-                           std::uint64_t clock, std::uint8_t flags) {
-  Header header;
-  header.type = type;
-  header.sender = self_.id;
-  header.incarnation = self_.incarnation;
-  header.clock = clock;
-  header.flags = flags;
-  // Small and rare: let it through whatever is queued.
-  connection.link->send(header, payload, ~std::size_t{0}, WhenFull::refuse);
-  connection.last_sent = std::chrono::steady_clock::now();
-}
-
-bool Transport::Impl::on_frame(Connection& connection, Link::Frame&& frame) {
-  connection.last_heard = std::chrono::steady_clock::now();
-  if (connection.stage != Stage::established) return on_handshake(connection, frame);
-  const Header& header = frame.header;
-  if (header.sender != connection.peer || header.incarnation != connection.theirs.incarnation) {
-    refuse(connection, "a message in the name of somebody else");
-    return false;
-  }
-  if (connection.silent) {
-    connection.silent = false;
-    dialer_.connected(connection.peer);
-    push(Event{Event::Kind::audible, connection.peer, header.incarnation, {}, false, {}, {}, false});
-  }
-  if (header.type == MessageType::heartbeat) return true;
-  if (header.type == MessageType::goodbye) {
-    const auto kind = header.flags & flag_replaced ? Event::Kind::replaced : Event::Kind::goodbye;
-    push(Event{kind, connection.peer, header.incarnation, {}, true, header, {}, false});
-    connection.doomed = true;
-    return false;
-  }
-  return deliver(connection, std::move(frame));
-}
-
-bool Transport::Impl::deliver(Connection& connection, Link::Frame&& frame) {
-  Link& link = *connection.link;
-  Item item;
-  item.size = header_size + frame.payload.size();
-  item.link = connection.link;
-  item.landed_epoch = frame.landed_epoch;
-  item.event =
-      Event{Event::Kind::message,     connection.peer, frame.header.incarnation, {}, false, frame.header,
-            std::move(frame.payload), frame.landed};
-  const std::size_t waiting = link.undelivered.fetch_add(item.size) + item.size;
-  push(std::move(item));
-  if (waiting > options_.max_undelivered) {
-    link.pause();
-    // The consumer may have emptied the queue in between, and then nobody else would resume.
-    if (link.undelivered.load() < options_.max_undelivered / 2) link.resume();
-  }
-  return true;
-}
-
-bool Transport::Impl::on_handshake(Connection& connection, const Link::Frame& frame) {
-  switch (connection.stage) {
-    case Stage::await_hello: {
-      const auto dialler = read_hello(frame.header, frame.payload);
-      if (!dialler || dialler->id == self_.id) {
-        refuse(connection, "not a hello");
-        return false;
-      }
-      connection.theirs = *dialler;
-      connection.peer = dialler->id;
-      connection.ours = {self_.id, self_.incarnation, self_.address, random_nonce()};
-      connection.stage = Stage::await_proof;
-      tell(connection, MessageType::challenge,
-           challenge_payload(connection.ours,
-                             prove(key_, Side::listener, self_.run, *dialler, connection.ours)));
-      return true;
-    }
-    case Stage::await_challenge: {
-      const auto challenge = read_challenge(frame.header, frame.payload);
-      if (!challenge) {
-        refuse(connection, "not a challenge");
-        return false;
-      }
-      connection.theirs = challenge->listener;
-      const Digest expected = prove(key_, Side::listener, self_.run, connection.ours, connection.theirs);
-      if (!equal_in_constant_time(expected, challenge->proof)) {
-        refuse(connection, "it does not know the key of the run");
-        return false;
-      }
-      if (challenge->listener.id != connection.peer) {
-        refuse(connection,
-               "it is " + to_string(challenge->listener.id) + ", not " + to_string(connection.peer));
-        return false;
-      }
-      tell(connection, MessageType::proof,
-           proof_payload(prove(key_, Side::dialler, self_.run, connection.ours, connection.theirs)));
-      return promote(connection);
-    }
-    case Stage::await_proof: {
-      const auto proof = read_proof(frame.payload);
-      const Digest expected = prove(key_, Side::dialler, self_.run, connection.theirs, connection.ours);
-      if (frame.header.type != MessageType::proof || !proof || !equal_in_constant_time(expected, *proof)) {
-        refuse(connection, "it does not know the key of the run");
-        return false;
-      }
-      return promote(connection);
-    }
-    default:
-      return false;
-  }
-}
-
-// The peer has proved itself: this is its connection from now on.
-bool Transport::Impl::promote(Connection& connection) {
-  const PeerId peer = connection.peer;
-  const std::uint64_t incarnation = connection.theirs.incarnation;
-  if (fenced_[peer].contains(incarnation)) {
-    tell(connection, MessageType::goodbye, {}, 0, flag_replaced);
-    refuse(connection, "an older incarnation of " + to_string(peer));
-    return false;
-  }
-  if (Connection* older = established(peer)) retire(*older, older->theirs.incarnation != incarnation);
-  const auto last = last_incarnation_.find(peer);
-  if (last != last_incarnation_.end() && last->second != incarnation) {
-    auto& fenced = fenced_[peer];
-    if (fenced.size() >= 256) fenced.erase(fenced.begin());
-    fenced.insert(last->second);
-    if (unproven_.contains(peer)) push(Event{Event::Kind::down, peer, last->second, {}, true, {}, {}, false});
-  }
-  unproven_.erase(peer);
-  last_incarnation_[peer] = incarnation;
-  connection.stage = Stage::established;
-  dialer_.connected(peer);
-  for (auto& [id, other] : connections_) {  // attempts at the peer's other addresses
-    if (other.stage != Stage::established && other.dialled && other.peer == peer) other.doomed = true;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    active_[peer] = connection.link;
-  }
-  push(Event{Event::Kind::up, peer, incarnation, connection.theirs.address, false, {}, {}, false});
-  return true;
-}
-
-void Transport::Impl::retire(Connection& older, bool other_incarnation) {
-  if (other_incarnation) tell(older, MessageType::goodbye, {}, 0, flag_replaced);
-  older.stage = Stage::await_hello;  // no longer the peer's connection: its end is not news
-  older.doomed = true;
-  push(Event{Event::Kind::down, older.peer, older.theirs.incarnation, {}, other_incarnation, {}, {}, false});
-}
-
-Transport::Impl::Connection* Transport::Impl::established(PeerId peer) {
-  for (auto& [id, connection] : connections_) {
-    if (connection.stage == Stage::established && connection.peer == peer) return &connection;
-  }
-  return nullptr;
-}
-
 void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const Connection connection = std::move(found->second);
+  Connection connection = std::move(found->second);
   connections_.erase(found);
   const bool was_established = connection.stage == Stage::established;
   if (was_established) {
@@ -399,6 +315,10 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
                false});
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
+    if (connection.link->medium() == Medium::one_host) {
+      connection.refused = false;  // says nothing about the peer's own address, which is next
+      if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
+    }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now)) {
       if (unproven_.erase(connection.peer) > 0) {
@@ -412,6 +332,13 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   connection.link->close();
 }
 
+// A peer that is only stopped, and for which nothing waits, stays.
+bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
+  const Link& link = *connection.link;
+  return now - connection.last_heard > options_.lost_after &&
+         (!link.drained() || unanswered(link.fd(), options_.lost_after));
+}
+
 void Transport::Impl::tick(SteadyTime now) {
   // After a pause of this process itself (stopped, swapped out) the peers' bytes still lie in the sockets.
   const bool was_away = now - last_tick_ > std::chrono::seconds(1);
@@ -419,8 +346,11 @@ void Transport::Impl::tick(SteadyTime now) {
   if (!accepting_) {
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = 1;
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, listen_, &event);
+    for (const auto& [listener, listener_id] :
+         {std::pair(listen_, id_of_listener), std::pair(listen_local_, id_of_local_listener)}) {
+      event.data.u64 = listener_id;
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, listener, &event);  // the one that was not away stays as it is
+    }
     accepting_ = true;
   }
   std::vector<std::uint64_t> ended;
@@ -431,7 +361,8 @@ void Transport::Impl::tick(SteadyTime now) {
       if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
     } else {
       if (was_away || connection.link->paused()) connection.last_heard = now;
-      if (now - connection.last_sent >= options_.heartbeat && !closing_)
+      // What waits for the peer already says as much as a heartbeat would.
+      if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
         tell(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
@@ -440,13 +371,15 @@ void Transport::Impl::tick(SteadyTime now) {
         // The way may be half open, or a newer incarnation may be there: a connection that works takes over.
         dialer_.lost(connection.peer, now);
       }
+      if (lost(connection, now)) {
+        connection.proven = false;
+        ended.push_back(id);
+      }
       if (closing_ && connection.link->drained()) connection.link->shut_down_sending();
     }
   }
   for (const std::uint64_t id : ended) remove(id, now);
-  const std::lock_guard lock(mutex_);
   closed_ = closing_ && connections_.empty();
-  if (closed_) all_closed_.notify_all();
 }
 
 }  // namespace mlk::rt

@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mlk::rt {
@@ -15,7 +18,33 @@ namespace mlk::rt {
 static_assert(std::endian::native == std::endian::little,
               "floats and integers go over the wire as they lie in memory");
 
-using Bytes = std::vector<std::byte>;
+// Leaves new elements as the memory is: nearly all bytes are received into, and setting them to 0 first would
+// be a pass of its own.
+template <typename T>
+struct UninitialisedAllocator : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = UninitialisedAllocator<U>;
+  };
+  template <typename U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <typename U, typename... Args>
+  void construct(U* place, Args&&... args) {
+    ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
+  }
+};
+
+using Bytes = std::vector<std::byte, UninitialisedAllocator<std::byte>>;
+
+// Adds bytes at the end, in one copy.
+inline void append(Bytes& bytes, std::span<const std::byte> more) {
+  if (more.empty()) return;
+  const std::size_t before = bytes.size();
+  bytes.resize(before + more.size());
+  std::memcpy(bytes.data() + before, more.data(), more.size());
+}
 
 class PayloadWriter {
  public:
@@ -25,7 +54,7 @@ class PayloadWriter {
     return raw(std::as_bytes(std::span(&value, 1)));
   }
   PayloadWriter& raw(std::span<const std::byte> data) {
-    bytes_.insert(bytes_.end(), data.begin(), data.end());
+    append(bytes_, data);
     return *this;
   }
   // At most 64 KiB; longer text is cut.

@@ -9,6 +9,12 @@ namespace {
 constexpr Milliseconds somebody_to_tell{3000};
 constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 
+TransportOptions options_of(const Job& job) {
+  TransportOptions options;
+  options.unix_sockets = job.env.unix_sockets;
+  return options;
+}
+
 Identity identity_of(const Job& job) {
   const Role role = job.env.role == "server" ? Role::server : Role::worker;
   return {job.env.run,
@@ -20,9 +26,8 @@ Identity identity_of(const Job& job) {
 }  // namespace
 
 Peers::Peers(Job& job) : job_(job) {
-  transport_ =
-      std::make_unique<Transport>(identity_of(job), load_key(job.env.secret_path), TransportOptions(),
-                                  [&log = job.log](std::string_view line) { log.line(line); });
+  transport_ = std::make_unique<Transport>(identity_of(job), load_key(job.env.secret_path), options_of(job),
+                                           [&log = job.log](std::string_view line) { log.line(line); });
 }
 
 void Peers::dial(Role role, std::uint32_t rank) {
@@ -56,6 +61,9 @@ void Peers::leave(ExitCode code) {
     if (event->kind == Event::Kind::up) ++connected_;
   }
   transport_->say_goodbye(static_cast<int>(code));
+  if (const auto late = transport_->late_messages(); late > 0) {
+    job_.log.line("dropped " + std::to_string(late) + " messages that came too late");
+  }
 }
 
 ExitCode run_among_peers(Job& job, const std::function<ExitCode(Peers&)>& body) {

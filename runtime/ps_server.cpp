@@ -51,8 +51,8 @@ class PsServer {
   void on_pull(const Event& event);
   void on_capture(const Event& event);
   void tell_written();
-  void send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
-                    std::span<const float> weights);
+  void owe_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag);
+  void pay(PeerId worker);
   void introduce();
   void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0,
             std::uint8_t flags = 0, std::span<const std::byte> payload = {});
@@ -66,6 +66,9 @@ class PsServer {
   std::unique_ptr<Coordinator> coordinator_;        // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
   std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
+  // Weights that a worker is to get as soon as it takes them, by chunk: the tag of the answer. So what a slow
+  // worker has not fetched is no copy.
+  std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> owed_;
   SteadyTime heard_ = steady_clock::now();
   bool met_ = false;  // a worker was there
   std::optional<SteadyTime> finished_, stopped_;
@@ -156,6 +159,7 @@ void PsServer::handle(const Event& event) {
           const auto linked = linked_.find(peer.rank);
           if (linked == linked_.end() || linked->second != event.incarnation) break;
           linked_.erase(linked);
+          owed_.erase(peer.rank);
         }
         workers_.erase(peer.rank);
       }
@@ -165,6 +169,9 @@ void PsServer::handle(const Event& event) {
       break;
     case Event::Kind::message:
       handle_message(event);
+      break;
+    case Event::Kind::room:
+      if (peer.role == Role::worker) pay(peer);
       break;
     default:
       break;
@@ -301,7 +308,7 @@ void PsServer::on_push(const Event& event) {
       send(event.peer, MessageType::accepted, header.clock, header.key, flag_stale);
       return;
     }
-    send_weights(event.peer, header.key, header.clock, view->clock, view->weights);
+    owe_weights(event.peer, header.key, header.clock);
     return;
   }
   const auto slice = static_cast<std::uint32_t>(header.offset >> 32);
@@ -310,9 +317,8 @@ void PsServer::on_push(const Event& event) {
   const bool taken =
       outcome == ParameterShard::Outcome::accepted || outcome == ParameterShard::Outcome::advanced;
   if (outcome == ParameterShard::Outcome::advanced) {
-    const auto view = model_.shard->view(header.key);
     for (const auto& [worker, generation] : workers_) {
-      send_weights({Role::worker, worker}, header.key, view->clock, view->clock, view->weights);
+      owe_weights({Role::worker, worker}, header.key, header.clock + 1);
     }
   }
   send(event.peer, MessageType::accepted, header.clock, header.key, taken ? 0 : flag_stale);
@@ -323,10 +329,8 @@ void PsServer::on_pull(const Event& event) {
   if (!model_.shard) return;
   const auto view = model_.shard->view(header.key);
   if (!view) return;
-  if (!job_.config.consistency.sync) {
-    send_weights(event.peer, header.key, header.clock, view->clock, view->weights);
-  } else if (const auto weights = model_.shard->weights_at(header.key, header.clock)) {
-    send_weights(event.peer, header.key, header.clock, header.clock, *weights);
+  if (!job_.config.consistency.sync || model_.shard->weights_at(header.key, header.clock)) {
+    owe_weights(event.peer, header.key, header.clock);
   } else if (view->clock > header.clock) {
     // Nobody who is left may have been as far as this server: then it is to be seeded anew.
     if (coordinator_) coordinator_->server_ahead(0, header.clock);
@@ -334,16 +338,33 @@ void PsServer::on_pull(const Event& event) {
   }
 }
 
-void PsServer::send_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, std::uint64_t version,
-                            std::span<const float> weights) {
-  Header header;
-  header.type = MessageType::weights;
-  header.data_type = DataType::float32;
-  header.key = chunk;
-  header.clock = tag;
-  header.offset = version;
-  header.generation = workers_[worker.rank];
-  peers_.transport().send(worker, header, std::as_bytes(weights), WhenFull::refuse);
+// tag: sync: the clock of the weights; async: the worker's own count, and the weights are the newest.
+void PsServer::owe_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag) {
+  if (!model_.shard->view(chunk)) return;
+  owed_[worker.rank][chunk] = tag;
+  pay(worker);
+}
+
+void PsServer::pay(PeerId worker) {
+  const auto owed = owed_.find(worker.rank);
+  if (owed == owed_.end()) return;
+  for (auto& chunks = owed->second; !chunks.empty() && peers_.transport().has_room(worker);) {
+    const auto [chunk, tag] = *chunks.begin();
+    chunks.erase(chunks.begin());
+    const auto view = model_.shard->view(chunk);
+    if (!view) continue;  // forgotten since
+    const bool sync = job_.config.consistency.sync;
+    const auto weights = sync ? model_.shard->weights_at(chunk, tag) : view->weights;
+    if (!weights) continue;
+    Header header;
+    header.type = MessageType::weights;
+    header.data_type = DataType::float32;
+    header.key = chunk;
+    header.clock = tag;
+    header.offset = sync ? tag : view->clock;
+    header.generation = workers_[worker.rank];
+    peers_.transport().send(worker, header, std::as_bytes(*weights), WhenFull::refuse);
+  }
 }
 
 void PsServer::on_capture(const Event& event) {

@@ -373,7 +373,8 @@ void PsWorker::on_weights(const Event& event) {
   if (header.key >= chunks_.size()) return;
   const Chunk& chunk = chunks_[header.key];
   if (!event.landed && event.payload.size() != chunk.size * sizeof(float)) return;
-  if (!sync_ && header.clock != pushes_) return;  // an answer to something given up
+  if (!sync_ && header.clock != pushes_)
+    return peers_.transport().count_late();  // an answer to something given up
   const std::span<float> target = sync_ ? std::span<float>(next_) : trainer_.model().parameters();
   if (!event.landed) {
     std::memcpy(target.data() + chunk.offset, event.payload.data(), event.payload.size());

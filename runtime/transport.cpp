@@ -1,4 +1,4 @@
-// The consumer's side of the transport: queues in front of the network thread, whose work is in network.cpp.
+// The outside of the transport, and who turns its loop when. The loop itself is in network.cpp.
 #include "runtime/transport.h"
 
 #include <cerrno>
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/exit_code.h"
+#include "runtime/local_socket.h"
 #include "runtime/transport_impl.h"
 
 namespace mlk::rt {
@@ -54,12 +55,11 @@ int listen_at(const HostPort& where, Milliseconds patience) {
   return fd;
 }
 
-std::uint16_t bound_port(int fd) {
+SocketAddress bound_address(int fd) {
   SocketAddress address;
   address.length = sizeof address.storage;
   getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-  return ntohs(v4->sin_port);  // at the same place in sockaddr_in6
+  return address;
 }
 
 void watch(int epoll, int fd, std::uint64_t id) {
@@ -68,6 +68,10 @@ void watch(int epoll, int fd, std::uint64_t id) {
   event.data.u64 = id;
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
+
+// How long the loop stands still before the stand-in turns it: longer than a consumer takes for a message, so
+// that the two do not take turns over every one; shorter than anybody would notice.
+constexpr Milliseconds patience_of_stand_in{2};
 
 }  // namespace
 
@@ -84,6 +88,10 @@ bool Transport::send(PeerId to, const Header& header, std::span<const std::byte>
                      WhenFull when_full) {
   return impl_->send(to, header, payload, when_full);
 }
+bool Transport::has_room(PeerId to) { return impl_->has_room(to); }
+void Transport::count_late() { ++impl_->late_; }
+std::uint64_t Transport::late_messages() const { return impl_->late_; }
+std::size_t Transport::held_bytes() const { return impl_->held_bytes(); }
 std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->receive(deadline); }
 void Transport::say_goodbye(int exit_code) { impl_->say_goodbye(exit_code); }
 
@@ -96,27 +104,88 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
   auto where = parse_host_port(self_.address);
   if (!where) throw Failure(ExitCode::bad_configuration, "MLK_ADDRESS is not host:port: " + self_.address);
   listen_ = listen_at(*where, options_.bind_patience);
-  where->port = bound_port(listen_);
+  const SocketAddress bound = bound_address(listen_);
+  where->port = ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6: the same place
   self_.address = to_string(*where);
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  watch(epoll_, wake_, 0);
-  watch(epoll_, listen_, 1);
-  watch(epoll_, resolver_.fd(), 2);
+  watch(epoll_, wake_, id_of_wake);
+  watch(epoll_, listen_, id_of_listener);
+  watch(epoll_, resolver_.fd(), id_of_resolver);
+  if (options_.unix_sockets) {
+    listen_local_ = listen_locally(bound);
+    if (listen_local_ >= 0) {
+      watch(epoll_, listen_local_, id_of_local_listener);
+    } else if (errno == EADDRINUSE) {
+      log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
+    }
+  }
   last_tick_ = std::chrono::steady_clock::now();
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] { stand_in(); });
 }
 
 Transport::Impl::~Impl() {
-  stop_ = true;
+  {
+    const std::lock_guard lock(helm_mutex_);
+    stop_ = true;
+    rest_over_.notify_all();
+  }
   wake();
   thread_.join();
   connections_.clear();
   active_.clear();
   inbox_.clear();
   ::close(listen_);
+  if (listen_local_ >= 0) ::close(listen_local_);
   ::close(wake_);
   ::close(epoll_);
+}
+
+// Turns the loop until done(), or to the deadline but once at least. Of several threads one turns, and the
+// others look after each turn.
+void Transport::Impl::steer(SteadyTime deadline, const std::function<bool()>& done) {
+  std::unique_lock lock(helm_mutex_);
+  ++waiting_;
+  for (bool looked = false; !done();) {
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    if (late && (looked || steered_)) break;
+    if (steered_) {
+      if (stand_in_steers_) wake();
+      helm_changed_.wait_until(lock, deadline);
+      continue;
+    }
+    steered_ = true;
+    lock.unlock();
+    turn(deadline);
+    lock.lock();
+    steered_ = false;
+    looked = true;
+    helm_changed_.notify_all();
+  }
+  --waiting_;
+  ++waits_;
+  if (resting_ && waiting_ == 0) rest_over_.notify_all();
+}
+
+void Transport::Impl::stand_in() {
+  std::unique_lock lock(helm_mutex_);
+  for (std::uint64_t seen = ~std::uint64_t{0}; !stop_;) {
+    if (waiting_ == 0 && waits_ == seen) {
+      steered_ = stand_in_steers_ = true;
+      lock.unlock();
+      turn(SteadyTime::max());
+      lock.lock();
+      steered_ = stand_in_steers_ = false;
+      helm_changed_.notify_all();
+    } else if (waiting_ > 0 && waits_ == seen) {  // a long wait
+      resting_ = true;
+      rest_over_.wait(lock, [this] { return stop_ || waiting_ == 0; });
+      resting_ = false;
+    } else {
+      seen = waits_;
+      rest_over_.wait_for(lock, patience_of_stand_in, [this] { return stop_.load(); });
+    }
+  }
 }
 
 void Transport::Impl::wake() const {
@@ -145,19 +214,26 @@ void Transport::Impl::stop_dialling(PeerId peer) {
   post([this, peer] { dialer_.remove(peer); });
 }
 
+std::shared_ptr<Link> Transport::Impl::active(PeerId peer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = active_.find(peer);
+  return found == active_.end() ? nullptr : found->second;
+}
+
 bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std::byte> payload,
                            WhenFull when_full) {
-  std::shared_ptr<Link> link;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = active_.find(to);
-    if (found == active_.end()) return false;
-    link = found->second;
-  }
+  const auto link = active(to);
+  if (!link) return false;
   Header full = header;
   full.sender = self_.id;
   full.incarnation = self_.incarnation;
-  if (link->send(full, payload, options_.max_queued, when_full)) return true;
+  auto sent = link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit);
+  while (sent == Link::Sent::full && when_full == WhenFull::wait) {
+    steer(SteadyTime::max(), [&] { return link->has_room(); });
+    sent = link->send(full, payload, 0);
+  }
+  landings_.sent();
+  if (sent == Link::Sent::yes) return true;
   post([this, id = link->id()] {
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
@@ -167,18 +243,40 @@ bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std:
   return false;
 }
 
+bool Transport::Impl::has_room(PeerId peer) {
+  const auto link = active(peer);
+  return !link || link->has_room();
+}
+
+std::size_t Transport::Impl::held_bytes() {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [peer, account] : accounts_) bytes += account->bytes;
+  for (const auto& [peer, link] : active_) bytes += link->queued_bytes();
+  return bytes;
+}
+
+bool Transport::Impl::inbox_empty() {
+  const std::lock_guard lock(inbox_mutex_);
+  return inbox_.empty();
+}
+
 std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
-  std::unique_lock lock(inbox_mutex_);
   while (true) {
-    if (!inbox_changed_.wait_until(lock, deadline, [this] { return !inbox_.empty(); })) return {};
+    if (inbox_empty()) steer(deadline, [this] { return !inbox_empty(); });
+    std::unique_lock lock(inbox_mutex_);
+    if (inbox_.empty()) return {};
     Item item = std::move(inbox_.front());
     inbox_.pop_front();
-    if (item.link) {
-      const std::size_t left = item.link->undelivered.fetch_sub(item.size) - item.size;
-      if (left < options_.max_undelivered / 2 && item.link->paused()) item.link->resume();
+    lock.unlock();
+    if (item.account) {
+      const std::size_t left = item.account->bytes.fetch_sub(item.size) - item.size;
+      if (left < options_.credit / 2 && item.account->paused.exchange(false)) {
+        post([this, peer = item.event.peer] { go_on_reading(peer); });
+      }
     }
-    if (item.event.landed && item.landed_epoch != landings_.epoch()) continue;
-    return std::move(item.event);
+    if (!item.event.landed || item.landed_epoch == landings_.epoch()) return std::move(item.event);
+    ++late_;
   }
 }
 
@@ -187,7 +285,6 @@ void Transport::Impl::push(Event event) { push(Item{std::move(event), nullptr, 0
 void Transport::Impl::push(Item item) {
   const std::lock_guard lock(inbox_mutex_);
   inbox_.push_back(std::move(item));
-  inbox_changed_.notify_one();
 }
 
 void Transport::Impl::say_goodbye(int exit_code) {
@@ -201,8 +298,7 @@ void Transport::Impl::say_goodbye(int exit_code) {
       }
     }
   });
-  std::unique_lock lock(mutex_);
-  all_closed_.wait_for(lock, std::chrono::seconds(1), [this] { return closed_; });
+  steer(std::chrono::steady_clock::now() + std::chrono::seconds(1), [this] { return closed_.load(); });
 }
 
 std::optional<int> RateLimit::admit(SteadyTime now) {

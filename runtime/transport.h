@@ -1,4 +1,4 @@
-// Messages between the processes of a run, over TCP, by one network thread with epoll.
+// Messages between the processes of a run, over TCP, and over UNIX sockets within a host.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,6 @@
 
 #include "runtime/handshake.h"
 #include "runtime/landings.h"
-#include "runtime/link.h"
 #include "runtime/payload.h"
 #include "runtime/wire.h"
 
@@ -31,6 +30,7 @@ struct Event {
     message,
     goodbye,   // the peer ends with the exit code header.clock; down follows
     replaced,  // a peer knows a newer incarnation of this process: it must end
+    room,      // has_room() was false, and is true again
   };
   Kind kind = Kind::message;
   PeerId peer;
@@ -45,14 +45,22 @@ struct Event {
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
+  // Silent for so long, a peer is lost if its host does not acknowledge either, or if something waits for it.
+  Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
   Milliseconds retry_min{50}, retry_max{1000};
   Milliseconds bind_patience{10000};  // for an address that an earlier incarnation still holds
   std::size_t max_strangers = 64;     // connections that have proved nothing yet; the oldest goes first
-  std::uint32_t max_payload = 64u << 20;
-  std::size_t max_queued = std::size_t{64} << 20;       // bytes waiting for one peer
-  std::size_t max_undelivered = std::size_t{64} << 20;  // bytes from one peer waiting for receive()
+  std::uint32_t max_payload = 8u << 20;
+  // The bytes that are held for one peer, each way: what has come from it and waits for receive(), and what
+  // is queued for it. Beyond it nothing more is read from the peer, and nothing more taken for it; each can
+  // be exceeded by one message.
+  std::size_t credit = std::size_t{4} << 20;
+  bool unix_sockets = true;  // to peers of this host
 };
+
+// What send() does while the peer's queue is full.
+enum class WhenFull { wait, refuse };
 
 struct Identity {
   std::string run;
@@ -63,8 +71,8 @@ struct Identity {
 
 // A connection exists with each peer that was dialled or that dialled us, at most one per peer. Of two
 // incarnations of a peer the one met later wins; the other is told so and never let in again. Threads: one
-// consumer calls receive() and the landings; send() and address() are for any thread. `log` is called from
-// the network thread.
+// consumer calls receive() and the landings; everything else is for any thread. `log` is called from any
+// thread, one at a time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
@@ -83,16 +91,30 @@ class Transport {
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
 
-  // Sends in order; fills in the sender, length and checksum. False: not connected, or with WhenFull::refuse
-  // the queue is full, on which the connection is given up, since a gap would be worse.
+  // Sends in order; fills in the sender, length and checksum. With WhenFull::wait it returns when all but
+  // this message has left; meanwhile messages are received. With WhenFull::refuse, for small messages that
+  // cannot be sent later, the credit is the limit, and beyond it the connection is given up, since a gap
+  // would be worse. False: not connected, or not any more. Only one of two peers may send the other more than
+  // its credit in this way: who waits here does not take anything out with receive().
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait);
+
+  // Whether send() would take a message without waiting. If not, Event::Kind::room says when it does: the way
+  // to send much without standing still for a slow peer. True also if not connected.
+  bool has_room(PeerId to);
 
   // The next event; nothing at the deadline. A deadline in the past only looks.
   std::optional<Event> receive(SteadyTime deadline);
 
   // Buffers for frames that are to be received in place.
   Landings& landings();
+
+  // Messages of something that is over, such as an earlier generation: dropped, and counted here.
+  void count_late();
+  std::uint64_t late_messages() const;
+
+  // Bytes of payload that are held for peers now: at most twice the credit and a message for each.
+  std::size_t held_bytes() const;
 
   // Tells all peers how this process ends and closes. Bounded: a second at most. No send after it.
   void say_goodbye(int exit_code);

@@ -79,7 +79,7 @@ struct Header {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;       // bytes of payload
   std::uint32_t sequence = 0;     // counts the frames of a connection
-  std::uint32_t payload_crc = 0;  // crc32c
+  std::uint32_t payload_crc = 0;  // crc32c; 0 on one host
 
   bool operator==(const Header&) const = default;
 };

@@ -24,7 +24,7 @@ class Environment {
   static void clear() {
     for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER",
                              "MLK_SEEDS_SERVER", "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT",
-                             "MLK_SECRET", "MLK_INCARNATION", "OMP_NUM_THREADS"}) {
+                             "MLK_SECRET", "MLK_INCARNATION", "MLK_TRANSPORT", "OMP_NUM_THREADS"}) {
       unsetenv(name);
     }
   }
@@ -89,6 +89,19 @@ TEST_CASE("a variable that is missing is named") {
   }
   CHECK(refusal_of("MLK_CHECKPOINTS", "") == "accepted");
   CHECK(refusal_of("MLK_RESULT", "") == "accepted");
+}
+
+TEST_CASE("UNIX sockets are used unless TCP is wanted") {
+  CHECK(refusal_of("MLK_TRANSPORT", "pigeon") ==
+        "environment: MLK_TRANSPORT must be tcp or unset, not 'pigeon'");
+  Values values = complete;
+  {
+    Environment environment(values);
+    CHECK(read_launch_env().unix_sockets);
+  }
+  values["MLK_TRANSPORT"] = "tcp";
+  Environment environment(values);
+  CHECK_FALSE(read_launch_env().unix_sockets);
 }
 
 TEST_CASE("a variable that is malformed is named with its value") {

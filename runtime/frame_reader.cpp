@@ -1,0 +1,155 @@
+// Parsing of frames, and the ways of a payload: read ahead with its header, or straight from the socket.
+#include "runtime/frame_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+#include "kernels/vector_loops.h"
+#include "runtime/crc32c.h"
+
+namespace mlk::rt {
+namespace {
+
+// A whole small message; more would copy much of a large one twice.
+constexpr std::size_t read_ahead_size = 8 * 1024;
+constexpr std::size_t straight_from = 2 * 1024;
+constexpr std::size_t read_turn = 2 * 1024 * 1024;
+
+void add(std::span<std::byte> sum, std::span<const std::byte> values) {
+  kernels::vector_loops().front().accumulate(sum.size() / sizeof(float),
+                                             reinterpret_cast<const float*>(values.data()),
+                                             reinterpret_cast<float*>(sum.data()));
+}
+
+}  // namespace
+
+FrameReader::FrameReader(Medium medium) : medium_(medium), read_ahead_(read_ahead_size) {}
+
+bool FrameReader::fail(WireFault fault) {
+  fault_ = fault;
+  return false;
+}
+
+FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& landings,
+                                   const std::atomic<bool>& paused) {
+  if (!consume(receiver, landings, paused)) return End::fault;
+  for (std::size_t taken = 0; taken < read_turn && !paused;) {
+    const std::size_t rest = in_payload_ ? frame_.header.length - payload_filled_ : 0;
+    Received got;
+    std::size_t straight = 0;
+    if (rest < straight_from) {
+      got = receive(fd, {});
+    } else {
+      into_payload(landings, [&](std::span<std::byte> buffer) {
+        got = receive(fd, buffer.subspan(payload_filled_));
+        straight = std::min(rest, static_cast<std::size_t>(std::max<ssize_t>(got.size, 0)));
+        if (medium_ == Medium::tcp) crc_ = crc32c(buffer.data() + payload_filled_, straight, crc_);
+      });
+    }
+    if (got.size == 0) return End::end_of_stream;
+    if (got.size < 0) {
+      if (got.error == EINTR) continue;
+      if (got.error == EAGAIN || got.error == EWOULDBLOCK) return End::more_later;
+      return got.error == ECONNRESET || got.error == ECONNREFUSED ? End::reset : End::unproven_loss;
+    }
+    const auto size = static_cast<std::size_t>(got.size);
+    taken += size;
+    payload_filled_ += straight;
+    if (straight > 0 && straight == rest && !finish_frame(receiver, landings)) return End::fault;
+    ahead_ = std::span(read_ahead_).first(size - straight);
+    if (!consume(receiver, landings, paused)) return End::fault;
+    if (got.all) break;
+  }
+  return End::more_later;
+}
+
+// One call for the rest of a payload, and what follows it.
+FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight) {
+  iovec parts[2] = {{straight.data(), straight.size()}, {read_ahead_.data(), read_ahead_.size()}};
+  msghdr message{};
+  message.msg_iov = straight.empty() ? parts + 1 : parts;
+  message.msg_iovlen = straight.empty() ? 1 : 2;
+  Received got;
+  got.size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  got.error = errno;
+  got.all = got.size < static_cast<ssize_t>(straight.size() + read_ahead_.size());
+  return got;
+}
+
+// fill(buffer) with the memory of the whole payload, wherever that is.
+template <typename Fill>
+void FrameReader::into_payload(Landings& landings, Fill fill) {
+  if (ticket_ && ticket_->how == Landing::replace && !taken_back_) {
+    if (landings.use(*ticket_, fill)) return;
+    taken_back_ = true;
+    frame_.payload.resize(frame_.header.length);
+  }
+  fill(std::span<std::byte>(frame_.payload));
+}
+
+bool FrameReader::consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused) {
+  while (!ahead_.empty() && !paused) {
+    if (!in_payload_) {
+      const std::size_t take = std::min(ahead_.size(), header_size - header_filled_);
+      std::memcpy(header_bytes_.data() + header_filled_, ahead_.data(), take);
+      header_filled_ += take;
+      ahead_ = ahead_.subspan(take);
+      if (header_filled_ < header_size) return true;
+      if (!begin_payload(receiver)) return false;
+    }
+    const std::size_t take = std::min<std::size_t>(ahead_.size(), frame_.header.length - payload_filled_);
+    absorb(ahead_.first(take), landings);
+    ahead_ = ahead_.subspan(take);
+    if (payload_filled_ == frame_.header.length && !finish_frame(receiver, landings)) return false;
+  }
+  return true;
+}
+
+bool FrameReader::begin_payload(const Receiver& receiver) {
+  header_filled_ = 0;
+  frame_ = Frame();
+  if (const auto found = decode(header_bytes_, receiver.length_limit, frame_.header);
+      found != WireFault::none)
+    return fail(found);
+  if (frame_.header.sequence != received_frames_++) return fail(WireFault::checksum);
+  in_payload_ = true;
+  payload_filled_ = 0;
+  crc_ = 0;
+  taken_back_ = false;
+  ticket_ = frame_.header.length > 0 ? receiver.place(frame_.header) : std::nullopt;
+  if (ticket_ && ticket_->how == Landing::replace) return true;
+  if (ticket_) frame_.payload = std::move(spare_);
+  frame_.payload.resize(frame_.header.length);
+  return true;
+}
+
+void FrameReader::absorb(std::span<const std::byte> bytes, Landings& landings) {
+  if (bytes.empty()) return;
+  into_payload(landings, [&](std::span<std::byte> buffer) {
+    std::memcpy(buffer.data() + payload_filled_, bytes.data(), bytes.size());
+  });
+  if (medium_ == Medium::tcp) crc_ = crc32c(bytes.data(), bytes.size(), crc_);
+  payload_filled_ += bytes.size();
+}
+
+bool FrameReader::finish_frame(const Receiver& receiver, Landings& landings) {
+  in_payload_ = false;
+  if (medium_ == Medium::tcp && crc_ != frame_.header.payload_crc) return fail(WireFault::checksum);
+  if (ticket_) {
+    if (ticket_->how == Landing::add) {
+      landings.use(*ticket_, [&](std::span<std::byte> sum) { add(sum, frame_.payload); });
+      spare_ = std::move(frame_.payload);
+    }
+    frame_.payload = Bytes();
+    frame_.landed = true;
+    frame_.landed_epoch = ticket_->epoch;  // tells if the buffer was taken back meanwhile
+    ticket_.reset();
+  }
+  return receiver.deliver(std::move(frame_));
+}
+
+}  // namespace mlk::rt

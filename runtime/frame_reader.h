@@ -1,0 +1,76 @@
+// The receiving half of a connection: the bytes of a socket cut into frames, and payloads put where they
+// belong.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "runtime/landings.h"
+#include "runtime/payload.h"
+#include "runtime/wire.h"
+
+namespace mlk::rt {
+
+// What lies between two processes. Over TCP every payload has its checksum: that of TCP misses too much. On
+// one host nothing can be garbled, so there is none.
+enum class Medium { tcp, one_host };
+
+struct Frame {
+  Header header;
+  Bytes payload;        // empty if it landed
+  bool landed = false;  // in the buffer that was named for it
+  std::uint64_t landed_epoch = 0;
+};
+
+// For one thread at a time.
+class FrameReader {
+ public:
+  explicit FrameReader(Medium medium);
+
+  struct Receiver {
+    std::uint32_t length_limit = 0;
+    std::function<std::optional<Landings::Ticket>(const Header&)> place;
+    std::function<bool(Frame&&)> deliver;  // false: stop reading
+  };
+  enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
+  // Until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or until
+  // `paused`; after a pause call it even if the socket has nothing more.
+  End read(int fd, const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
+  WireFault fault() const { return fault_; }
+
+ private:
+  struct Received {
+    ssize_t size = 0;
+    int error = 0;
+    bool all = false;  // that there was
+  };
+  Received receive(int fd, std::span<std::byte> straight);
+  bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
+  bool begin_payload(const Receiver& receiver);
+  bool finish_frame(const Receiver& receiver, Landings& landings);
+  void absorb(std::span<const std::byte> bytes, Landings& landings);
+  template <typename Fill>
+  void into_payload(Landings& landings, Fill fill);
+  bool fail(WireFault fault);
+
+  const Medium medium_;
+  Bytes read_ahead_;
+  std::span<const std::byte> ahead_;  // what of it is not consumed; empty but for a pause
+  std::array<std::byte, header_size> header_bytes_{};
+  std::size_t header_filled_ = 0;
+  bool in_payload_ = false;
+  Frame frame_;
+  std::optional<Landings::Ticket> ticket_;
+  std::size_t payload_filled_ = 0;
+  std::uint32_t crc_ = 0, received_frames_ = 0;
+  bool taken_back_ = false;  // the buffer, when the frame was half received: the rest goes elsewhere
+  Bytes spare_;              // for payloads to be added
+  WireFault fault_ = WireFault::none;
+};
+
+}  // namespace mlk::rt

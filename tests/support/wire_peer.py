@@ -1,0 +1,91 @@
+"""The handshake of runtime/wire.h and runtime/handshake.h as a second implementation: peers that are right, and peers that are not."""
+
+import hashlib
+import hmac
+import os
+import socket
+import struct
+
+HELLO, CHALLENGE, PROOF, PULL = 1, 2, 3, 25
+HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header itself
+
+
+def _table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+TABLE = _table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=True, key=0, clock=0):
+    """A frame of worker RANK. Over UNIX sockets payloads have no checksum."""
+    header = HEADER.pack(b"MLK1", version, kind, 0, 0, rank | 1 << 24, key, 0, incarnation, clock, 0, len(payload), sequence,
+                         crc32c(payload) if checksum else 0)
+    return header + struct.pack("<I", crc32c(header)) + payload
+
+
+def connect(address, over_unix):
+    """To a process that listens at host:port, or by the UNIX socket beside it."""
+    if over_unix:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(10)
+        connection.connect(f"\0mlk-runtime {address}")
+        return connection
+    host, port = address.split(":")
+    # From many addresses, so that the ports of none run out.
+    source = f"127.{200 + os.urandom(1)[0] % 50}.{os.urandom(1)[0]}.{1 + os.urandom(1)[0] % 250}"
+    return socket.create_connection((host, int(port)), timeout=10, source_address=(source, 0))
+
+
+def read(connection, size):
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("closed by the peer")
+        data += piece
+    return data
+
+
+def closed(connection):
+    """Whether the peer closes, rather than say anything more."""
+    try:
+        return connection.recv(65536) == b""
+    except ConnectionResetError:
+        return True
+
+
+def hello(rank, incarnation, nonce, address, version=1, checksum=True):
+    return frame(HELLO, rank, incarnation, 0, nonce + struct.pack("<H", len(address)) + address, version, checksum)
+
+
+def shake_hands(connection, run, key, rank, incarnation, checksum):
+    """As worker RANK, with the whole handshake; whether the key is right is for the peer to say."""
+    own_nonce, own_address = os.urandom(32), b"127.0.0.1:1"
+    connection.sendall(hello(rank, incarnation, own_nonce, own_address, checksum=checksum))
+    header = read(connection, 64)
+    fields = HEADER.unpack(header[:60])
+    assert fields[2] == CHALLENGE, fields
+    payload = read(connection, fields[11])
+    nonce, length = payload[:32], struct.unpack("<H", payload[32:34])[0]
+    address = payload[34:34 + length]
+
+    def side(role, number, birth, where, random):
+        return struct.pack("<BIQH", role, number, birth, len(where)) + where + random
+    sender = fields[5]
+    text = (struct.pack("<H", 13) + b"mlk dialler 1" + struct.pack("<H", len(run)) + run.encode()
+            + side(1, rank, incarnation, own_address, own_nonce) + side(sender >> 24, sender & 0xFFFFFF, fields[8], address, nonce))
+    proof = hmac.new(key, text, hashlib.sha256).digest()
+    connection.sendall(frame(PROOF, rank, incarnation, 1, proof, checksum=checksum))
