@@ -70,7 +70,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       trainer_(job),
       reports_(job, trainer_),
       checkpointer_(job, trainer_.tensors()),
-      ring_(peers.transport()),
+      ring_(peers.transport(), trainer_.model().parameters().size() + 2),
       assembly_(job, peers,
                 {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
                  [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
@@ -250,7 +250,8 @@ bool AllReduce::reduce(double loss, std::uint64_t samples) {
   const Generation& generation = assembly_.generation();
   Ring::Place place{generation.number, state_.step, {}, *generation.index_of(peers_.self().rank)};
   for (const Member& member : generation.members) place.ranks.push_back(member.rank);
-  return ring_.sum(summed_, place, [this](std::optional<Event>& event) { return pump(event); });
+  return ring_.sum(summed_, place,
+                   [this](std::optional<Event>& event, Milliseconds time) { return pump(event, time); });
 }
 
 void AllReduce::update() {

@@ -1,33 +1,62 @@
 // Two ways to add up: each sends all to all, which takes one step, or pieces travel around a ring, which
-// takes 2(n-1) steps and moves 2(n-1)/n of the bytes. Between two members both move the same bytes.
+// takes 2(n-1) steps and moves 2(n-1)/n of the bytes.
 #include "runtime/ring.h"
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+
+#include "kernels/vector_loops.h"
 
 namespace mlk::rt {
 namespace {
 
-constexpr std::size_t most_early_frames = 65536;
+constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
+constexpr Milliseconds a_while{100};
+
+void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how) {
+  if (how == Landing::replace) {
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+  } else {
+    kernels::vector_loops().front().accumulate(into.size(), reinterpret_cast<const float*>(bytes.data()),
+                                               into.data());
+  }
+}
 
 }  // namespace
 
+Ring::Ring(Transport& transport, std::size_t floats)
+    : transport_(transport), most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
+
 bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
-  std::erase_if(early_, [&](const auto& entry) {
-    return std::tie(std::get<0>(entry.first), std::get<1>(entry.first)) <
-           std::tie(place.generation, place.step);
-  });
+  forget_before({place.generation, place.step});
   if (place.ranks.size() <= 1) return true;
   expected_.clear();
   const LandingsGuard guard(transport_.landings());
-  const bool direct = place.ranks.size() == 2 || data.size() <= direct_floats;
+  const bool direct = data.size() * place.ranks.size() <= direct_floats;
   return direct ? sum_directly(data, place, pump) : sum_around(data, place, pump);
 }
 
 void Ring::keep(Event&& event) {
-  if (event.landed || early_.size() >= most_early_frames) return;
   const Header& h = event.header;
-  early_[{h.generation, h.clock, event.peer.rank, h.key}] = std::move(event.payload);
+  const FrameKey key{h.generation, h.clock, event.peer.rank, h.key};
+  if (h.generation > now_.first) forget_before({h.generation, 0});  // what came before it is over
+  const bool late = std::pair(h.generation, h.clock) < now_;
+  if (late || event.landed || early_.contains(key) ||
+      early_bytes_ + event.payload.size() > most_early_bytes_) {
+    return transport_.count_late();
+  }
+  early_bytes_ += event.payload.size();
+  early_.emplace(key, std::move(event.payload));
+}
+
+void Ring::forget_before(const Moment& moment) {
+  now_ = moment;
+  const auto end = early_.lower_bound({moment.first, moment.second, 0, 0});
+  for (auto it = early_.begin(); it != end; it = early_.erase(it)) {
+    early_bytes_ -= it->second.size();
+    transport_.count_late();
+  }
 }
 
 bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values) {
@@ -40,85 +69,74 @@ bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::sp
   return transport_.send({Role::worker, to}, header, std::as_bytes(values));
 }
 
-void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into) {
-  expected_[{from, key}] = into;
+void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into,
+                  Landing how) {
+  expected_[{from, key}] = {into, how};
   if (early_.contains({place.generation, place.step, from, key})) return;
   transport_.landings().expect({{Role::worker, from}, MessageType::reduce, place.generation, place.step, key},
-                               std::as_writable_bytes(into));
+                               std::as_writable_bytes(into), how);
 }
 
-bool Ring::next(const Place& place, const Pump& pump, Arrival& arrival) {
-  while (true) {
-    for (auto found = early_.lower_bound({place.generation, place.step, 0, 0});
-         found != early_.end() && std::get<0>(found->first) == place.generation &&
-         std::get<1>(found->first) == place.step;) {
-      const auto [generation, step, from, key] = found->first;
-      const auto into = expected_.find({from, key});
-      if (into == expected_.end() || into->second.size_bytes() != found->second.size()) {
-        found = early_.erase(found);
-        continue;
-      }
-      std::memcpy(into->second.data(), found->second.data(), found->second.size());
-      early_.erase(found);
-      expected_.erase(into);
-      arrival = {from, key};
-      return true;
+std::optional<Ring::Arrival> Ring::take_early(const Place& place) {
+  const auto end = early_.upper_bound({place.generation, place.step, ~0u, ~0u});
+  for (auto found = early_.lower_bound({place.generation, place.step, 0, 0}); found != end;) {
+    const Arrival arrival{std::get<2>(found->first), std::get<3>(found->first)};
+    const Bytes bytes = std::move(found->second);
+    early_bytes_ -= bytes.size();
+    found = early_.erase(found);
+    const auto target = expected_.find({arrival.from, arrival.key});
+    if (target == expected_.end() || target->second.into.size_bytes() != bytes.size()) {
+      transport_.count_late();
+      continue;
     }
-    std::optional<Event> event;
-    if (!pump(event)) return false;
-    if (!event) continue;
-    const Header& h = event->header;
-    if (event->landed) {
-      // Landed frames are of this sum: an earlier sum's buffers were all filled or taken back.
-      if (h.generation != place.generation || h.clock != place.step) continue;
-      expected_.erase({event->peer.rank, h.key});
-      arrival = {event->peer.rank, h.key};
-      return true;
-    }
-    keep(std::move(*event));
+    put_into(bytes, target->second.into, target->second.how);
+    expected_.erase(target);
+    return arrival;
   }
+  return {};
+}
+
+bool Ring::next(const Place& place, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival) {
+  arrival = take_early(place);
+  if (arrival) return true;
+  std::optional<Event> event;
+  if (!pump(event, time)) return false;
+  if (!event) return true;
+  if (!event->landed) {
+    keep(std::move(*event));
+    arrival = take_early(place);
+    return true;
+  }
+  // Landed frames are of this sum: an earlier sum's buffers were all filled or taken back.
+  const Header& h = event->header;
+  if (h.generation != place.generation || h.clock != place.step) return true;
+  expected_.erase({event->peer.rank, h.key});
+  arrival = {event->peer.rank, h.key};
+  return true;
 }
 
 bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& pump) {
-  const std::size_t others = place.ranks.size() - 1;
-  scratch_.resize(data.size() * others);
-  const auto pieces = static_cast<std::uint32_t>((data.size() + piece_floats - 1) / piece_floats);
-  const auto piece_of = [&](std::uint32_t key) {
-    const std::size_t offset = key * piece_floats;
-    return Piece{offset, std::min(piece_floats, data.size() - offset)};
+  const std::size_t members = place.ranks.size();
+  scratch_.resize(data.size() * members);
+  const auto summand = [&](std::size_t index) {
+    return std::span(scratch_).subspan(index * data.size(), data.size());
   };
-  // Where the summands of each other rank go, in the order of the ranks.
-  std::map<std::uint32_t, std::span<float>> from;
-  for (const std::uint32_t rank : place.ranks) {
-    if (rank == place.ranks[place.index]) continue;
-    from[rank] = std::span(scratch_).subspan(from.size() * data.size(), data.size());
+  for (std::size_t index = 0; index < members; ++index) {
+    if (index != place.index) expect(place, place.ranks[index], 0, summand(index), Landing::replace);
   }
-  for (std::uint32_t key = 0; key < pieces; ++key) {
-    const Piece piece = piece_of(key);
-    for (auto& [rank, buffer] : from) expect(place, rank, key, buffer.subspan(piece.offset, piece.size));
+  for (std::size_t index = 0; index < members; ++index) {
+    if (index != place.index && !send(place, place.ranks[index], 0, data)) return false;
   }
-  for (std::uint32_t key = 0; key < pieces; ++key) {
-    const Piece piece = piece_of(key);
-    for (const auto& [rank, buffer] : from) {
-      if (!send(place, rank, key, data.subspan(piece.offset, piece.size))) return false;
-    }
+  std::ranges::copy(data, summand(place.index).begin());
+  for (std::size_t left = members - 1; left > 0;) {
+    std::optional<Arrival> arrival;
+    if (!next(place, pump, a_while, arrival)) return false;
+    if (arrival) --left;
   }
-  std::vector<std::size_t> arrived(pieces, 0);
-  for (std::size_t left = pieces * others; left > 0; --left) {
-    Arrival arrival;
-    if (!next(place, pump, arrival)) return false;
-    if (++arrived[arrival.key] < others) continue;
-    // The piece is here from everybody: add in the order of the ranks, so that all get the same bits.
-    const Piece piece = piece_of(arrival.key);
-    const auto own = data.subspan(piece.offset, piece.size);
-    for (std::size_t i = 0; i < piece.size; ++i) {
-      float total = 0;
-      auto other = from.begin();
-      for (std::size_t at = 0; at < place.ranks.size(); ++at) {
-        total += at == place.index ? own[i] : (other++)->second[piece.offset + i];
-      }
-      own[i] = total;
-    }
+  // In the order of the ranks, so that all get the same bits.
+  std::ranges::copy(summand(0), data.begin());
+  for (std::size_t index = 1; index < members; ++index) {
+    put_into(std::as_bytes(summand(index)), data, Landing::add);
   }
   return true;
 }
@@ -134,41 +152,42 @@ bool Ring::sum_around(std::span<float> data, const Place& place, const Pump& pum
     const std::size_t begin = data.size() * number / n, end = data.size() * (number + 1) / n;
     return Piece{begin, end - begin};
   };
-  const auto received_in = [&](std::size_t phase) { return segment((place.index + 2 * n - phase - 1) % n); };
+  const auto sent_in = [&](std::size_t phase) { return segment((place.index + 2 * n - phase) % n); };
   const auto pieces_of = [](const Piece& s) { return (s.size + piece_floats - 1) / piece_floats; };
-  const auto piece_in = [](const Piece& s, std::size_t number) {
-    const std::size_t offset = number * piece_floats;
-    return Piece{s.offset + offset, std::min(piece_floats, s.size - offset)};
-  };
   const auto key_of = [](std::size_t phase, std::size_t number) {
     return static_cast<std::uint32_t>(phase << 16 | number);
   };
-  scratch_.resize(data.size());
+  const auto floats_of = [&](const Piece& s, std::uint32_t key) {
+    const std::size_t offset = (key & 0xffff) * piece_floats;
+    return data.subspan(s.offset + offset, std::min(piece_floats, s.size - offset));
+  };
 
+  // A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
+  // it.
   std::size_t left = 0;
   for (std::size_t phase = 0; phase < phases; ++phase) {
-    const Piece s = received_in(phase);
+    const Piece s = sent_in(phase + 1);
     for (std::size_t number = 0; number < pieces_of(s); ++number, ++left) {
-      const Piece piece = piece_in(s, number);
-      const std::span<float> target = phase < n - 1 ? std::span<float>(scratch_) : data;
-      expect(place, from, key_of(phase, number), target.subspan(piece.offset, piece.size));
+      const std::uint32_t key = key_of(phase, number);
+      expect(place, from, key, floats_of(s, key), phase < n - 1 ? Landing::add : Landing::replace);
     }
   }
-  const Piece first = segment(place.index);
-  for (std::size_t number = 0; number < pieces_of(first); ++number) {
-    const Piece piece = piece_in(first, number);
-    if (!send(place, to, key_of(0, number), data.subspan(piece.offset, piece.size))) return false;
-  }
-  for (; left > 0; --left) {
-    Arrival arrival;
-    if (!next(place, pump, arrival)) return false;
-    const std::size_t phase = arrival.key >> 16, number = arrival.key & 0xffff;
-    const Piece piece = piece_in(received_in(phase), number);
-    const auto own = data.subspan(piece.offset, piece.size);
-    if (phase < n - 1) {
-      for (std::size_t i = 0; i < piece.size; ++i) own[i] += scratch_[piece.offset + i];
+  std::deque<std::uint32_t> to_send;
+  for (std::size_t number = 0; number < pieces_of(sent_in(0)); ++number) to_send.push_back(key_of(0, number));
+  while (left > 0 || !to_send.empty()) {
+    bool sent = false;
+    if (!to_send.empty() && transport_.has_room({Role::worker, to})) {
+      const std::uint32_t key = to_send.front();
+      to_send.pop_front();
+      if (!send(place, to, key, floats_of(sent_in(key >> 16), key))) return false;
+      sent = true;
     }
-    if (phase + 1 < phases && !send(place, to, key_of(phase + 1, number), own)) return false;
+    // Between two pieces out, one in that is there already: both ways flow at once.
+    std::optional<Arrival> arrival;
+    if (!next(place, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
+    if (!arrival) continue;
+    --left;
+    if ((arrival->key >> 16) + 1 < phases) to_send.push_back(arrival->key + (1u << 16));
   }
   return true;
 }

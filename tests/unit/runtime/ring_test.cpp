@@ -17,13 +17,16 @@ namespace {
 struct Member {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Ring> ring;
+  SteadyTime deadline = std::chrono::steady_clock::now() + 20s;
 
-  bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step) {
-    Ring::Place place{1, step, {}, index};
+  bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
+           std::uint64_t generation = 1) {
+    Ring::Place place{generation, step, {}, index};
     for (std::uint32_t rank = 0; rank < count; ++rank) place.ranks.push_back(rank);
-    return ring->sum(data, place, [this](std::optional<Event>& event) {
-      event = transport->receive(std::chrono::steady_clock::now() + 10s);
-      if (!event || event->kind == Event::Kind::down) return false;
+    return ring->sum(data, place, [this](std::optional<Event>& event, Milliseconds time) {
+      event = transport->receive(std::chrono::steady_clock::now() + time);
+      if (event && event->kind == Event::Kind::down) return false;
+      if (!event) return std::chrono::steady_clock::now() < deadline;
       if (event->kind != Event::Kind::message) event.reset();
       return true;
     });
@@ -38,7 +41,7 @@ std::vector<Member> make_members(std::uint32_t count) {
     Identity identity{"run", {Role::worker, rank}, rank + 1, "127.0.0.1:0"};
     members[rank].transport =
         std::make_unique<Transport>(identity, key, TransportOptions(), [](std::string_view) {});
-    members[rank].ring = std::make_unique<Ring>(*members[rank].transport);
+    members[rank].ring = std::make_unique<Ring>(*members[rank].transport, 1'000'000);
     for (std::uint32_t lower = 0; lower < rank; ++lower) {
       members[rank].transport->dial({Role::worker, lower}, members[lower].transport->address());
     }
@@ -89,6 +92,50 @@ TEST_CASE("every member gets the same bits, and they are the sum") {
       }
     }
   }
+}
+
+TEST_CASE("frames of an earlier sum get into no later one, and are counted") {
+  auto members = make_members(2);
+  Header late;
+  late.type = MessageType::reduce;
+  late.data_type = DataType::float32;
+  late.generation = 1;
+  late.clock = 3;
+  const std::vector<float> wrong(1000, 9);
+  CHECK(members[1].transport->send({Role::worker, 0}, late, std::as_bytes(std::span(wrong))));
+  std::vector<float> one(1000, 1), other(1000, 2);
+  std::thread thread([&] { CHECK(members[1].sum(other, 1, 2, 4)); });
+  CHECK(members[0].sum(one, 0, 2, 4));
+  thread.join();
+  CHECK(one == std::vector<float>(1000, 3));
+  CHECK(other == one);
+  CHECK(members[0].transport->late_messages() == 1);
+}
+
+TEST_CASE("what is left of an earlier generation keeps out nothing that comes early of the next") {
+  auto members = make_members(2);
+  std::vector<float> one(400'000, 1), other(400'000, 2);
+  std::thread thread([&] {
+    Header left;
+    left.type = MessageType::reduce;
+    left.data_type = DataType::float32;
+    left.generation = 1;
+    const std::vector<float> piece(64 * 1024, 9);
+    for (left.key = 0; left.key < 20; ++left.key) {
+      CHECK(members[1].transport->send({Role::worker, 0}, left, std::as_bytes(std::span(piece))));
+    }
+    CHECK(members[1].sum(other, 1, 2, 0, 2));
+  });
+  for (int i = 0; i < 20 + 4; ++i) {  // and the four pieces of the first phase
+    auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
+    REQUIRE(event);
+    members[0].ring->keep(std::move(*event));
+  }
+  CHECK(members[0].sum(one, 0, 2, 0, 2));
+  thread.join();
+  CHECK(one == std::vector<float>(400'000, 3));
+  CHECK(other == one);
+  CHECK(members[0].transport->late_messages() == 20);
 }
 
 TEST_CASE("a sum is given up when a member is gone") {
