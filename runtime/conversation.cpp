@@ -35,6 +35,10 @@ bool Transport::Impl::on_frame(Connection& connection, Frame&& frame) {
     push(Event{Event::Kind::audible, connection.peer, header.incarnation, {}, false, {}, {}, false});
   }
   if (header.type == MessageType::heartbeat) return true;
+  if (header.type == MessageType::lane) {
+    refuse(connection, "shared memory without its descriptor");
+    return false;
+  }
   if (header.type == MessageType::goodbye) {
     const auto kind = header.flags & flag_replaced ? Event::Kind::replaced : Event::Kind::goodbye;
     push(Event{kind, connection.peer, header.incarnation, {}, true, header, {}, false});

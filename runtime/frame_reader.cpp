@@ -1,4 +1,5 @@
-// Parsing of frames, and the ways of a payload: read ahead with its header, or straight from the socket.
+// Parsing of frames, and the ways of a payload: read ahead with its header, straight from the socket, by the
+// lane.
 #include "runtime/frame_reader.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <utility>
 
 #include "kernels/vector_loops.h"
@@ -25,9 +27,26 @@ void add(std::span<std::byte> sum, std::span<const std::byte> values) {
                                              reinterpret_cast<float*>(sum.data()));
 }
 
+// The descriptor that came with a message, the last one if there are several.
+int descriptor_in(msghdr& message) {
+  int found = -1;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
+      if (found >= 0) ::close(found);
+      std::memcpy(&found, CMSG_DATA(part) + at, sizeof found);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 FrameReader::FrameReader(Medium medium) : medium_(medium), read_ahead_(read_ahead_size) {}
+
+FrameReader::~FrameReader() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 bool FrameReader::fail(WireFault fault) {
   fault_ = fault;
@@ -67,16 +86,28 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
   return End::more_later;
 }
 
-// One call for the rest of a payload, and what follows it.
+// One call for the rest of a payload, and what follows it. A descriptor is taken from strangers, too: it may
+// come in one call with the proof that makes the peer one no more.
 FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight) {
   iovec parts[2] = {{straight.data(), straight.size()}, {read_ahead_.data(), read_ahead_.size()}};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
   msghdr message{};
   message.msg_iov = straight.empty() ? parts + 1 : parts;
   message.msg_iovlen = straight.empty() ? 1 : 2;
+  if (medium_ == Medium::one_host) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
   Received got;
-  got.size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  got.size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   got.error = errno;
   got.all = got.size < static_cast<ssize_t>(straight.size() + read_ahead_.size());
+  if (got.size > 0 && message.msg_controllen > 0) {
+    if (const int found = descriptor_in(message); found >= 0) {
+      if (descriptor_ >= 0) ::close(descriptor_);
+      descriptor_ = found;
+    }
+  }
   return got;
 }
 
@@ -99,7 +130,7 @@ bool FrameReader::consume(const Receiver& receiver, Landings& landings, const st
       header_filled_ += take;
       ahead_ = ahead_.subspan(take);
       if (header_filled_ < header_size) return true;
-      if (!begin_payload(receiver)) return false;
+      if (!begin_payload(receiver, landings)) return false;
     }
     const std::size_t take = std::min<std::size_t>(ahead_.size(), frame_.header.length - payload_filled_);
     absorb(ahead_.first(take), landings);
@@ -109,7 +140,7 @@ bool FrameReader::consume(const Receiver& receiver, Landings& landings, const st
   return true;
 }
 
-bool FrameReader::begin_payload(const Receiver& receiver) {
+bool FrameReader::begin_payload(const Receiver& receiver, Landings& landings) {
   header_filled_ = 0;
   frame_ = Frame();
   if (const auto found = decode(header_bytes_, receiver.length_limit, frame_.header);
@@ -119,11 +150,32 @@ bool FrameReader::begin_payload(const Receiver& receiver) {
   in_payload_ = true;
   payload_filled_ = 0;
   crc_ = 0;
-  taken_back_ = false;
+  taken_back_ = from_lane_ = false;
   ticket_ = frame_.header.length > 0 ? receiver.place(frame_.header) : std::nullopt;
+  if (medium_ == Medium::one_host && frame_.header.payload_crc == payload_in_lane)
+    return take_from_lane(receiver, landings);
   if (ticket_ && ticket_->how == Landing::replace) return true;
   if (ticket_) frame_.payload = std::move(spare_);
   frame_.payload.resize(frame_.header.length);
+  return true;
+}
+
+bool FrameReader::take_from_lane(const Receiver& receiver, Landings& landings) {
+  const std::size_t length = frame_.header.length;
+  const auto payload = lane_ ? lane_->next(length) : std::span<const std::byte>();
+  if (payload.empty()) return fail(WireFault::lane);
+  const auto fill = [&](std::span<std::byte> buffer) {
+    if (ticket_->how == Landing::add) return add(buffer, payload);
+    std::memcpy(buffer.data(), payload.data(), length);
+  };
+  if (ticket_) {
+    landings.use(*ticket_, fill);
+  } else {
+    append(frame_.payload, payload);
+  }
+  if (lane_->release()) receiver.tell_of_room();
+  payload_filled_ = length;
+  from_lane_ = true;
   return true;
 }
 
@@ -140,7 +192,7 @@ bool FrameReader::finish_frame(const Receiver& receiver, Landings& landings) {
   in_payload_ = false;
   if (medium_ == Medium::tcp && crc_ != frame_.header.payload_crc) return fail(WireFault::checksum);
   if (ticket_) {
-    if (ticket_->how == Landing::add) {
+    if (ticket_->how == Landing::add && !from_lane_) {
       landings.use(*ticket_, [&](std::span<std::byte> sum) { add(sum, frame_.payload); });
       spare_ = std::move(frame_.payload);
     }
@@ -149,7 +201,14 @@ bool FrameReader::finish_frame(const Receiver& receiver, Landings& landings) {
     frame_.landed_epoch = ticket_->epoch;  // tells if the buffer was taken back meanwhile
     ticket_.reset();
   }
+  if (frame_.header.type == MessageType::lane && receiver.trusted && descriptor_ >= 0) return open_lane();
   return receiver.deliver(std::move(frame_));
+}
+
+bool FrameReader::open_lane() {
+  lane_ = SharedLane::open(descriptor_);
+  ::close(std::exchange(descriptor_, -1));
+  return lane_ || fail(WireFault::lane);
 }
 
 }  // namespace mlk::rt

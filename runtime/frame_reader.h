@@ -7,18 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "runtime/landings.h"
 #include "runtime/payload.h"
+#include "runtime/shared_lane.h"
 #include "runtime/wire.h"
 
 namespace mlk::rt {
 
 // What lies between two processes. Over TCP every payload has its checksum: that of TCP misses too much. On
-// one host nothing can be garbled, so there is none.
+// one host nothing can be garbled, so there is none, and the field for it tells where the payload is.
 enum class Medium { tcp, one_host };
+inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 
 struct Frame {
   Header header;
@@ -31,11 +34,16 @@ struct Frame {
 class FrameReader {
  public:
   explicit FrameReader(Medium medium);
+  ~FrameReader();
+  FrameReader(const FrameReader&) = delete;
+  FrameReader& operator=(const FrameReader&) = delete;
 
   struct Receiver {
     std::uint32_t length_limit = 0;
+    bool trusted = false;  // the peer has proved itself: it may open a lane
     std::function<std::optional<Landings::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
+    std::function<void()> tell_of_room;    // the peer waits for room in its lane, and there is some
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
   // Until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or until
@@ -51,8 +59,10 @@ class FrameReader {
   };
   Received receive(int fd, std::span<std::byte> straight);
   bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
-  bool begin_payload(const Receiver& receiver);
+  bool begin_payload(const Receiver& receiver, Landings& landings);
+  bool take_from_lane(const Receiver& receiver, Landings& landings);
   bool finish_frame(const Receiver& receiver, Landings& landings);
+  bool open_lane();
   void absorb(std::span<const std::byte> bytes, Landings& landings);
   template <typename Fill>
   void into_payload(Landings& landings, Fill fill);
@@ -69,7 +79,10 @@ class FrameReader {
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, received_frames_ = 0;
   bool taken_back_ = false;  // the buffer, when the frame was half received: the rest goes elsewhere
+  bool from_lane_ = false;   // the payload, which is where it belongs
   Bytes spare_;              // for payloads to be added
+  int descriptor_ = -1;      // of a lane, until its frame is complete
+  std::unique_ptr<SharedLane> lane_;
   WireFault fault_ = WireFault::none;
 };
 

@@ -1,6 +1,8 @@
 // Frames over one non-blocking socket.
 #include "runtime/link.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <sys/epoll.h>
@@ -13,6 +15,9 @@
 
 namespace mlk::rt {
 namespace {
+
+// Below, one copy through the kernel is cheaper than what surrounds two without it.
+constexpr std::size_t lane_from = 16 * 1024;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -52,15 +57,65 @@ void Link::want_write() {
 
 Link::Sent Link::send(Header header, std::span<const std::byte> payload, std::size_t limit) {
   header.length = static_cast<std::uint32_t>(payload.size());
-  header.payload_crc = medium_ == Medium::tcp ? crc32c(payload.data(), payload.size()) : 0;
+  header.payload_crc = medium_ == Medium::tcp ? crc32c(payload.data(), payload.size()) : payload_follows;
   const std::lock_guard lock(mutex_);
   if (closed_) return Sent::closed;
   if (queued_bytes_ > 0 && queued_bytes_ + payload.size() > limit) return Sent::full;
+  if (for_lane(header, payload)) {
+    if (lane_->put(payload)) {
+      header.payload_crc = payload_in_lane;
+      payload = {};
+    } else if (limit == 0 && payload.size() <= SharedLane::always_fits) {
+      return Sent::full;
+    }
+  }
   header.sequence = sent_frames_++;
   const auto head = encode(header);
   const std::size_t sent = queue_.empty() && !want_write_ ? write(head, payload) : 0;
   if (sent < head.size() + payload.size()) queue(head, payload, sent);
   return Sent::yes;
+}
+
+bool Link::for_lane(const Header& header, std::span<const std::byte> payload) {
+  if (medium_ != Medium::one_host || payload.size() < lane_from) return false;
+  if (!lane_tried_) open_lane(header);
+  lane_payload_ = std::min(payload.size(), SharedLane::always_fits);
+  return lane_ != nullptr;
+}
+
+// The descriptor travels with the first byte of a frame of its own, which is only worth it if it goes at
+// once.
+void Link::open_lane(const Header& before) {
+  if (!queue_.empty() || want_write_) return;
+  int descriptor = -1;
+  auto lane = SharedLane::create(descriptor);
+  lane_tried_ = lane == nullptr;
+  if (!lane) return;
+  Header header;
+  header.type = MessageType::lane;
+  header.sender = before.sender;
+  header.incarnation = before.incarnation;
+  header.sequence = sent_frames_;
+  auto head = encode(header);
+  iovec part{head.data(), head.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+  const ssize_t written = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::close(descriptor);
+  if (written <= 0) return;
+  lane_tried_ = true;
+  lane_ = std::move(lane);
+  ++sent_frames_;
+  if (static_cast<std::size_t>(written) < head.size()) queue(head, {}, static_cast<std::size_t>(written));
 }
 
 // How many bytes the socket took. Of an error it is the reading thread that makes the best.
@@ -87,14 +142,22 @@ void Link::queue(std::span<const std::byte> head, std::span<const std::byte> pay
 
 bool Link::has_room() {
   const std::lock_guard lock(mutex_);
-  if (closed_ || (queue_.empty() && !want_write_)) return true;
-  room_wanted_ = true;
-  return false;
+  room_wanted_ = !closed_ && !room();
+  return !room_wanted_;
 }
 
-bool Link::flush() {
+bool Link::room_again() {
   const std::lock_guard lock(mutex_);
-  if (closed_) return false;
+  return room_wanted_ && !closed_ && room() && std::exchange(room_wanted_, false);
+}
+
+bool Link::room() const {
+  return queue_.empty() && !want_write_ && (!lane_ || lane_->has_room(lane_payload_));
+}
+
+void Link::flush() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
   want_write_ = false;
   while (!queue_.empty()) {
     const Bytes& front = queue_.front();
@@ -115,7 +178,6 @@ bool Link::flush() {
     }
   }
   update_interest();
-  return queue_.empty() && std::exchange(room_wanted_, false);
 }
 
 int Link::send_error() const {
@@ -126,6 +188,11 @@ int Link::send_error() const {
 bool Link::drained() const {
   const std::lock_guard lock(mutex_);
   return closed_ || queue_.empty();
+}
+
+bool Link::waited_for() const {
+  const std::lock_guard lock(mutex_);
+  return !closed_ && (room_wanted_ || !queue_.empty());
 }
 
 std::size_t Link::queued_bytes() const {

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 
 #include "runtime/frame_reader.h"
 #include "runtime/payload.h"
+#include "runtime/shared_lane.h"
 #include "runtime/wire.h"
 
 namespace mlk::rt {
@@ -29,13 +31,17 @@ class Link {
   // ---- out
   enum class Sent { yes, full, closed };
   // Fills length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
-  // bytes wait already, and with the payload more than `limit` would.
+  // bytes wait already, and with the payload more than `limit` would; with a limit of 0 also: the payload
+  // does not fit into the lane now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit);
-  // Nothing waits in the queue. If not, the flush() that empties it says so.
+  // Nothing waits in the queue, and another payload fits into the lane. If not, ask room_again() after each
+  // flush() and read().
   bool has_room();
-  bool flush();            // true: there is room again that was asked for
+  bool room_again();  // once, when there is the room that has_room() missed
+  void flush();
   int send_error() const;  // the errno of the last failed write, 0 without one
   bool drained() const;
+  bool waited_for() const;  // bytes or somebody who wants room wait for the peer
   std::size_t queued_bytes() const;
   void shut_down_sending();  // what is queued is lost
   void close();
@@ -59,6 +65,9 @@ class Link {
  private:
   // These hold mutex_.
   void update_interest();
+  bool for_lane(const Header& header, std::span<const std::byte> payload);
+  bool room() const;
+  void open_lane(const Header& before);
   std::size_t write(std::span<const std::byte> head, std::span<const std::byte> payload);
   void queue(std::span<const std::byte> head, std::span<const std::byte> payload, std::size_t sent);
 
@@ -76,6 +85,9 @@ class Link {
   int send_error_ = 0;
   std::uint32_t interest_ = 0;  // 0: not in epoll
   std::atomic<bool> paused_{false};
+  std::unique_ptr<SharedLane> lane_;
+  bool lane_tried_ = false;
+  std::size_t lane_payload_ = 0;  // the size of the last one, up to SharedLane::always_fits
 
   FrameReader reader_;
 };

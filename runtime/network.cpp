@@ -99,11 +99,9 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.stage == Stage::connecting) {
     if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) finish_connect(connection);
   } else {
-    if ((events & EPOLLOUT) && connection.link->flush() && connection.stage == Stage::established) {
-      push(
-          Event{Event::Kind::room, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
-    }
+    if (events & EPOLLOUT) connection.link->flush();
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) serve(connection);
+    notice_room(connection);
   }
   if (connection.doomed) remove(id, now);
 }
@@ -111,11 +109,11 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
 // Takes in what the peer has sent.
 void Transport::Impl::serve(Connection& connection) {
   FrameReader::Receiver receiver;
-  const auto limit = [&] {
-    receiver.length_limit =
-        connection.stage == Stage::established ? options_.max_payload : handshake_payload_limit;
+  const auto trust = [&] {
+    receiver.trusted = connection.stage == Stage::established;
+    receiver.length_limit = receiver.trusted ? options_.max_payload : handshake_payload_limit;
   };
-  limit();
+  trust();
   receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
     if (connection.stage != Stage::established) return {};
     return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
@@ -123,9 +121,10 @@ void Transport::Impl::serve(Connection& connection) {
   };
   receiver.deliver = [&](Frame&& frame) {
     const bool go_on = on_frame(connection, std::move(frame));
-    limit();
+    trust();
     return go_on;
   };
+  receiver.tell_of_room = [&] { tell(connection, MessageType::heartbeat, {}); };
   const bool was_stranger = connection.stage != Stage::established;
   switch (connection.link->read(receiver, landings_)) {
     case FrameReader::End::more_later:
@@ -154,7 +153,13 @@ void Transport::Impl::go_on_reading(PeerId peer) {
   if (connection == nullptr) return;
   connection->link->resume();
   serve(*connection);
+  notice_room(*connection);
   if (connection->doomed) remove(connection->link->id(), std::chrono::steady_clock::now());
+}
+
+void Transport::Impl::notice_room(Connection& connection) {
+  if (connection.stage != Stage::established || !connection.link->room_again()) return;
+  push(Event{Event::Kind::room, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
 }
 
 void Transport::Impl::refuse(Connection& connection, std::string_view why) {
@@ -336,7 +341,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&
-         (!link.drained() || unanswered(link.fd(), options_.lost_after));
+         (link.waited_for() || unanswered(link.fd(), options_.lost_after));
 }
 
 void Transport::Impl::tick(SteadyTime now) {

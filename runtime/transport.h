@@ -113,7 +113,8 @@ class Transport {
   void count_late();
   std::uint64_t late_messages() const;
 
-  // Bytes of payload that are held for peers now: at most twice the credit and a message for each.
+  // Bytes of payload that are held for peers now: at most twice the credit and a message for each. Besides, a
+  // peer of this host shares 2 MiB of memory each way (shared_lane.h).
   std::size_t held_bytes() const;
 
   // Tells all peers how this process ends and closes. Bounded: a second at most. No send after it.

@@ -97,6 +97,7 @@ class Transport::Impl {
   void tick(SteadyTime now);
   void serve(Connection& connection);
   void go_on_reading(PeerId peer);
+  void notice_room(Connection& connection);
   void accept_all(SteadyTime now);
   void accept_local(SteadyTime now);
   void add_stranger(int fd, const std::string& remote, Medium medium, SteadyTime now);

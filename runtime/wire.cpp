@@ -38,7 +38,7 @@ std::string to_string(PeerId id) {
 
 bool is_known(MessageType type) {
   const auto between = [type](MessageType first, MessageType last) { return type >= first && type <= last; };
-  return between(MessageType::hello, MessageType::goodbye) ||
+  return between(MessageType::hello, MessageType::lane) ||
          between(MessageType::join, MessageType::written) || between(MessageType::status, MessageType::done);
 }
 
@@ -58,6 +58,8 @@ std::string_view describe(WireFault fault) {
       return "unknown role";
     case WireFault::length:
       return "length beyond the limit";
+    case WireFault::lane:
+      return "shared memory that is not as it should be";
   }
   return "";
 }

@@ -34,6 +34,7 @@ enum class MessageType : std::uint8_t {
   proof,
   heartbeat,
   goodbye,  // clock: the exit code
+  lane,     // on one host: a descriptor of shared memory comes with it (shared_lane.h)
   // Parameter servers: ps_protocol.h says what they carry.
   join = 16,
   seed_wanted,
@@ -79,12 +80,12 @@ struct Header {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;       // bytes of payload
   std::uint32_t sequence = 0;     // counts the frames of a connection
-  std::uint32_t payload_crc = 0;  // crc32c; 0 on one host
+  std::uint32_t payload_crc = 0;  // crc32c; on one host: where the payload is (frame_reader.h)
 
   bool operator==(const Header&) const = default;
 };
 
-enum class WireFault { none, magic, version, checksum, type, role, length };
+enum class WireFault { none, magic, version, checksum, type, role, length, lane };
 std::string_view describe(WireFault fault);
 
 // The header as bytes, with its own crc32c at the end.

@@ -24,6 +24,7 @@ struct Pair {
   Landings landings;
   std::atomic<bool> paused{false};
   std::vector<Frame> frames;
+  int told_of_room = 0;
 
   Pair() {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
@@ -34,6 +35,7 @@ struct Pair {
       frames.push_back(std::move(frame));
       return true;
     };
+    receiver.tell_of_room = [this] { ++told_of_room; };
   }
   ~Pair() {
     ::close(ends[1]);
@@ -52,6 +54,29 @@ struct Pair {
 
 }  // namespace
 
+TEST_CASE("a lane that comes together with the proof of its peer is taken") {
+  Pair pair;
+  pair.receiver.deliver = [&pair](Frame&& frame) {
+    pair.receiver.trusted = true;
+    pair.frames.push_back(std::move(frame));
+    return true;
+  };
+  pair.send(MessageType::proof, 32);
+  pair.send(MessageType::push, 100'000);
+  while (pair.frames.size() < 2) REQUIRE(pair.read() == FrameReader::End::more_later);
+  CHECK(pair.frames[1].header.payload_crc == payload_in_lane);
+  CHECK(pair.frames[1].payload == Bytes(100'000, std::byte{7}));
+}
+
+TEST_CASE("a stranger opens no lane") {
+  Pair pair;
+  pair.send(MessageType::push, 100'000);
+  for (int calls = 0; calls < 10 && pair.read() == FrameReader::End::more_later;) ++calls;
+  REQUIRE(pair.frames.size() == 1);
+  CHECK(pair.frames[0].header.type == MessageType::lane);  // given to whoever judges strangers
+  CHECK(pair.reader.fault() == WireFault::lane);           // and what would lie in it is not there
+}
+
 TEST_CASE("nothing is delivered while reading is paused, and nothing is lost by it") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
@@ -65,4 +90,21 @@ TEST_CASE("nothing is delivered while reading is paused, and nothing is lost by 
     CHECK(pair.read() == FrameReader::End::more_later);
     CHECK(pair.frames.size() == read);
   }
+}
+
+TEST_CASE("who waits for room in a lane gets it when its payloads were read, and the reader says so") {
+  Pair pair;
+  pair.receiver.trusted = true;
+  Header header;
+  header.type = MessageType::push;
+  const Bytes payload(SharedLane::capacity / 8, std::byte{7});
+  std::size_t sent = 0;
+  while (pair.writer->send(header, payload, 0) == Link::Sent::yes) ++sent;
+  CHECK(sent == 8);
+  CHECK_FALSE(pair.writer->has_room());
+  CHECK_FALSE(pair.writer->room_again());
+  while (pair.frames.size() < sent) REQUIRE(pair.read() == FrameReader::End::more_later);
+  CHECK(pair.told_of_room == 1);
+  CHECK(pair.writer->room_again());
+  CHECK_FALSE(pair.writer->room_again());
 }

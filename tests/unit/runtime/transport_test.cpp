@@ -127,6 +127,7 @@ TEST_CASE("a large payload is received in the buffer named for it") {
     auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
     worker->dial(server0, server->address());
     next(*worker, Event::Kind::up);
+    // Small, for the lane, and too large for it.
     for (const std::size_t size : {std::size_t{77}, std::size_t{300'003}, std::size_t{5'000'003}}) {
       Bytes sent(size), landed(size);
       for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
