@@ -14,14 +14,19 @@ VERSION = "2.15.0"
 WHEELS = (f"torch=={VERSION}", "nvidia-cuda-cupti==13.2.86", "nvidia-cuda-runtime==13.2.86")
 
 
-def build(source):
-    """Compiles `source` against libtorch. Gives the command, the environment it needs and the peer's name."""
+def build(source, empty_headers=(), name=f"PyTorch {VERSION}, one thread"):
+    """Compiles `source` against libtorch, with empty files for headers that its package leaves out. Gives the command, the
+    environment it needs and the peer's name."""
     folder = wheels.unpack(f"torch-{VERSION}", WHEELS, f"PyTorch {VERSION} to compare with (540 MB)")
+    for header in empty_headers:
+        path = folder / "empty" / header
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     program = folder / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not program.exists():
         include = folder / "torch/include"
-        subprocess.run(["g++", "-O2", "-std=c++20", f"-I{include}", f"-I{include}/torch/csrc/api/include", source, "-o", program,
+        subprocess.run(["g++", "-O2", "-std=c++20", f"-I{include}", f"-I{include}/torch/csrc/api/include", f"-I{folder}/empty", source, "-o", program,
                         f"-L{folder}/torch/lib", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"], check=True)
     libraries = f"{folder}/torch/lib:{folder}/nvidia/cu13/lib"
     return types.SimpleNamespace(command=[program], env={"LD_LIBRARY_PATH": libraries, "OMP_NUM_THREADS": "1"},
-                                 name=f"PyTorch {VERSION}, one thread")
+                                 name=name)
