@@ -29,8 +29,9 @@ struct Chunk {
   std::size_t offset = 0, size = 0;
 };
 
-// 256 KiB of floats: large enough for the wire, small enough for the cache of the server.
-inline constexpr std::size_t chunk_floats = 64 * 1024;
+// 512 KiB of floats: large enough that to wake the other side for each costs little, small enough for the
+// cache of the server.
+inline constexpr std::size_t chunk_floats = 128 * 1024;
 
 // All chunks of the model in the order of their ids, each placed at the server with the least bytes so far.
 // The same at every process.

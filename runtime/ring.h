@@ -41,7 +41,8 @@ class Ring {
   struct Piece {
     std::size_t offset = 0, size = 0;
   };
-  static constexpr std::size_t piece_floats = 64 * 1024;
+  // 512 KiB: the other side is woken for each, and a few of them fit into a shared lane.
+  static constexpr std::size_t piece_floats = 128 * 1024;
   static constexpr std::size_t direct_floats =
       32 * 1024;  // of all members: up to here latency counts, not bytes
 

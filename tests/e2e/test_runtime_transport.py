@@ -71,7 +71,7 @@ def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_pat
 
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
 def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_than_its_credit(tmp_path, over_unix):
-    # 3.3 MB of weights in chunks of 256 KiB: all that is asked for would be 3.3 GB.
+    # 3.3 MB of weights in chunks of up to 512 KiB: all that is asked for would be 3.3 GB.
     with Run(tmp_path, "ps", workers=2, minimum=1, steps=100_000, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 20)

@@ -126,7 +126,7 @@ TEST_CASE("what is left of an earlier generation keeps out nothing that comes ea
     }
     CHECK(members[1].sum(other, 1, 2, 0, 2));
   });
-  for (int i = 0; i < 20 + 4; ++i) {  // and the four pieces of the first phase
+  for (int i = 0; i < 20 + 2; ++i) {  // and the two pieces of the first phase
     auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
     REQUIRE(event);
     members[0].ring->keep(std::move(*event));
