@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds feed_patience{60}, linger{3};
+constexpr std::chrono::seconds feed_patience{60}, late_rank_linger{3};
 constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
 
 class AllReduce {
@@ -279,7 +279,7 @@ ExitCode AllReduce::end() {
   const std::size_t told = assembly_.tell_trained(job_.reporter.trained_result());
   if (told + 1 < static_cast<std::size_t>(job_.config.workers.count)) {
     // A rank that is missing may be on its way: it learns here that there is nothing left to do.
-    const auto deadline = steady_clock::now() + linger;
+    const auto deadline = steady_clock::now() + late_rank_linger;
     while (steady_clock::now() < deadline && !job_.stop.requested()) {
       if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
     }
