@@ -61,7 +61,7 @@ bool SharedLane::put(std::span<const std::byte> payload) {
   if (payload.size() > capacity) return false;
   const std::uint64_t begin = begin_of(position_, payload.size());
   if (!fits(begin, payload.size())) return false;
-  std::memcpy(at(begin), payload.data(), payload.size());
+  if (!payload.empty()) std::memcpy(at(begin), payload.data(), payload.size());
   position_ = round_up(begin + payload.size());
   return true;
 }
