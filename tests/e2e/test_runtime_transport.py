@@ -69,6 +69,7 @@ def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_pat
         assert "is lost" not in log + worker.errors()
 
 
+@pytest.mark.timed  # a sanitizer has memory of its own
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
 def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_than_its_credit(tmp_path, over_unix):
     # 3.3 MB of weights in chunks of up to 512 KiB: all that is asked for would be 3.3 GB.
