@@ -7,6 +7,8 @@ target_link_libraries(mlk_options INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 reports these two inside its own <string> and <vector> at -O2 (GCC bugs 105329, 105651).
   target_compile_options(mlk_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
+elseif(MLK_SANITIZE MATCHES "fuzzer")
+  target_compile_options(mlk_options INTERFACE -w)   # clang; the other builds warn
 endif()
 if(CMAKE_UNITY_BUILD)   # names of other files of the group; the preset dev compiles each by itself
   target_compile_options(mlk_options INTERFACE -Wno-shadow -Wno-subobject-linkage)

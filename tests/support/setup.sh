@@ -36,7 +36,9 @@ openssl openssl
 python3 python3
 jq jq
 zsh zsh
-fish fish'
+fish fish
+clang-19 clang++-19
+libclang-rt-19-dev /usr/lib/llvm-19/lib/clang/19/include/fuzzer/FuzzedDataProvider.h'
 format='clang-format-19 clang-format-19'
 
 missing=()

@@ -1,0 +1,59 @@
+// Headers and payloads as a stranger may send them. A checksum would keep nearly every input out, so the
+// first byte says whether magic, version and checksum are put right before the header is decoded.
+#include "runtime/wire.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include "runtime/crc32c.h"
+#include "runtime/handshake.h"
+#include "runtime/ps_protocol.h"
+#include "tests/fuzz/demand.h"
+
+using namespace mlk::rt;
+using mlk::fuzz::demand;
+
+namespace {
+
+using HeaderBytes = std::array<std::byte, header_size>;
+
+void put_right(HeaderBytes& bytes) {
+  const HeaderBytes good = encode(Header());
+  std::copy_n(good.begin(), 5, bytes.begin());
+  const std::uint32_t crc = crc32c(bytes.data(), header_size - sizeof(std::uint32_t));
+  std::memcpy(bytes.data() + header_size - sizeof crc, &crc, sizeof crc);
+}
+
+// What is read whole says the same when it is written again.
+void read_payload(const Header& header, std::span<const std::byte> payload) {
+  if (const auto hello = read_hello(header, payload)) {
+    demand(std::ranges::equal(hello_payload(*hello), payload));
+  }
+  if (const auto challenge = read_challenge(header, payload)) {
+    demand(std::ranges::equal(challenge_payload(challenge->listener, challenge->proof), payload));
+  }
+  if (const auto proof = read_proof(payload)) demand(std::ranges::equal(proof_payload(*proof), payload));
+  if (const auto join = decode_join(header, payload)) demand(std::ranges::equal(encode(*join), payload));
+  if (const auto ready = decode_ready(payload)) demand(decode_ready(encode(*ready)).has_value());
+  if (const auto work = decode_work(payload)) demand(decode_work(encode(*work)).has_value());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  FuzzedDataProvider input(data, size);
+  const bool right = input.ConsumeBool();
+  const std::uint32_t limit = input.ConsumeBool() ? handshake_payload_limit : 64u << 20;
+  HeaderBytes bytes{};
+  input.ConsumeData(bytes.data(), bytes.size());
+  if (right) put_right(bytes);
+  Header header;
+  if (decode(bytes, limit, header) == WireFault::none) {
+    demand(header.length <= limit);
+    demand(encode(header) == bytes);
+  }
+  const auto payload = input.ConsumeRemainingBytes<std::uint8_t>();
+  read_payload(header, std::as_bytes(std::span(payload)));
+  return 0;
+}
