@@ -1,5 +1,5 @@
 // Ops for CPUs: matrices by oneDNN, elementwise work by our own vector loops, the little that is left by the
-// reference.
+// reference. What is large enough is cut into parts for several threads.
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
@@ -10,14 +10,19 @@
 #endif
 
 #include "kernels/reference_ops.h"
+#include "kernels/thread_pool.h"
 #include "kernels/vector_loops.h"
 
 namespace mlk::kernels {
 namespace {
 
+// A part is to take so long that waking somebody for it is nothing beside it, which is some ten microseconds.
+constexpr double least_operations = 4e6;
+constexpr std::size_t least_floats = 64 * 1024;
+
 class CpuOps final : public ReferenceOps {
  public:
-  explicit CpuOps(int threads) : threads_(threads), loops_(vector_loops().front()) {}
+  explicit CpuOps(int threads) : pool_(threads), loops_(vector_loops().front()) {}
 
 #if MLK_ONEDNN
   std::string_view name() const override { return "onednn"; }
@@ -44,18 +49,41 @@ class CpuOps final : public ReferenceOps {
                                        float* delta) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
            const SgdStep& step) override {
-    loops_.sgd(parameters.size(), parameters.data(), gradients.data(), velocity.data(), step);
+    by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
+      loops_.sgd(size, parameters.data() + at, gradients.data() + at, velocity.data() + at, step);
+    });
   }
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
             std::span<float> square, const AdamStep& step) override {
-    loops_.adam(parameters.size(), parameters.data(), gradients.data(), mean.data(), square.data(), step);
+    by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
+      loops_.adam(size, parameters.data() + at, gradients.data() + at, mean.data() + at, square.data() + at,
+                  step);
+    });
   }
   void accumulate(std::span<const float> x, std::span<float> sum) override {
-    loops_.accumulate(sum.size(), x.data(), sum.data());
+    by_range(sum.size(), [&](std::size_t at, std::size_t size) {
+      loops_.accumulate(size, x.data() + at, sum.data() + at);
+    });
   }
 
  private:
-  int threads_;
+  // work(part, parts), for each part.
+  template <typename Work>
+  void in_parts(double most, Work work) {
+    const int parts = std::clamp(static_cast<int>(std::min(most, 1e6)), 1, pool_.threads());
+    if (parts == 1) return work(0, 1);
+    pool_.run(parts, [&](int part) { work(part, parts); });
+  }
+  // work(at, size), for ranges that are [0, size) together.
+  template <typename Work>
+  void by_range(std::size_t size, Work work) {
+    in_parts(static_cast<double>(size / least_floats), [&](std::size_t part, std::size_t parts) {
+      const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
+      work(begin, end - begin);
+    });
+  }
+
+  ThreadPool pool_;
   const VectorLoops& loops_;
 };
 
@@ -89,21 +117,32 @@ float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float*
 // oneDNN without any has none to limit.
 // Set every time, which costs nanoseconds: with a variable per thread, mold 1.10 lays out some programs so
 // that they cannot be loaded.
-void limit_threads(int threads) {
+void keep_to_this_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-  if (set) set(threads);
+  if (set) set(1);
 }
 
+// Cut along the longer side of c, where a cache line of it begins.
 void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                   const float* a, const float* b, float beta, float* c) {
-  limit_threads(threads_);
-  const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
-  const bool empty = m == 0 || n == 0 || k == 0;  // leading dimensions of 0 are refused
-  if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta,
-                          c, n) != dnnl_success) {
-    ReferenceOps::gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-  }
+  constexpr int unit = 16;
+  const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes, by_rows = m >= n;
+  const int lda = ta ? m : k, ldb = tb ? k : n, side = by_rows ? m : n, units = (side + unit - 1) / unit;
+  in_parts(std::min<double>(units, 2.0 * m * n * k / least_operations), [&](int part, int parts) {
+    const int begin = units * part / parts * unit, end = std::min(units * (part + 1) / parts * unit, side);
+    const int rows = by_rows ? end - begin : m, columns = by_rows ? n : end - begin;
+    const std::ptrdiff_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
+    const float* of_a = a + (ta ? row : row * lda);
+    const float* of_b = b + (tb ? column * ldb : column);
+    float* of_c = c + row * n + column;
+    keep_to_this_thread();
+    const bool empty = rows == 0 || columns == 0 || k == 0;  // leading dimensions of 0 are refused
+    if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, columns, k, alpha, of_a, lda, of_b, ldb,
+                            beta, of_c, n) != dnnl_success) {
+      reference_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n);
+    }
+  });
 }
 
 #endif

@@ -68,8 +68,8 @@ class Ops {
 std::unique_ptr<Ops> make_reference_ops();
 
 // The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the
-// rest. threads: how many the matrix library may use, at least 1. One is right nearly always: several
-// processes share a machine, and teams of threads that wait for each other by spinning make all of them slow.
+// rest. threads: how many share an operation that is large enough, at least 1. They block between operations
+// (thread_pool.h).
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1);
 
 }  // namespace mlk::kernels

@@ -23,21 +23,28 @@ double log_sum_exp(const float* row, int classes) {
 
 }  // namespace
 
-void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
-                        const float* a, const float* b, float beta, float* c) {
+void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
   for (int row = 0; row < m; ++row) {
     for (int column = 0; column < n; ++column) {
       double sum = 0;
       for (int i = 0; i < k; ++i) {
-        const double left = transpose_a == Transpose::no ? a[index(row, k, i)] : a[index(i, m, row)];
-        const double right = transpose_b == Transpose::no ? b[index(i, n, column)] : b[index(column, k, i)];
+        const double left = transpose_a == Transpose::no ? a[index(row, lda, i)] : a[index(i, lda, row)];
+        const double right =
+            transpose_b == Transpose::no ? b[index(i, ldb, column)] : b[index(column, ldb, i)];
         sum += left * right;
       }
-      float& out = c[index(row, n, column)];
+      float& out = c[index(row, ldc, column)];
       // Not 0 * c: what was there before may be anything, also not a number.
       out = static_cast<float>(beta == 0 ? alpha * sum : alpha * sum + beta * out);
     }
   }
+}
+
+void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                        const float* a, const float* b, float beta, float* c) {
+  reference_gemm(transpose_a, transpose_b, m, n, k, alpha, a, transpose_a == Transpose::yes ? m : k, b,
+                 transpose_b == Transpose::yes ? k : n, beta, c, n);
 }
 
 void ReferenceOps::add_bias(int rows, int columns, const float* bias, float* x) {

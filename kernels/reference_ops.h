@@ -6,6 +6,10 @@
 
 namespace mlk::kernels {
 
+// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc floats after each other.
+void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+
 class ReferenceOps : public Ops {
  public:
   std::string_view name() const override { return "reference"; }

@@ -1,0 +1,44 @@
+// Parts are handed out one by one under a lock: they take far longer than it.
+#include "kernels/thread_pool.h"
+
+namespace mlk::kernels {
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  begun_.notify_all();
+  for (std::thread& thread : others_) thread.join();
+}
+
+void ThreadPool::run(int parts, const std::function<void(int)>& part) {
+  while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
+  std::unique_lock lock(mutex_);
+  part_ = &part;
+  parts_ = unfinished_ = parts;
+  next_ = 0;
+  begun_.notify_all();
+  take_parts(lock);
+  done_.wait(lock, [this] { return unfinished_ == 0; });
+}
+
+void ThreadPool::serve() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    take_parts(lock);
+    begun_.wait(lock, [this] { return stop_ || next_ < parts_; });
+  }
+}
+
+void ThreadPool::take_parts(std::unique_lock<std::mutex>& lock) {
+  while (next_ < parts_) {
+    const int mine = next_++;
+    lock.unlock();
+    (*part_)(mine);
+    lock.lock();
+    if (--unfinished_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace mlk::kernels

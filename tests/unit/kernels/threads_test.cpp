@@ -1,0 +1,90 @@
+// Operations that several threads share.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/ops.h"
+#include "kernels/reference_ops.h"
+#include "kernels/thread_pool.h"
+#include "tests/unit/kernels/numbers.h"
+
+using namespace mlk::kernels;
+using mlk::test::area;
+using mlk::test::Numbers;
+
+TEST_CASE("a pool does each part once, however many there are") {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      for (const int parts : {0, 1, 2, 7}) {
+        std::vector<int> calls(static_cast<std::size_t>(parts));
+        pool.run(parts, [&](int part) { ++calls[static_cast<std::size_t>(part)]; });
+        CHECK(std::ranges::all_of(calls, [](int count) { return count == 1; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("a pool shares its parts among all its threads") {
+  ThreadPool pool(3);
+  std::atomic<int> met{0};
+  pool.run(3, [&](int) {
+    ++met;
+    while (met < 3) std::this_thread::yield();  // each part ends only when all three have begun
+  });
+  CHECK(met == 3);
+}
+
+TEST_CASE("a pool that was never used ends") { const ThreadPool pool(4); }
+
+TEST_CASE("gemm by three threads agrees with one, along either side of the result") {
+  auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
+  Numbers numbers;
+  const int sizes[][3] = {
+      {509, 130, 211}, {130, 509, 211}, {2000, 1, 3000}, {1, 2000, 3000}, {10, 512, 1280}};
+  for (const auto& [m, n, k] : sizes) {
+    for (Transpose ta : {Transpose::no, Transpose::yes}) {
+      for (Transpose tb : {Transpose::no, Transpose::yes}) {
+        const auto a = numbers(area(m, k)), b = numbers(area(k, n));
+        auto expected = numbers(area(m, n)), c = expected;
+        alone->gemm(ta, tb, m, n, k, 0.7f, a.data(), b.data(), 0.5f, expected.data());
+        shared->gemm(ta, tb, m, n, k, 0.7f, a.data(), b.data(), 0.5f, c.data());
+        CAPTURE(m);
+        CAPTURE(n);
+        double worst = 0;
+        for (std::size_t i = 0; i < c.size(); ++i)
+          worst = std::max(worst, std::abs(static_cast<double>(c[i]) - static_cast<double>(expected[i])));
+        CHECK(worst <= 1e-6 * k);
+      }
+    }
+  }
+}
+
+TEST_CASE("updates by three threads give the bits of one") {
+  auto alone = make_reference_ops(), shared = make_cpu_ops(3);
+  Numbers numbers;
+  const std::size_t size = 300'001;
+  const auto x = numbers(size), gradients = numbers(size);
+  const std::vector<float> squares(size, 0.5f);
+  auto a = x, b = x, state_a = gradients, state_b = gradients, square_a = squares, square_b = squares;
+  alone->sgd(a, gradients, state_a, {0.3f, 0.7f, 0.01f, true});
+  shared->sgd(b, gradients, state_b, {0.3f, 0.7f, 0.01f, true});
+  CHECK(a == b);
+  CHECK(state_a == state_b);
+  const AdamStep step{.lr = 0.1f,
+                      .epsilon = 1e-8f,
+                      .keep_mean = 0.9f,
+                      .take_mean = 0.1f,
+                      .keep_square = 0.999f,
+                      .take_square = 0.001f};
+  alone->adam(a, gradients, state_a, square_a, step);
+  shared->adam(b, gradients, state_b, square_b, step);
+  CHECK(a == b);
+  CHECK(square_a == square_b);
+  alone->accumulate(gradients, a);
+  shared->accumulate(gradients, b);
+  CHECK(a == b);
+}
