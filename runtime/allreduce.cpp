@@ -2,10 +2,15 @@
 #include "runtime/allreduce.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
 #include <optional>
 #include <vector>
 
+#include "kernels/thread_pool.h"
 #include "runtime/assembly.h"
+#include "runtime/buckets.h"
 #include "runtime/checkpointer.h"
 #include "runtime/peers.h"
 #include "runtime/ring.h"
@@ -19,6 +24,10 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds feed_patience{60}, late_rank_linger{3};
 constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
 
+// What is added up over the members: the loss and the samples, then the gradients, both weighted by the
+// samples.
+constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_front = 2;
+
 class AllReduce {
  public:
   AllReduce(Job& job, Peers& peers);
@@ -30,7 +39,8 @@ class AllReduce {
   void feed(std::uint32_t rank);
   void eat(const Event& event);
   bool step();
-  bool reduce(double loss, std::uint64_t samples);
+  bool compute_and_sum();
+  bool in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum);
   void update();
   void after_step();
   ExitCode end();
@@ -54,8 +64,10 @@ class AllReduce {
   Checkpointer checkpointer_;
   Ring ring_;
   bool has_state_ = false;
-  TrainingState state_;        // the parameters live in the model
-  std::vector<float> summed_;  // gradients, then the loss and the samples
+  TrainingState state_;  // the parameters live in the model
+  std::vector<float> summed_;
+  std::vector<Bucket> buckets_;  // of summed_
+  kernels::ThreadPool overlap_{2};
   std::uint64_t restored_step_ = 0;
   std::uint64_t hunger_ = 0;       // floats of a state that are still to come
   std::vector<Event> early_feed_;  // of a generation whose beginning has not come yet
@@ -70,7 +82,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       trainer_(job),
       reports_(job, trainer_),
       checkpointer_(job, trainer_.tensors()),
-      ring_(peers.transport(), trainer_.model().parameters().size() + 2),
+      ring_(peers.transport(), trainer_.model().parameters().size() + summed_front),
       assembly_(job, peers,
                 {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
                  [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
@@ -84,7 +96,8 @@ AllReduce::AllReduce(Job& job, Peers& peers)
                    }
                  }}) {
   state_.optimizer_state.assign(trainer_.state_size(), 0);
-  summed_.resize(trainer_.model().parameters().size() + 2);
+  summed_.resize(trainer_.model().parameters().size() + summed_front);
+  buckets_ = plan_buckets(trainer_.tensors(), summed_front);
 }
 
 ExitCode AllReduce::run() {
@@ -221,13 +234,9 @@ void AllReduce::eat(const Event& event) {
 
 // One step of the run: false if it has to be done again, in another generation.
 bool AllReduce::step() {
-  const Generation& generation = assembly_.generation();
-  const std::uint64_t members = generation.members.size();
-  const std::uint64_t index = *generation.index_of(peers_.self().rank);
-  const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
-  const double loss = begin < end ? trainer_.compute(state_.position + begin, end - begin) : 0;
-  if (!reduce(loss, end - begin)) {
+  if (!compute_and_sum()) {
     // Someone may still wait in this sum: the lowest rank is to call everyone together.
+    const Generation& generation = assembly_.generation();
     Header header;
     header.type = MessageType::trouble;
     header.generation = generation.number;
@@ -241,27 +250,81 @@ bool AllReduce::step() {
   return true;
 }
 
-bool AllReduce::reduce(double loss, std::uint64_t samples) {
-  const auto gradients = trainer_.model().gradients();
-  const auto weight = static_cast<float>(samples);
-  for (std::size_t i = 0; i < gradients.size(); ++i) summed_[i] = samples == 0 ? 0 : weight * gradients[i];
-  summed_[gradients.size()] = static_cast<float>(loss) * weight;
-  summed_[gradients.size() + 1] = weight;
+// Each bucket is added up as soon as its gradients are final, while those of the layers before are computed.
+bool AllReduce::compute_and_sum() {
   const Generation& generation = assembly_.generation();
-  Ring::Place place{generation.number, state_.step, {}, *generation.index_of(peers_.self().rank)};
+  const std::uint64_t members = generation.members.size();
+  const std::uint64_t index = *generation.index_of(peers_.self().rank);
+  const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
+  const auto weight = static_cast<float>(end - begin);
+  Ring::Place place{generation.number, state_.step, {}, index};
   for (const Member& member : generation.members) place.ranks.push_back(member.rank);
-  return ring_.sum(summed_, place,
-                   [this](std::optional<Event>& event, Milliseconds time) { return pump(event, time); });
+
+  std::atomic<std::size_t> ready{0};
+  std::atomic<bool> failed{false};
+  const auto gradients = trainer_.model().gradients();
+  const auto weigh = [&](const Bucket& bucket) {
+    for (std::size_t i = std::max(bucket.offset, summed_front); i < bucket.offset + bucket.size; ++i)
+      summed_[i] = weight == 0 ? 0 : weight * gradients[i - summed_front];
+    ++ready;
+    if (buckets_.size() > 1) peers_.transport().nudge();
+  };
+  const auto compute = [&] {
+    double loss = 0;
+    const auto final = [&](std::size_t from) {
+      while (ready + 1 < buckets_.size() && buckets_[ready].offset >= summed_front + from)
+        weigh(buckets_[ready]);
+    };
+    try {
+      if (begin < end) loss = trainer_.compute(state_.position + begin, end - begin, final);
+    } catch (...) {
+      failed = true;
+      peers_.transport().nudge();
+      throw;
+    }
+    summed_[summed_loss] = static_cast<float>(loss) * weight;
+    summed_[summed_samples] = weight;
+    while (ready < buckets_.size()) weigh(buckets_[ready]);
+  };
+  const auto sum = [&] {
+    return ring_.sum(
+        summed_, buckets_, [&] { return ready.load(); }, place,
+        [&](std::optional<Event>& event, Milliseconds time) { return pump(event, time) && !failed; });
+  };
+  if (buckets_.size() > 1 && members > 1) return in_two_threads(compute, sum);
+  compute();
+  return sum();
+}
+
+// The other thread has the peers, and all that hears of them, to itself until both are done.
+bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum) {
+  bool summed = false;
+  std::array<std::exception_ptr, 2> thrown;
+  overlap_.run(2, [&](int part) {
+    try {
+      if (part == 0) {
+        compute();
+      } else {
+        summed = sum();
+      }
+    } catch (...) {
+      thrown[static_cast<std::size_t>(part)] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& exception : thrown) {
+    if (exception) std::rethrow_exception(exception);
+  }
+  return summed;
 }
 
 void AllReduce::update() {
   const auto gradients = trainer_.model().gradients();
-  const float samples = summed_[gradients.size() + 1];
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[i] / samples;
+  const float samples = summed_[summed_samples];
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[summed_front + i] / samples;
   trainer_.apply(state_.optimizer_state, state_.step);
   ++state_.step;
   state_.position += step_samples();
-  if (reports()) reports_.add_loss(static_cast<double>(summed_[gradients.size()] / samples), 1);
+  if (reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
 }
 
 void AllReduce::after_step() {

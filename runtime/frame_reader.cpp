@@ -20,6 +20,9 @@ namespace {
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;
 constexpr std::size_t read_turn = 2 * 1024 * 1024;
+// What is taken from the socket at once: it is still in the core's own cache for its checksum and to be
+// added.
+constexpr std::size_t bite = 128 * 1024;
 
 void add(std::span<std::byte> sum, std::span<const std::byte> values) {
   kernels::vector_loops().front().accumulate(sum.size() / sizeof(float),
@@ -61,12 +64,11 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
     Received got;
     std::size_t straight = 0;
     if (rest < straight_from) {
-      got = receive(fd, {});
+      got = receive(fd, {}, true);
     } else {
-      into_payload(landings, [&](std::span<std::byte> buffer) {
-        got = receive(fd, buffer.subspan(payload_filled_));
-        straight = std::min(rest, static_cast<std::size_t>(std::max<ssize_t>(got.size, 0)));
-        if (medium_ == Medium::tcp) crc_ = crc32c(buffer.data() + payload_filled_, straight, crc_);
+      take_in(std::min(rest, bite), landings, [&](std::span<std::byte> buffer) {
+        got = receive(fd, buffer, buffer.size() == rest);
+        return straight = std::min(buffer.size(), static_cast<std::size_t>(std::max<ssize_t>(got.size, 0)));
       });
     }
     if (got.size == 0) return End::end_of_stream;
@@ -77,8 +79,7 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
     }
     const auto size = static_cast<std::size_t>(got.size);
     taken += size;
-    payload_filled_ += straight;
-    if (straight > 0 && straight == rest && !finish_frame(receiver, landings)) return End::fault;
+    if (straight > 0 && straight == rest && !finish_frame(receiver)) return End::fault;
     ahead_ = std::span(read_ahead_).first(size - straight);
     if (!consume(receiver, landings, paused)) return End::fault;
     if (got.all) break;
@@ -86,14 +87,20 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
   return End::more_later;
 }
 
-// One call for the rest of a payload, and what follows it. A descriptor is taken from strangers, too: it may
-// come in one call with the proof that makes the peer one no more.
-FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight) {
-  iovec parts[2] = {{straight.data(), straight.size()}, {read_ahead_.data(), read_ahead_.size()}};
+// One call for what is left of a payload and, with `ahead`, what follows it. A descriptor is taken from
+// strangers, too: it may come in one call with the proof that makes the peer one no more.
+FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight, bool ahead) {
+  std::array<iovec, 2> parts;
+  std::size_t count = 0, room = straight.size();
+  if (!straight.empty()) parts[count++] = {straight.data(), straight.size()};
+  if (ahead) {
+    parts[count++] = {read_ahead_.data(), read_ahead_.size()};
+    room += read_ahead_.size();
+  }
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
   msghdr message{};
-  message.msg_iov = straight.empty() ? parts + 1 : parts;
-  message.msg_iovlen = straight.empty() ? 1 : 2;
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
   if (medium_ == Medium::one_host) {
     message.msg_control = control.data();
     message.msg_controllen = control.size();
@@ -101,7 +108,7 @@ FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight
   Received got;
   got.size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   got.error = errno;
-  got.all = got.size < static_cast<ssize_t>(straight.size() + read_ahead_.size());
+  got.all = got.size < static_cast<ssize_t>(room);
   if (got.size > 0 && message.msg_controllen > 0) {
     if (const int found = descriptor_in(message); found >= 0) {
       if (descriptor_ >= 0) ::close(descriptor_);
@@ -111,15 +118,40 @@ FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight
   return got;
 }
 
-// fill(buffer) with the memory of the whole payload, wherever that is.
+// fill(memory) puts the next bytes of the payload, at most `size`, where they belong, and returns how many.
 template <typename Fill>
-void FrameReader::into_payload(Landings& landings, Fill fill) {
-  if (ticket_ && ticket_->how == Landing::replace && !taken_back_) {
-    if (landings.use(*ticket_, fill)) return;
+void FrameReader::take_in(std::size_t size, Landings& landings, Fill fill) {
+  const auto fill_and_check = [&](std::span<std::byte> memory) {
+    const std::size_t filled = fill(memory);
+    if (medium_ == Medium::tcp) crc_ = crc32c(memory.data(), filled, crc_);
+    return filled;
+  };
+  if (ticket_ && ticket_->how == Landing::add) return add_in(size, landings, fill_and_check);
+  if (ticket_ && !taken_back_) {
+    if (landings.use(*ticket_, [&](std::span<std::byte> buffer) {
+          payload_filled_ += fill_and_check(buffer.subspan(payload_filled_, size));
+        })) {
+      return;
+    }
     taken_back_ = true;
     frame_.payload.resize(frame_.header.length);
   }
-  fill(std::span<std::byte>(frame_.payload));
+  payload_filled_ += fill_and_check(std::span(frame_.payload).subspan(payload_filled_, size));
+}
+
+// Before the checksum of the whole is known: with a wrong one the connection ends, and with it every sum that
+// it had a part in. What is not yet a whole float waits for its rest.
+template <typename Fill>
+void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
+  scratch_.resize(sizeof(float) + bite);
+  const std::size_t filled = fill(std::span(scratch_).subspan(odd_bytes_, size));
+  const std::size_t held = odd_bytes_ + filled, whole = held / sizeof(float) * sizeof(float);
+  landings.use(*ticket_, [&](std::span<std::byte> sum) {
+    add(sum.subspan(payload_filled_ - odd_bytes_, whole), std::span(scratch_).first(whole));
+  });
+  odd_bytes_ = held - whole;
+  std::memmove(scratch_.data(), scratch_.data() + whole, odd_bytes_);
+  payload_filled_ += filled;
 }
 
 bool FrameReader::consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused) {
@@ -135,7 +167,7 @@ bool FrameReader::consume(const Receiver& receiver, Landings& landings, const st
     const std::size_t take = std::min<std::size_t>(ahead_.size(), frame_.header.length - payload_filled_);
     absorb(ahead_.first(take), landings);
     ahead_ = ahead_.subspan(take);
-    if (payload_filled_ == frame_.header.length && !finish_frame(receiver, landings)) return false;
+    if (payload_filled_ == frame_.header.length && !finish_frame(receiver)) return false;
   }
   return true;
 }
@@ -150,13 +182,12 @@ bool FrameReader::begin_payload(const Receiver& receiver, Landings& landings) {
   in_payload_ = true;
   payload_filled_ = 0;
   crc_ = 0;
-  taken_back_ = from_lane_ = false;
+  odd_bytes_ = 0;
+  taken_back_ = false;
   ticket_ = frame_.header.length > 0 ? receiver.place(frame_.header) : std::nullopt;
   if (medium_ == Medium::one_host && frame_.header.payload_crc == payload_in_lane)
     return take_from_lane(receiver, landings);
-  if (ticket_ && ticket_->how == Landing::replace) return true;
-  if (ticket_) frame_.payload = std::move(spare_);
-  frame_.payload.resize(frame_.header.length);
+  if (!ticket_) frame_.payload.resize(frame_.header.length);
   return true;
 }
 
@@ -175,27 +206,21 @@ bool FrameReader::take_from_lane(const Receiver& receiver, Landings& landings) {
   }
   if (lane_->release()) receiver.tell_of_room();
   payload_filled_ = length;
-  from_lane_ = true;
   return true;
 }
 
 void FrameReader::absorb(std::span<const std::byte> bytes, Landings& landings) {
   if (bytes.empty()) return;
-  into_payload(landings, [&](std::span<std::byte> buffer) {
-    std::memcpy(buffer.data() + payload_filled_, bytes.data(), bytes.size());
+  take_in(bytes.size(), landings, [&](std::span<std::byte> memory) {
+    std::memcpy(memory.data(), bytes.data(), bytes.size());
+    return bytes.size();
   });
-  if (medium_ == Medium::tcp) crc_ = crc32c(bytes.data(), bytes.size(), crc_);
-  payload_filled_ += bytes.size();
 }
 
-bool FrameReader::finish_frame(const Receiver& receiver, Landings& landings) {
+bool FrameReader::finish_frame(const Receiver& receiver) {
   in_payload_ = false;
   if (medium_ == Medium::tcp && crc_ != frame_.header.payload_crc) return fail(WireFault::checksum);
   if (ticket_) {
-    if (ticket_->how == Landing::add && !from_lane_) {
-      landings.use(*ticket_, [&](std::span<std::byte> sum) { add(sum, frame_.payload); });
-      spare_ = std::move(frame_.payload);
-    }
     frame_.payload = Bytes();
     frame_.landed = true;
     frame_.landed_epoch = ticket_->epoch;  // tells if the buffer was taken back meanwhile

@@ -57,15 +57,17 @@ class FrameReader {
     int error = 0;
     bool all = false;  // that there was
   };
-  Received receive(int fd, std::span<std::byte> straight);
+  Received receive(int fd, std::span<std::byte> straight, bool ahead);
   bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
   bool begin_payload(const Receiver& receiver, Landings& landings);
   bool take_from_lane(const Receiver& receiver, Landings& landings);
-  bool finish_frame(const Receiver& receiver, Landings& landings);
+  bool finish_frame(const Receiver& receiver);
   bool open_lane();
   void absorb(std::span<const std::byte> bytes, Landings& landings);
   template <typename Fill>
-  void into_payload(Landings& landings, Fill fill);
+  void take_in(std::size_t size, Landings& landings, Fill fill);
+  template <typename Fill>
+  void add_in(std::size_t size, Landings& landings, Fill fill);
   bool fail(WireFault fault);
 
   const Medium medium_;
@@ -78,10 +80,10 @@ class FrameReader {
   std::optional<Landings::Ticket> ticket_;
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, received_frames_ = 0;
-  bool taken_back_ = false;  // the buffer, when the frame was half received: the rest goes elsewhere
-  bool from_lane_ = false;   // the payload, which is where it belongs
-  Bytes spare_;              // for payloads to be added
-  int descriptor_ = -1;      // of a lane, until its frame is complete
+  bool taken_back_ = false;    // the buffer, when the frame was half received: the rest goes elsewhere
+  Bytes scratch_;              // what came of a payload that is to be added
+  std::size_t odd_bytes_ = 0;  // of them, at the front: the beginning of a float
+  int descriptor_ = -1;        // of a lane, until its frame is complete
   std::unique_ptr<SharedLane> lane_;
   WireFault fault_ = WireFault::none;
 };

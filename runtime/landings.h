@@ -24,7 +24,9 @@ struct LandingKey {
   auto operator<=>(const LandingKey&) const = default;
 };
 
-// How a payload gets into its buffer: instead of what is there, or, float by float, added to it.
+// How a payload gets into its buffer: instead of what is there, or, float by float, added to it. Either way
+// it gets there as it comes: of a frame that is broken off, or found garbled at its end, a part may be in the
+// buffer.
 enum class Landing { replace, add };
 
 // Safe for one consumer and the loop of the transport. A buffer belongs to the loop from expect() until

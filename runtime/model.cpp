@@ -72,7 +72,7 @@ void Mlp::forward(const Batch& batch) {
   }
 }
 
-float Mlp::loss_and_gradients(const Batch& batch) {
+float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
   forward(batch);
   const int rows = static_cast<int>(batch.size);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -93,6 +93,7 @@ float Mlp::loss_and_gradients(const Batch& batch) {
     const float* input = i == 0 ? batch.inputs.data() : activations_[i - 1].data();
     ops_.gemm(Transpose::yes, Transpose::no, layer.outputs, layer.inputs, rows, 1, delta, input, 0,
               gradients_.data() + layer.weight);
+    if (final) final(layer.weight);
     if (i > 0) {
       ops_.gemm(Transpose::no, Transpose::no, rows, layer.inputs, layer.outputs, 1, delta,
                 parameters_.data() + layer.weight, 0, deltas_[i - 1].data());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +40,12 @@ class Mlp {
   std::span<const float> parameters() const { return parameters_; }
   std::span<float> gradients() { return gradients_; }
 
-  // The mean loss over the batch; gradients() is overwritten with the mean over the batch.
-  float loss_and_gradients(const Batch& batch);
+  // Called with an offset: the gradients from there on are final.
+  using Final = std::function<void(std::size_t from)>;
+
+  // The mean loss over the batch; gradients() is overwritten with the mean over the batch, the last layer
+  // first.
+  float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   Evaluation evaluate(const Dataset& data);
 

@@ -23,18 +23,77 @@ void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing h
   }
 }
 
+// How a bucket travels: cut into as many segments as there are members, and these into pieces, each a frame.
+// In phase p a member sends segment index - p and gets index - p - 1, which it sends on in the next phase. In
+// the first n - 1 phases what comes is added, so that after them segment index + 1 is complete; in the rest
+// complete segments go around.
+class Course {
+ public:
+  Course(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
+      : buckets_(buckets), members_(members), index_(index) {}
+
+  std::size_t phases() const { return 2 * (members_ - 1); }
+  Landing landing_in(std::size_t phase) const {
+    return phase < members_ - 1 ? Landing::add : Landing::replace;
+  }
+
+  // What a frame carries is in its key: bucket, phase, number of the piece.
+  static std::uint32_t key(std::size_t bucket, std::size_t phase, std::size_t number) {
+    return static_cast<std::uint32_t>(bucket << 26 | phase << 12 | number);
+  }
+  static std::size_t phase_of(std::uint32_t key) { return key >> 12 & 0x3fff; }
+  static std::uint32_t in_next_phase(std::uint32_t key) { return key + (1u << 12); }
+
+  std::size_t pieces_sent(std::size_t bucket, std::size_t phase) const {
+    const std::size_t piece = piece_floats(bucket);
+    return (sent(bucket, phase).size + piece - 1) / piece;
+  }
+  std::size_t pieces_received(std::size_t bucket, std::size_t phase) const {
+    return pieces_sent(bucket, phase + 1);
+  }
+  // The floats of a piece that is sent, or received, with this key.
+  Bucket to_send(std::uint32_t key) const { return piece(key, phase_of(key)); }
+  Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
+
+ private:
+  // 512 KiB: the other side is woken for each, and a few of them fit into a shared lane. Larger only so that
+  // their numbers have room in a key.
+  std::size_t piece_floats(std::size_t bucket) const {
+    return std::max<std::size_t>(128 * 1024, buckets_[bucket].size / members_ / 4000);
+  }
+  Bucket sent(std::size_t bucket, std::size_t phase) const {
+    const std::size_t segment = (index_ + 2 * members_ - phase) % members_, size = buckets_[bucket].size;
+    const std::size_t begin = size * segment / members_, end = size * (segment + 1) / members_;
+    return {buckets_[bucket].offset + begin, end - begin};
+  }
+  Bucket piece(std::uint32_t key, std::size_t phase) const {
+    const Bucket segment = sent(key >> 26, phase);
+    const std::size_t size = piece_floats(key >> 26), begin = (key & 0xfff) * size;
+    return {segment.offset + begin, std::min(size, segment.size - begin)};
+  }
+
+  std::span<const Bucket> buckets_;
+  std::size_t members_, index_;
+};
+
 }  // namespace
 
 Ring::Ring(Transport& transport, std::size_t floats)
     : transport_(transport), most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
 
 bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
+  const Bucket all{0, data.size()};
+  return sum(data, {&all, 1}, [] { return std::size_t{1}; }, place, pump);
+}
+
+bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Place& place,
+               const Pump& pump) {
   forget_before({place.generation, place.step});
-  if (place.ranks.size() <= 1) return true;
+  if (place.ranks.size() <= 1 && buckets.size() == 1) return true;
   expected_.clear();
   const LandingsGuard guard(transport_.landings());
-  const bool direct = data.size() * place.ranks.size() <= direct_floats;
-  return direct ? sum_directly(data, place, pump) : sum_around(data, place, pump);
+  const bool direct = buckets.size() == 1 && data.size() * place.ranks.size() <= direct_floats;
+  return direct ? sum_directly(data, place, pump) : sum_around(data, buckets, ready, place, pump);
 }
 
 void Ring::keep(Event&& event) {
@@ -77,15 +136,20 @@ void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std
                                std::as_writable_bytes(into), how);
 }
 
+// What is not expected is of a bucket that has not begun here.
 std::optional<Ring::Arrival> Ring::take_early(const Place& place) {
   const auto end = early_.upper_bound({place.generation, place.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({place.generation, place.step, 0, 0}); found != end;) {
     const Arrival arrival{std::get<2>(found->first), std::get<3>(found->first)};
+    const auto target = expected_.find({arrival.from, arrival.key});
+    if (target == expected_.end()) {
+      ++found;
+      continue;
+    }
     const Bytes bytes = std::move(found->second);
     early_bytes_ -= bytes.size();
     found = early_.erase(found);
-    const auto target = expected_.find({arrival.from, arrival.key});
-    if (target == expected_.end() || target->second.into.size_bytes() != bytes.size()) {
+    if (target->second.into.size_bytes() != bytes.size()) {
       transport_.count_late();
       continue;
     }
@@ -141,53 +205,45 @@ bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& p
   return true;
 }
 
-// The vector is cut into as many segments as there are members. In phase p a member sends segment index - p
-// and gets index - p - 1, which it sends on in the next phase. In the first n - 1 phases what comes is added,
-// so that after them segment index + 1 is complete; in the rest complete segments go around.
-bool Ring::sum_around(std::span<float> data, const Place& place, const Pump& pump) {
+// A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
+// it.
+bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
+                      const Place& place, const Pump& pump) {
   const std::size_t n = place.ranks.size();
-  const std::size_t phases = 2 * (n - 1);
+  const Course course(buckets, n, place.index);
   const std::uint32_t to = place.ranks[(place.index + 1) % n], from = place.ranks[(place.index + n - 1) % n];
-  const auto segment = [&](std::size_t number) {
-    const std::size_t begin = data.size() * number / n, end = data.size() * (number + 1) / n;
-    return Piece{begin, end - begin};
-  };
-  const auto sent_in = [&](std::size_t phase) { return segment((place.index + 2 * n - phase) % n); };
-  const auto pieces_of = [](const Piece& s) { return (s.size + piece_floats - 1) / piece_floats; };
-  const auto key_of = [](std::size_t phase, std::size_t number) {
-    return static_cast<std::uint32_t>(phase << 16 | number);
-  };
-  const auto floats_of = [&](const Piece& s, std::uint32_t key) {
-    const std::size_t offset = (key & 0xffff) * piece_floats;
-    return data.subspan(s.offset + offset, std::min(piece_floats, s.size - offset));
-  };
+  const auto floats = [&](const Bucket& piece) { return data.subspan(piece.offset, piece.size); };
 
-  // A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
-  // it.
-  std::size_t left = 0;
-  for (std::size_t phase = 0; phase < phases; ++phase) {
-    const Piece s = sent_in(phase + 1);
-    for (std::size_t number = 0; number < pieces_of(s); ++number, ++left) {
-      const std::uint32_t key = key_of(phase, number);
-      expect(place, from, key, floats_of(s, key), phase < n - 1 ? Landing::add : Landing::replace);
-    }
-  }
+  std::size_t begun = 0, left = 0;
   std::deque<std::uint32_t> to_send;
-  for (std::size_t number = 0; number < pieces_of(sent_in(0)); ++number) to_send.push_back(key_of(0, number));
-  while (left > 0 || !to_send.empty()) {
+  const auto begin_bucket = [&](std::size_t bucket) {
+    for (std::size_t phase = 0; phase < course.phases(); ++phase) {
+      for (std::size_t number = 0; number < course.pieces_received(bucket, phase); ++number, ++left) {
+        const std::uint32_t key = Course::key(bucket, phase, number);
+        expect(place, from, key, floats(course.to_receive(key)), course.landing_in(phase));
+      }
+    }
+    if (course.phases() == 0) return;
+    for (std::size_t number = 0; number < course.pieces_sent(bucket, 0); ++number)
+      to_send.push_back(Course::key(bucket, 0, number));
+  };
+  while (begun < buckets.size() || left > 0 || !to_send.empty()) {
+    for (const std::size_t now = ready(); begun < now; ++begun) begin_bucket(begun);
     bool sent = false;
     if (!to_send.empty() && transport_.has_room({Role::worker, to})) {
       const std::uint32_t key = to_send.front();
       to_send.pop_front();
-      if (!send(place, to, key, floats_of(sent_in(key >> 16), key))) return false;
+      if (!send(place, to, key, floats(course.to_send(key)))) return false;
       sent = true;
     }
+    if (begun == buckets.size() && left == 0 && to_send.empty()) break;
     // Between two pieces out, one in that is there already: both ways flow at once.
     std::optional<Arrival> arrival;
     if (!next(place, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
     if (!arrival) continue;
     --left;
-    if ((arrival->key >> 16) + 1 < phases) to_send.push_back(arrival->key + (1u << 16));
+    if (Course::phase_of(arrival->key) + 1 < course.phases())
+      to_send.push_back(Course::in_next_phase(arrival->key));
   }
   return true;
 }

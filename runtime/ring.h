@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/buckets.h"
 #include "runtime/transport.h"
 
 namespace mlk::rt {
@@ -34,20 +35,23 @@ class Ring {
   // any more.
   bool sum(std::span<float> data, const Place& place, const Pump& pump);
 
+  // The same for a vector that is still being computed, in another thread: all members have the same
+  // `buckets`, at most `most_buckets`. ready(): of how many the summand is there, never less than before;
+  // asked again whenever the pump has returned.
+  using Ready = std::function<std::size_t()>;
+  bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Place& place,
+           const Pump& pump);
+
   // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
   void keep(Event&& event);
 
  private:
-  struct Piece {
-    std::size_t offset = 0, size = 0;
-  };
-  // 512 KiB: the other side is woken for each, and a few of them fit into a shared lane.
-  static constexpr std::size_t piece_floats = 128 * 1024;
-  static constexpr std::size_t direct_floats =
-      32 * 1024;  // of all members: up to here latency counts, not bytes
+  // Of all members: up to here latency counts, not bytes.
+  static constexpr std::size_t direct_floats = 32 * 1024;
 
   bool sum_directly(std::span<float> data, const Place& place, const Pump& pump);
-  bool sum_around(std::span<float> data, const Place& place, const Pump& pump);
+  bool sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
+                  const Place& place, const Pump& pump);
   bool send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values);
   void expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into, Landing how);
   // A frame of this sum that has landed where it was expected, or was put there. False: give up.

@@ -20,13 +20,13 @@ Trainer::Trainer(const Job& job)
                std::to_string(model_.parameters().size()) + " parameters");
 }
 
-double Trainer::compute(std::uint64_t position, std::uint64_t samples) {
+double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
   ids_.clear();
   for (std::uint64_t i = 0; i < samples; ++i) {
     ids_.push_back(sample_at(job_.config.seed, position + i, data_.train.size()));
   }
-  const double loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_));
+  const double loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_), final);
   if (!std::isfinite(loss)) {
     throw Failure(ExitCode::diverged, "diverged: the loss is not a number; a smaller optimizer.lr may help");
   }

@@ -21,7 +21,8 @@ class Trainer {
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
   // mean gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
-  double compute(std::uint64_t position, std::uint64_t samples);
+  // final: see Mlp; what it was told of may belong to a loss that is not a number.
+  double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
 
   // One update of the model, which has had `step` of them, with model().gradients(). state: as
   // Optimizer::apply wants it.

@@ -93,6 +93,7 @@ void Transport::count_late() { ++impl_->late_; }
 std::uint64_t Transport::late_messages() const { return impl_->late_; }
 std::size_t Transport::held_bytes() const { return impl_->held_bytes(); }
 std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->receive(deadline); }
+void Transport::nudge() { impl_->nudge(); }
 void Transport::say_goodbye(int exit_code) { impl_->say_goodbye(exit_code); }
 
 Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, LogLine log)
@@ -263,9 +264,12 @@ bool Transport::Impl::inbox_empty() {
 
 std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
   while (true) {
-    if (inbox_empty()) steer(deadline, [this] { return !inbox_empty(); });
+    if (inbox_empty()) steer(deadline, [this] { return nudged_ || !inbox_empty(); });
     std::unique_lock lock(inbox_mutex_);
-    if (inbox_.empty()) return {};
+    if (inbox_.empty()) {
+      nudged_ = false;
+      return {};
+    }
     Item item = std::move(inbox_.front());
     inbox_.pop_front();
     lock.unlock();
@@ -278,6 +282,11 @@ std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
     if (!item.event.landed || item.landed_epoch == landings_.epoch()) return std::move(item.event);
     ++late_;
   }
+}
+
+void Transport::Impl::nudge() {
+  nudged_ = true;
+  wake();
 }
 
 void Transport::Impl::push(Event event) { push(Item{std::move(event), nullptr, 0, 0}); }

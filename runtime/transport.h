@@ -106,6 +106,9 @@ class Transport {
   // The next event; nothing at the deadline. A deadline in the past only looks.
   std::optional<Event> receive(SteadyTime deadline);
 
+  // Lets the receive() of now, or the next one, return without an event if there is none. From any thread.
+  void nudge();
+
   // Buffers for frames that are to be received in place.
   Landings& landings();
 

@@ -53,6 +53,7 @@ class Transport::Impl {
   bool has_room(PeerId peer);
   std::size_t held_bytes();
   std::optional<Event> receive(SteadyTime deadline);
+  void nudge();
   void say_goodbye(int exit_code);
 
   Identity self_;
@@ -161,7 +162,7 @@ class Transport::Impl {
   std::map<PeerId, std::shared_ptr<Link>> active_;
   std::map<PeerId, std::shared_ptr<Account>> accounts_;
   std::vector<std::function<void()>> commands_;
-  std::atomic<bool> closed_{false};
+  std::atomic<bool> closed_{false}, nudged_{false};
 
   std::mutex inbox_mutex_;
   std::deque<Item> inbox_;

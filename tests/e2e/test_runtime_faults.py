@@ -128,15 +128,17 @@ def test_half_of_an_allreduce_killed_at_once(tmp_path):
         assert_trained(workers, run.steps, workers[0])
 
 
-def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path):
+@pytest.mark.parametrize("hidden,steps", [([16], 150), ([512, 512, 512], 45)], ids=["one-bucket", "several-buckets"])
+def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path, hidden, steps):
     losses = []
     for disturbed in (False, True):
-        with Run(tmp_path / str(disturbed), "allreduce", workers=3, steps=150, step_delay_ms=10 if disturbed else 0) as run:
+        with Run(tmp_path / str(disturbed), "allreduce", workers=3, steps=steps, step_delay_ms=10 if disturbed else 0, report_every=steps // 15,
+                 model={"type": "mlp", "hidden": hidden}) as run:
             _, workers = run.start_all()
             if disturbed:
-                run.until_step(workers[0], 40)
+                run.until_step(workers[0], steps // 4)
                 workers[2].kill()
-                run.until_step(workers[0], 80)
+                run.until_step(workers[0], steps // 2)
                 workers[2] = run.start("worker", 2)
             assert_trained(workers, run.steps, workers[0])
             losses.append([(line["step"], float(line["loss"])) for line in workers[0].lines()])

@@ -1,6 +1,7 @@
 // Frames that a link writes, read from the other end of a pair of sockets.
 #include "runtime/frame_reader.h"
 
+#include <algorithm>
 #include <atomic>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/crc32c.h"
 #include "runtime/link.h"
 
 using namespace mlk::rt;
@@ -75,6 +77,41 @@ TEST_CASE("a stranger opens no lane") {
   REQUIRE(pair.frames.size() == 1);
   CHECK(pair.frames[0].header.type == MessageType::lane);  // given to whoever judges strangers
   CHECK(pair.reader.fault() == WireFault::lane);           // and what would lie in it is not there
+}
+
+TEST_CASE("floats are added to their buffer however the stream is cut") {
+  for (const std::size_t cut : {1u, 3u, 4097u, 131'073u, 1'000'000u}) {
+    CAPTURE(cut);
+    Pair pair;
+    FrameReader reader(Medium::tcp);
+    std::vector<float> values(cut < 10 ? 1000 : 200'000), sum(values.size(), 0.5f);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 999);
+    pair.receiver.place = [&](const Header&) {
+      pair.landings.expect({}, std::as_writable_bytes(std::span(sum)), Landing::add);
+      return pair.landings.claim({}, values.size() * sizeof(float));
+    };
+    Header header;
+    header.type = MessageType::reduce;
+    header.length = static_cast<std::uint32_t>(values.size() * sizeof(float));
+    header.payload_crc = crc32c(values.data(), header.length);
+    const auto head = encode(header);
+    Bytes stream;
+    append(stream, head);
+    append(stream, std::as_bytes(std::span(values)));
+    for (std::size_t at = 0; at < stream.size();) {
+      const ssize_t sent =
+          ::send(pair.ends[0], stream.data() + at, std::min(cut, stream.size() - at), MSG_DONTWAIT);
+      if (sent > 0) at += static_cast<std::size_t>(sent);
+      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.landings, pair.paused) ==
+              FrameReader::End::more_later);
+    }
+    while (pair.frames.empty())
+      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.landings, pair.paused) ==
+              FrameReader::End::more_later);
+    CHECK(pair.frames[0].landed);
+    for (float& value : values) value += 0.5f;
+    CHECK(sum == values);
+  }
 }
 
 TEST_CASE("nothing is delivered while reading is paused, and nothing is lost by it") {

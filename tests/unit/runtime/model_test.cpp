@@ -1,5 +1,6 @@
 #include "runtime/model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -82,6 +83,21 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss"
       CHECK(worst < 1e-3);  // float32: a loss of about 2 has an error of 1e-7, divided by 2h
     }
   }
+}
+
+TEST_CASE("what is told to be final of the gradients does not change any more, and in the end all is final") {
+  auto ops = kernels::make_reference_ops();
+  const RandomBatch data(13, 7, 5);
+  Mlp model({{9, 6}}, 7, 5, 3, *ops);
+  std::vector<std::size_t> told;
+  std::vector<float> seen(model.gradients().size());
+  model.loss_and_gradients(data.batch, [&](std::size_t from) {
+    const std::size_t before = told.empty() ? seen.size() : told.back();
+    std::copy_n(model.gradients().data() + from, before - from, seen.data() + from);
+    told.push_back(from);
+  });
+  CHECK(told == std::vector<std::size_t>{model.tensors()[4].offset, model.tensors()[2].offset, 0});
+  CHECK(std::ranges::equal(seen, model.gradients()));
 }
 
 TEST_CASE("gradients are overwritten, and a smaller batch after a larger one is not mixed with it") {

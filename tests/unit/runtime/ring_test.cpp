@@ -1,6 +1,7 @@
 // Sums over real connections on loopback.
 #include "runtime/ring.h"
 
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -21,15 +22,24 @@ struct Member {
 
   bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
            std::uint64_t generation = 1) {
+    return ring->sum(data, place(index, count, step, generation), pump());
+  }
+
+  static Ring::Place place(std::uint32_t index, std::uint32_t count, std::uint64_t step,
+                           std::uint64_t generation = 1) {
     Ring::Place place{generation, step, {}, index};
     for (std::uint32_t rank = 0; rank < count; ++rank) place.ranks.push_back(rank);
-    return ring->sum(data, place, [this](std::optional<Event>& event, Milliseconds time) {
+    return place;
+  }
+
+  Ring::Pump pump() {
+    return [this](std::optional<Event>& event, Milliseconds time) {
       event = transport->receive(std::chrono::steady_clock::now() + time);
       if (event && event->kind == Event::Kind::down) return false;
       if (!event) return std::chrono::steady_clock::now() < deadline;
       if (event->kind != Event::Kind::message) event.reset();
       return true;
-    });
+    };
   }
 };
 
@@ -90,6 +100,50 @@ TEST_CASE("every member gets the same bits, and they are the sum") {
         for (std::uint32_t rank = 0; rank < count; ++rank) expected += summand(rank, 2, i);
         CHECK(data[0][i] == doctest::Approx(expected).epsilon(1e-4));
       }
+    }
+  }
+}
+
+TEST_CASE("a vector that is still being computed is added up bucket by bucket") {
+  const std::vector<Bucket> buckets = {{500'000, 400'000}, {499'990, 10}, {0, 499'990}};
+  const std::size_t size = 900'000;
+  for (const std::uint32_t count : {1u, 2u, 4u}) {
+    CAPTURE(count);
+    auto members = make_members(count);
+    std::vector<std::vector<float>> data(count, std::vector<float>(size));
+    std::vector<char> whole(count, 0);
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::atomic<std::size_t> ready{0};
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          ready = 0;
+          std::thread computation([&] {
+            for (const Bucket& bucket : buckets) {
+              std::this_thread::sleep_for(std::chrono::milliseconds((rank * 3 + step) % 5 * 4));
+              for (std::size_t i = bucket.offset; i < bucket.offset + bucket.size; ++i)
+                data[rank][i] = summand(rank, step, i);
+              ++ready;
+              members[rank].transport->nudge();
+            }
+          });
+          whole[rank] = members[rank].ring->sum(
+              data[rank], buckets, [&] { return ready.load(); }, Member::place(rank, count, step),
+              members[rank].pump());
+          computation.join();
+          if (!whole[rank]) return;
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      CHECK(whole[rank]);
+      CHECK(data[rank] == data[0]);
+    }
+    for (std::size_t i = 0; i < size; i += 997) {
+      float expected = 0;
+      for (std::uint32_t rank = 0; rank < count; ++rank) expected += summand(rank, 2, i);
+      CHECK(data[0][i] == doctest::Approx(expected).epsilon(1e-4));
     }
   }
 }

@@ -167,6 +167,20 @@ TEST_CASE("a payload can be added to what is in its buffer") {
   }
 }
 
+TEST_CASE("a nudge ends a wait, and no more than one") {
+  Lines lines;
+  auto server = make(server0, 1, lines);
+  const auto far = std::chrono::steady_clock::now() + 1h;
+  server->nudge();
+  CHECK_FALSE(server->receive(far));
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    server->nudge();
+  });
+  CHECK_FALSE(server->receive(far));
+  other.join();
+}
+
 TEST_CASE("a buffer that was taken back is not written to any more, and can be named again") {
   Landings landings;
   std::vector<std::byte> buffer(10);
