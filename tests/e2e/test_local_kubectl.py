@@ -134,7 +134,8 @@ def test_a_job_is_applied_runs_is_waited_for_and_goes_with_its_objects(k, name):
 
 def test_logs_follow_a_pod_to_its_end(k, name):
     k.apply(name, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done")
-    pod = mlk.wait_until(lambda: running(k, name), "both pods run")[0]["metadata"]["name"]
+    begun = lambda: [pod for pod in k.pods(name) if pod["status"]["phase"] != "Pending"]  # noqa: E731; it may be over when it is looked at
+    pod = mlk.wait_until(begun, "a pod runs")[0]["metadata"]["name"]
     follower = k.start("logs", "-f", pod)
     output, _ = follower.communicate(timeout=60)
     assert output == "".join(f"line {i}\n" for i in range(1, 6))
