@@ -57,6 +57,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   item.event =
       Event{Event::Kind::message,     connection.peer, frame.header.incarnation, {}, false, frame.header,
             std::move(frame.payload), frame.landed};
+  item.event.checksum = frame.landed_crc;
   const std::size_t waiting = account.bytes.fetch_add(item.size) + item.size;
   push(std::move(item));
   if (waiting > options_.credit) {

@@ -147,7 +147,9 @@ void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
   const std::size_t filled = fill(std::span(scratch_).subspan(odd_bytes_, size));
   const std::size_t held = odd_bytes_ + filled, whole = held / sizeof(float) * sizeof(float);
   landings.use(*ticket_, [&](std::span<std::byte> sum) {
-    add(sum.subspan(payload_filled_ - odd_bytes_, whole), std::span(scratch_).first(whole));
+    const auto part = sum.subspan(payload_filled_ - odd_bytes_, whole);
+    add(part, std::span(scratch_).first(whole));
+    if (medium_ == Medium::tcp) sum_crc_ = crc32c(part.data(), part.size(), sum_crc_);
   });
   odd_bytes_ = held - whole;
   std::memmove(scratch_.data(), scratch_.data() + whole, odd_bytes_);
@@ -181,7 +183,7 @@ bool FrameReader::begin_payload(const Receiver& receiver, Landings& landings) {
   if (frame_.header.sequence != received_frames_++) return fail(WireFault::checksum);
   in_payload_ = true;
   payload_filled_ = 0;
-  crc_ = 0;
+  crc_ = sum_crc_ = 0;
   odd_bytes_ = 0;
   taken_back_ = false;
   ticket_ = frame_.header.length > 0 ? receiver.place(frame_.header) : std::nullopt;
@@ -224,6 +226,7 @@ bool FrameReader::finish_frame(const Receiver& receiver) {
     frame_.payload = Bytes();
     frame_.landed = true;
     frame_.landed_epoch = ticket_->epoch;  // tells if the buffer was taken back meanwhile
+    if (medium_ == Medium::tcp) frame_.landed_crc = ticket_->how == Landing::add ? sum_crc_ : crc_;
     ticket_.reset();
   }
   if (frame_.header.type == MessageType::lane && receiver.trusted && descriptor_ >= 0) return open_lane();

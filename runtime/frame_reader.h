@@ -28,6 +28,7 @@ struct Frame {
   Bytes payload;        // empty if it landed
   bool landed = false;  // in the buffer that was named for it
   std::uint64_t landed_epoch = 0;
+  std::optional<std::uint32_t> landed_crc;  // of what is in the buffer now, over TCP
 };
 
 // For one thread at a time.
@@ -79,7 +80,7 @@ class FrameReader {
   Frame frame_;
   std::optional<Landings::Ticket> ticket_;
   std::size_t payload_filled_ = 0;
-  std::uint32_t crc_ = 0, received_frames_ = 0;
+  std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
   bool taken_back_ = false;    // the buffer, when the frame was half received: the rest goes elsewhere
   Bytes scratch_;              // what came of a payload that is to be added
   std::size_t odd_bytes_ = 0;  // of them, at the front: the beginning of a float

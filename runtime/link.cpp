@@ -55,9 +55,12 @@ void Link::want_write() {
   update_interest();
 }
 
-Link::Sent Link::send(Header header, std::span<const std::byte> payload, std::size_t limit) {
+Link::Sent Link::send(Header header, std::span<const std::byte> payload, std::size_t limit,
+                      std::optional<std::uint32_t> checksum) {
   header.length = static_cast<std::uint32_t>(payload.size());
-  header.payload_crc = medium_ == Medium::tcp ? crc32c(payload.data(), payload.size()) : payload_follows;
+  header.payload_crc = payload_follows;
+  if (medium_ == Medium::tcp)
+    header.payload_crc = checksum ? *checksum : crc32c(payload.data(), payload.size());
   const std::lock_guard lock(mutex_);
   if (closed_) return Sent::closed;
   if (queued_bytes_ > 0 && queued_bytes_ + payload.size() > limit) return Sent::full;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -33,7 +34,8 @@ class Link {
   // Fills length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
   // bytes wait already, and with the payload more than `limit` would; with a limit of 0 also: the payload
   // does not fit into the lane now.
-  Sent send(Header header, std::span<const std::byte> payload, std::size_t limit);
+  Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
+            std::optional<std::uint32_t> checksum = {});
   // Nothing waits in the queue, and another payload fits into the lane. If not, ask room_again() after each
   // flush() and read().
   bool has_room();

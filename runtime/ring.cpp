@@ -56,10 +56,10 @@ class Course {
   Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
 
  private:
-  // 512 KiB: the other side is woken for each, and a few of them fit into a shared lane. Larger only so that
+  // 1 MiB: the other side is woken for each, and two of them fit into a shared lane. Larger only so that
   // their numbers have room in a key.
   std::size_t piece_floats(std::size_t bucket) const {
-    return std::max<std::size_t>(128 * 1024, buckets_[bucket].size / members_ / 4000);
+    return std::max<std::size_t>(256 * 1024, buckets_[bucket].size / members_ / 4000);
   }
   Bucket sent(std::size_t bucket, std::size_t phase) const {
     const std::size_t segment = (index_ + 2 * members_ - phase) % members_, size = buckets_[bucket].size;
@@ -118,14 +118,15 @@ void Ring::forget_before(const Moment& moment) {
   }
 }
 
-bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values) {
+bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values,
+                std::optional<std::uint32_t> checksum) {
   Header header;
   header.type = MessageType::reduce;
   header.data_type = DataType::float32;
   header.generation = place.generation;
   header.clock = place.step;
   header.key = key;
-  return transport_.send({Role::worker, to}, header, std::as_bytes(values));
+  return transport_.send({Role::worker, to}, header, std::as_bytes(values), WhenFull::wait, checksum);
 }
 
 void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into,
@@ -175,7 +176,7 @@ bool Ring::next(const Place& place, const Pump& pump, Milliseconds time, std::op
   const Header& h = event->header;
   if (h.generation != place.generation || h.clock != place.step) return true;
   expected_.erase({event->peer.rank, h.key});
-  arrival = {event->peer.rank, h.key};
+  arrival = {event->peer.rank, h.key, event->checksum};
   return true;
 }
 
@@ -215,7 +216,11 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
   const auto floats = [&](const Bucket& piece) { return data.subspan(piece.offset, piece.size); };
 
   std::size_t begun = 0, left = 0;
-  std::deque<std::uint32_t> to_send;
+  struct Piece {
+    std::uint32_t key = 0;
+    std::optional<std::uint32_t> checksum = {};
+  };
+  std::deque<Piece> to_send;
   const auto begin_bucket = [&](std::size_t bucket) {
     for (std::size_t phase = 0; phase < course.phases(); ++phase) {
       for (std::size_t number = 0; number < course.pieces_received(bucket, phase); ++number, ++left) {
@@ -225,15 +230,15 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
     }
     if (course.phases() == 0) return;
     for (std::size_t number = 0; number < course.pieces_sent(bucket, 0); ++number)
-      to_send.push_back(Course::key(bucket, 0, number));
+      to_send.push_back({Course::key(bucket, 0, number)});
   };
   while (begun < buckets.size() || left > 0 || !to_send.empty()) {
     for (const std::size_t now = ready(); begun < now; ++begun) begin_bucket(begun);
     bool sent = false;
     if (!to_send.empty() && transport_.has_room({Role::worker, to})) {
-      const std::uint32_t key = to_send.front();
+      const Piece piece = to_send.front();
       to_send.pop_front();
-      if (!send(place, to, key, floats(course.to_send(key)))) return false;
+      if (!send(place, to, piece.key, floats(course.to_send(piece.key)), piece.checksum)) return false;
       sent = true;
     }
     if (begun == buckets.size() && left == 0 && to_send.empty()) break;
@@ -243,7 +248,7 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
     if (!arrival) continue;
     --left;
     if (Course::phase_of(arrival->key) + 1 < course.phases())
-      to_send.push_back(Course::in_next_phase(arrival->key));
+      to_send.push_back({Course::in_next_phase(arrival->key), arrival->checksum});
   }
   return true;
 }

@@ -52,11 +52,13 @@ class Ring {
   bool sum_directly(std::span<float> data, const Place& place, const Pump& pump);
   bool sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
                   const Place& place, const Pump& pump);
-  bool send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values);
+  bool send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values,
+            std::optional<std::uint32_t> checksum = {});
   void expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into, Landing how);
   // A frame of this sum that has landed where it was expected, or was put there. False: give up.
   struct Arrival {
     std::uint32_t from = 0, key = 0;
+    std::optional<std::uint32_t> checksum = {};  // of what is there now, where it is known
   };
   bool next(const Place& place, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
   std::optional<Arrival> take_early(const Place& place);

@@ -84,9 +84,9 @@ const Identity& Transport::self() const { return impl_->self_; }
 Landings& Transport::landings() { return impl_->landings_; }
 void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
 void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
-bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload,
-                     WhenFull when_full) {
-  return impl_->send(to, header, payload, when_full);
+bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
+                     std::optional<std::uint32_t> checksum) {
+  return impl_->send(to, header, payload, when_full, checksum);
 }
 bool Transport::has_room(PeerId to) { return impl_->has_room(to); }
 void Transport::count_late() { ++impl_->late_; }
@@ -222,16 +222,16 @@ std::shared_ptr<Link> Transport::Impl::active(PeerId peer) {
 }
 
 bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std::byte> payload,
-                           WhenFull when_full) {
+                           WhenFull when_full, std::optional<std::uint32_t> checksum) {
   const auto link = active(to);
   if (!link) return false;
   Header full = header;
   full.sender = self_.id;
   full.incarnation = self_.incarnation;
-  auto sent = link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit);
+  auto sent = link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
   while (sent == Link::Sent::full && when_full == WhenFull::wait) {
     steer(SteadyTime::max(), [&] { return link->has_room(); });
-    sent = link->send(full, payload, 0);
+    sent = link->send(full, payload, 0, checksum);
   }
   landings_.sent();
   if (sent == Link::Sent::yes) return true;

@@ -40,6 +40,8 @@ struct Event {
   Header header;
   Bytes payload;        // empty if it landed
   bool landed = false;  // in the buffer given to expect()
+  // Of what is in that buffer now, where it is known: for a send() of the same.
+  std::optional<std::uint32_t> checksum = {};
 };
 
 struct TransportOptions {
@@ -95,9 +97,10 @@ class Transport {
   // this message has left; meanwhile messages are received. With WhenFull::refuse, for small messages that
   // cannot be sent later, the credit is the limit, and beyond it the connection is given up, since a gap
   // would be worse. False: not connected, or not any more. Only one of two peers may send the other more than
-  // its credit in this way: who waits here does not take anything out with receive().
+  // its credit in this way: who waits here does not take anything out with receive(). checksum: CRC-32C of
+  // the payload, where it is known.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
-            WhenFull when_full = WhenFull::wait);
+            WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 
   // Whether send() would take a message without waiting. If not, Event::Kind::room says when it does: the way
   // to send much without standing still for a slow peer. True also if not connected.

@@ -49,7 +49,8 @@ class Transport::Impl {
 
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
-  bool send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full);
+  bool send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
+            std::optional<std::uint32_t> checksum);
   bool has_room(PeerId peer);
   std::size_t held_bytes();
   std::optional<Event> receive(SteadyTime deadline);

@@ -111,6 +111,7 @@ TEST_CASE("floats are added to their buffer however the stream is cut") {
     CHECK(pair.frames[0].landed);
     for (float& value : values) value += 0.5f;
     CHECK(sum == values);
+    CHECK(pair.frames[0].landed_crc == crc32c(sum.data(), header.length));
   }
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("frames of an earlier sum get into no later one, and are counted") {
 
 TEST_CASE("what is left of an earlier generation keeps out nothing that comes early of the next") {
   auto members = make_members(2);
-  std::vector<float> one(400'000, 1), other(400'000, 2);
+  std::vector<float> one(800'000, 1), other(800'000, 2);
   std::thread thread([&] {
     Header left;
     left.type = MessageType::reduce;
@@ -187,7 +187,7 @@ TEST_CASE("what is left of an earlier generation keeps out nothing that comes ea
   }
   CHECK(members[0].sum(one, 0, 2, 0, 2));
   thread.join();
-  CHECK(one == std::vector<float>(400'000, 3));
+  CHECK(one == std::vector<float>(800'000, 3));
   CHECK(other == one);
   CHECK(members[0].transport->late_messages() == 20);
 }
