@@ -12,6 +12,7 @@
 #include "runtime/assembly.h"
 #include "runtime/buckets.h"
 #include "runtime/checkpointer.h"
+#include "runtime/pace.h"
 #include "runtime/peers.h"
 #include "runtime/ring.h"
 #include "runtime/trainer.h"
@@ -24,9 +25,9 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds feed_patience{60}, late_rank_linger{3};
 constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
 
-// What is added up over the members: the loss and the samples, then the gradients, both weighted by the
-// samples.
-constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_front = 2;
+// What is added up over the members: the loss and the samples, for each rank the seconds of its own part of
+// the step before, then the gradients; loss and gradients are weighted by the samples.
+constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_seconds = 2;
 
 class AllReduce {
  public:
@@ -42,6 +43,7 @@ class AllReduce {
   bool compute_and_sum();
   bool in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum);
   void update();
+  void note_step();
   void after_step();
   ExitCode end();
   ExitCode end_elsewhere();
@@ -62,10 +64,14 @@ class AllReduce {
   Trainer trainer_;
   RunReports reports_;
   Checkpointer checkpointer_;
+  const std::size_t front_;  // of summed_: floats before the gradients
   Ring ring_;
   bool has_state_ = false;
   TrainingState state_;  // the parameters live in the model
   std::vector<float> summed_;
+  std::uint64_t samples_ = 0;  // own, of the step
+  double own_seconds_ = 0;
+  Pace pace_;
   std::vector<Bucket> buckets_;  // of summed_
   kernels::ThreadPool overlap_{2};
   std::uint64_t restored_step_ = 0;
@@ -82,7 +88,8 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       trainer_(job),
       reports_(job, trainer_),
       checkpointer_(job, trainer_.tensors()),
-      ring_(peers.transport(), trainer_.model().parameters().size() + summed_front),
+      front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
+      ring_(peers.transport(), trainer_.model().parameters().size() + front_),
       assembly_(job, peers,
                 {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
                  [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
@@ -96,8 +103,8 @@ AllReduce::AllReduce(Job& job, Peers& peers)
                    }
                  }}) {
   state_.optimizer_state.assign(trainer_.state_size(), 0);
-  summed_.resize(trainer_.model().parameters().size() + summed_front);
-  buckets_ = plan_buckets(trainer_.tensors(), summed_front);
+  summed_.resize(trainer_.model().parameters().size() + front_);
+  buckets_ = plan_buckets(trainer_.tensors(), front_);
 }
 
 ExitCode AllReduce::run() {
@@ -107,6 +114,9 @@ ExitCode AllReduce::run() {
     if (assembly_.trained()) return end_elsewhere();
     if (job_.stop.requested()) return terminate();
     if (!beginning || !catch_up(*beginning)) continue;
+    pace_ = Pace();
+    own_seconds_ = 0;
+    trainer_.clock().take();  // what there is of a step that has to be done again
     while (true) {
       if (job_.stop.requested()) return terminate();
       if (state_.step >= job_.config.steps) {
@@ -247,6 +257,7 @@ bool AllReduce::step() {
     return false;
   }
   update();
+  note_step();
   return true;
 }
 
@@ -256,7 +267,8 @@ bool AllReduce::compute_and_sum() {
   const std::uint64_t members = generation.members.size();
   const std::uint64_t index = *generation.index_of(peers_.self().rank);
   const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
-  const auto weight = static_cast<float>(end - begin);
+  samples_ = end - begin;
+  const auto weight = static_cast<float>(samples_);
   Ring::Place place{generation.number, state_.step, {}, index};
   for (const Member& member : generation.members) place.ranks.push_back(member.rank);
 
@@ -264,16 +276,15 @@ bool AllReduce::compute_and_sum() {
   std::atomic<bool> failed{false};
   const auto gradients = trainer_.model().gradients();
   const auto weigh = [&](const Bucket& bucket) {
-    for (std::size_t i = std::max(bucket.offset, summed_front); i < bucket.offset + bucket.size; ++i)
-      summed_[i] = weight == 0 ? 0 : weight * gradients[i - summed_front];
+    for (std::size_t i = std::max(bucket.offset, front_); i < bucket.offset + bucket.size; ++i)
+      summed_[i] = weight == 0 ? 0 : weight * gradients[i - front_];
     ++ready;
     if (buckets_.size() > 1) peers_.transport().nudge();
   };
   const auto compute = [&] {
     double loss = 0;
     const auto final = [&](std::size_t from) {
-      while (ready + 1 < buckets_.size() && buckets_[ready].offset >= summed_front + from)
-        weigh(buckets_[ready]);
+      while (ready + 1 < buckets_.size() && buckets_[ready].offset >= front_ + from) weigh(buckets_[ready]);
     };
     try {
       if (begin < end) loss = trainer_.compute(state_.position + begin, end - begin, final);
@@ -284,7 +295,11 @@ bool AllReduce::compute_and_sum() {
     }
     summed_[summed_loss] = static_cast<float>(loss) * weight;
     summed_[summed_samples] = weight;
+    std::fill_n(summed_.begin() + summed_seconds, front_ - summed_seconds, 0.0f);
+    if (const std::size_t own = summed_seconds + peers_.self().rank; own < front_)
+      summed_[own] = static_cast<float>(own_seconds_);
     while (ready < buckets_.size()) weigh(buckets_[ready]);
+    trainer_.clock().turn_to(StepClock::Activity::communication);  // what is still to be waited for
   };
   const auto sum = [&] {
     return ring_.sum(
@@ -318,13 +333,31 @@ bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::
 }
 
 void AllReduce::update() {
+  trainer_.clock().turn_to(StepClock::Activity::compute);
   const auto gradients = trainer_.model().gradients();
   const float samples = summed_[summed_samples];
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[summed_front + i] / samples;
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[front_ + i] / samples;
   trainer_.apply(state_.optimizer_state, state_.step);
   ++state_.step;
   state_.position += step_samples();
   if (reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
+}
+
+// Where the time went, and how the ranks compare.
+void AllReduce::note_step() {
+  trainer_.clock().turn_to(StepClock::Activity::other);
+  const StepTimes times = trainer_.clock().take();
+  own_seconds_ = times.own();
+  const Generation& generation = assembly_.generation();
+  RunView run{
+      static_cast<std::uint32_t>(generation.members.size()), generation.number, assembly_.restarts(), 0, {}};
+  if (reports()) {
+    for (std::size_t at = summed_seconds; at < front_; ++at)
+      pace_.add(static_cast<std::uint32_t>(at - summed_seconds), static_cast<double>(summed_[at]));
+    run.slowest = pace_.slowest();
+  }
+  job_.reporter.telemetry().step(state_.step, samples_, times);
+  job_.reporter.telemetry().run(run);
 }
 
 void AllReduce::after_step() {

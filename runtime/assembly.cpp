@@ -256,10 +256,12 @@ void Assembly::on_begin(const Event& event) {
   Beginning beginning;
   beginning.step = event.header.clock;
   beginning.feeder = event.header.key;
+  const auto restarts = reader.get<std::uint64_t>();
   const auto hungry = reader.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < hungry && reader.ok(); ++i)
     beginning.hungry.insert(reader.get<std::uint32_t>());
   if (!reader.complete()) return;
+  restarts_ = restarts;
   generation_ = {theirs_->number, theirs_->members};
   lineage_ = theirs_->lineage;
   theirs_.reset();
@@ -373,8 +375,12 @@ void Assembly::begin_own() {
   for (const auto& [rank, step] : accepted_) {
     if (step != beginning.step) beginning.hungry.insert(rank);
   }
+  const auto stays = [&](const Member& member) {
+    return std::ranges::find(own_->members, member) != own_->members.end();
+  };
+  if (!std::ranges::all_of(generation_.members, stays)) ++restarts_;
   PayloadWriter payload;
-  payload.put(static_cast<std::uint32_t>(beginning.hungry.size()));
+  payload.put(restarts_).put(static_cast<std::uint32_t>(beginning.hungry.size()));
   for (const std::uint32_t rank : beginning.hungry) payload.put(rank);
   generation_ = {own_->number, own_->members};
   lineage_ = own_->lineage;

@@ -50,6 +50,9 @@ class Assembly {
   bool wants_newcomers() const;
 
   const Generation& generation() const { return generation_; }
+  // Generations that began without a member of the one before: all of this run, since it was started or
+  // restored, whoever took part in them.
+  std::uint64_t restarts() const { return restarts_; }
   bool is_lowest_live() const;
   bool trained() const { return trained_; }              // a peer said so
   const std::string& result() const { return result_; }  // then: of the rank that reported
@@ -99,6 +102,7 @@ class Assembly {
   std::map<std::uint32_t, View> views_;
   Generation generation_;
   std::uint64_t lineage_ = 0;
+  std::uint64_t restarts_ = 0;
   std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
   bool current_ = false;        // generation_ has begun and nothing has happened to it
   bool trained_ = false;

@@ -23,7 +23,8 @@ void Leases::restart(std::uint64_t step, std::uint64_t position) {
 void Leases::release(Worker& worker) {
   if (!worker.lease) return;
   if (!sync_) {
-    --outstanding_;  // its samples are lost, and counted by nobody
+    --outstanding_;
+    lost_samples_ += batch_;
   } else if (worker.lease->clock == step_ && slices_[worker.lease->slice] == Slice::leased) {
     slices_[worker.lease->slice] = Slice::open;
   }
@@ -36,6 +37,14 @@ std::uint64_t Leases::slowest() const {
   return workers_.empty() ? 0 : clock;
 }
 
+std::uint64_t Leases::done_by_others(std::uint32_t rank) const {
+  std::uint64_t clock = workers_.at(rank).clock + 1;
+  for (const auto& [other, worker] : workers_) {
+    if (other != rank) clock = std::min(clock, worker.clock);
+  }
+  return clock;
+}
+
 std::optional<Leases::Grant> Leases::grant(std::uint32_t rank) {
   const auto found = workers_.find(rank);
   if (found == workers_.end() || finished()) return {};
@@ -46,13 +55,13 @@ std::optional<Leases::Grant> Leases::grant(std::uint32_t rank) {
     if (open == slices_.end()) return {};
     *open = Slice::leased;
     const auto slice = static_cast<std::uint32_t>(open - slices_.begin());
-    worker.lease = Grant{step_, slice, position_ + slice * batch_};
+    worker.lease = Grant{step_, slice, position_ + slice * batch_, 0, 0};
     return worker.lease;
   }
   if (step_ + outstanding_ >= steps_) return {};
   if (staleness_ && worker.clock > slowest() + static_cast<std::uint64_t>(*staleness_)) return {};
   ++outstanding_;
-  worker.lease = Grant{step_, 0, next_position_};
+  worker.lease = Grant{step_, 0, next_position_, worker.clock, done_by_others(rank)};
   next_position_ += batch_;
   return worker.lease;
 }

@@ -13,7 +13,7 @@ namespace mlk::rt {
 // sync: a step has as many slices of `batch` samples as there should be workers; whoever is free takes the
 // next, so that those who are left share the slices of those who are lost, and the step is done when all
 // slices are. async: every slice is an update of its own; with a bound on staleness a worker waits while it
-// is that many steps ahead of the slowest.
+// is more steps than that ahead of the slowest.
 class Leases {
  public:
   explicit Leases(const Config& config);
@@ -25,6 +25,8 @@ class Leases {
     std::uint64_t clock = 0;  // the step it belongs to
     std::uint32_t slice = 0;
     std::uint64_t position = 0;  // of the first sample
+    // Slices that the worker has done, and that every other has done, at most one more than its own.
+    std::uint64_t own_slices = 0, others_slices = 0;
   };
   // Work for the worker, whose earlier lease, if any, is void. Nothing: it must wait.
   std::optional<Grant> grant(std::uint32_t worker);
@@ -38,6 +40,10 @@ class Leases {
 
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by those
+  // async: samples of leases that became void: their gradients were pushed in part or not at all. At most a
+  // batch for each that a worker, or server 0, is lost with. With sync there are none.
+  std::uint64_t lost_samples() const { return lost_samples_; }
+  void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }
 
  private:
@@ -48,13 +54,14 @@ class Leases {
   };
   void release(Worker& worker);
   std::uint64_t slowest() const;
+  std::uint64_t done_by_others(std::uint32_t rank) const;
 
   const bool sync_;
   const std::optional<int> staleness_;
   const std::uint64_t steps_, batch_;
   std::uint64_t step_ = 0, position_ = 0, next_position_ = 0;
-  std::uint64_t outstanding_ = 0;  // async
-  std::vector<Slice> slices_;      // sync, of step_
+  std::uint64_t outstanding_ = 0, lost_samples_ = 0;  // async
+  std::vector<Slice> slices_;                         // sync, of step_
   std::map<std::uint32_t, Worker> workers_;
 };
 

@@ -41,21 +41,25 @@ bool Coordinator::is_reporter(std::uint32_t worker) const {
 void Coordinator::worker_up(PeerId worker) { connected_.insert(worker.rank); }
 
 void Coordinator::peer_down(PeerId peer) {
+  const bool under_way = phase_ != Phase::gathering || leases_.step() > 0;
   if (peer.role == Role::server) {
     if (servers_.erase(peer.rank) == 0) return;
     if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
     job_.log.line(to_string(peer) + " is lost");
     checkpoints_.give_up(to_string(peer) + " is lost");
+    if (under_way) ++restarts_;
     start_gathering();
     return;
   }
   connected_.erase(peer.rank);
+  pace_.leave(peer.rank);
   if (offers_.erase(peer.rank) == 0) return;
   parked_.erase(peer.rank);
   leases_.leave(peer.rank);
   std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; });
   ++generation_.number;
   if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
+  if (under_way) ++restarts_;
   job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
   if (phase_ == Phase::running) serve_parked();
   if (phase_ == Phase::ending) end();
@@ -72,7 +76,7 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
   leases_.join(worker.rank);
-  offers_[worker.rank] = {join.clock, join.position};
+  offers_[worker.rank] = {join.clock, join.position, join.restarts, join.lost_samples};
   const Member member{worker.rank, incarnation};
   if (!generation_.contains(member)) {
     std::erase_if(generation_.members, [&](const Member& m) { return m.rank == member.rank; });
@@ -176,6 +180,20 @@ void Coordinator::decide() {
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
     if (was_empty || job_.config.consistency.sync) leases_.restart(best->second.clock, best->second.position);
   }
+  if (was_empty && best->second.clock > 0) take_over();
+}
+
+// This server was lost, and the run was not: the workers know what it had counted. How far they came with
+// what it had leased to them nobody knows, so all of it counts as lost.
+void Coordinator::take_over() {
+  std::uint64_t lost_samples = 0;
+  for (const auto& [rank, offer] : offers_) {
+    restarts_ = std::max(restarts_, offer.restarts);
+    lost_samples = std::max(lost_samples, offer.lost_samples);
+  }
+  ++restarts_;
+  if (job_.config.consistency.sync) return;
+  leases_.count_lost(lost_samples + offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
 }
 
 void Coordinator::seed_from_checkpoint(const TrainingState& saved) {
@@ -251,8 +269,10 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
   const std::uint64_t before = leases_.step(), every = job_.config.checkpoint.every;
   bool moved_on = false;
   if (ready.done && (phase_ == Phase::running || phase_ == Phase::saving)) {
-    loss_sum_ += ready.loss;
-    ++loss_count_;
+    progress_.loss_sum += ready.loss;
+    ++progress_.loss_count;
+    if (job_.config.consistency.staleness) progress_.staleness.observe(ready.staleness);
+    pace_.add(worker.rank, ready.seconds);
     moved_on = leases_.done(worker.rank, ready.clock, ready.slice);
   }
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
@@ -261,6 +281,10 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
   if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save();
   if (moved_on) return serve_parked();
   serve(worker.rank);
+}
+
+void Coordinator::applied(std::uint64_t staleness) {
+  if (!job_.config.consistency.staleness) progress_.staleness.observe(staleness);
 }
 
 void Coordinator::serve_parked() {
@@ -276,15 +300,18 @@ bool Coordinator::serve(std::uint32_t worker) {
   WorkMessage work;
   work.position = grant->position;
   work.samples = static_cast<std::uint32_t>(job_.config.data.batch);
+  work.own_slices = grant->own_slices;
+  work.others_slices = grant->others_slices;
   work.run_position = leases_.position();
   work.restored_step = restored_step_;
   work.checkpoint = checkpoints_.committed();
   work.reports = is_reporter(worker);
   if (work.reports) {
-    work.loss_sum = std::exchange(loss_sum_, 0);
-    work.loss_count = std::exchange(loss_count_, 0);
+    work.progress = take_progress();
+  } else {
+    work.progress.run = run_view();
   }
-  offers_[worker] = {grant->clock, leases_.position()};
+  offers_[worker] = {grant->clock, leases_.position(), restarts_, leases_.lost_samples()};
   send(worker_id(worker), MessageType::work, encode(work), grant->clock, grant->slice);
   return true;
 }
@@ -355,10 +382,21 @@ void Coordinator::end() {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;
   reporter_told_ = reporter;
-  PayloadWriter text;
-  text.put(leases_.position()).put(std::exchange(loss_sum_, 0)).put(std::exchange(loss_count_, 0));
-  text.put(checkpoints_.committed());
-  send(worker_id(reporter), MessageType::trained, text.bytes(), leases_.step());
+  const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress()};
+  send(worker_id(reporter), MessageType::trained, encode(trained), leases_.step());
+}
+
+RunView Coordinator::run_view() const {
+  return {
+      static_cast<std::uint32_t>(offers_.size()), generation_.number, restarts_, leases_.lost_samples(), {}};
+}
+
+Progress Coordinator::take_progress() {
+  Progress progress = std::exchange(progress_, {});
+  progress.run = run_view();
+  progress.run.slowest = pace_.slowest();
+  job_.reporter.telemetry().run(progress.run);
+  return progress;
 }
 
 void Coordinator::worker_reported(std::span<const std::byte> result) {

@@ -12,6 +12,7 @@
 
 #include "runtime/leases.h"
 #include "runtime/membership.h"
+#include "runtime/pace.h"
 #include "runtime/parameter_server.h"
 #include "runtime/peers.h"
 #include "runtime/ps_checkpoint.h"
@@ -33,6 +34,8 @@ class Coordinator {
   void server_ahead(std::uint32_t server, std::uint64_t clock);
   void server_seeded(std::uint32_t server);
   void worker_ready(PeerId worker, const ReadyMessage& ready);
+  // async: a gradient was applied that had missed so many updates.
+  void applied(std::uint64_t staleness);
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written);
   void worker_reported(std::span<const std::byte> result);
@@ -53,6 +56,7 @@ class Coordinator {
   enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
   struct Offer {
     std::uint64_t clock = 0, position = 0;
+    std::uint64_t restarts = 0, lost_samples = 0;  // that the worker has heard of
   };
 
   void gather();
@@ -60,6 +64,7 @@ class Coordinator {
   void decide();
   void seed_from_checkpoint(const TrainingState& saved);
   void seed_from_worker(std::uint32_t worker, const Offer& offer);
+  void take_over();
   void maybe_run();
   void serve_parked();
   bool serve(std::uint32_t worker);
@@ -70,6 +75,8 @@ class Coordinator {
   void end();
   void start_gathering();
   bool is_reporter(std::uint32_t worker) const;
+  RunView run_view() const;
+  Progress take_progress();
   void send(PeerId to, MessageType type, std::span<const std::byte> payload = {}, std::uint64_t clock = 0,
             std::uint32_t key = 0, std::uint8_t flags = 0);
 
@@ -98,8 +105,9 @@ class Coordinator {
   std::uint64_t stopping_step_ = 0;
   SteadyTime stopping_since_;
 
-  double loss_sum_ = 0;
-  std::uint64_t loss_count_ = 0;
+  Progress progress_;  // but for its view of the run
+  std::uint64_t restarts_ = 0;
+  Pace pace_;
   std::optional<std::uint32_t> reporter_told_;
   Bytes result_;
   std::set<std::uint32_t> told_;  // workers that know that the run is trained

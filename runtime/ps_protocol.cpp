@@ -8,6 +8,30 @@ namespace {
 
 constexpr std::size_t most_tensors = 4096, most_dimensions = 8;
 constexpr std::size_t most_floats = std::size_t{1} << 36;  // of a model
+constexpr std::uint32_t nobody = ~std::uint32_t{0};
+
+void put_progress(PayloadWriter& writer, const Progress& progress) {
+  const auto& [sum, most, count] = progress.staleness;
+  const RunView& run = progress.run;
+  writer.put(progress.loss_sum).put(progress.loss_count).put(sum).put(most).put(count);
+  writer.put(run.workers).put(run.generation).put(run.restarts).put(run.lost_samples);
+  writer.put(run.slowest.value_or(nobody));
+}
+
+Progress get_progress(PayloadReader& reader) {
+  Progress progress;
+  progress.loss_sum = reader.get<double>();
+  progress.loss_count = reader.get<std::uint64_t>();
+  progress.staleness.sum = reader.get<std::uint64_t>();
+  progress.staleness.most = reader.get<std::uint64_t>();
+  progress.staleness.count = reader.get<std::uint64_t>();
+  progress.run.workers = reader.get<std::uint32_t>();
+  progress.run.generation = reader.get<std::uint64_t>();
+  progress.run.restarts = reader.get<std::uint64_t>();
+  progress.run.lost_samples = reader.get<std::uint64_t>();
+  if (const auto slowest = reader.get<std::uint32_t>(); slowest != nobody) progress.run.slowest = slowest;
+  return progress;
+}
 
 }  // namespace
 
@@ -28,7 +52,8 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 
 Bytes encode(const JoinMessage& join) {
   PayloadWriter writer;
-  writer.put(join.position).put(static_cast<std::uint32_t>(join.tensors.size()));
+  writer.put(join.position).put(join.restarts).put(join.lost_samples);
+  writer.put(static_cast<std::uint32_t>(join.tensors.size()));
   for (const TensorInfo& tensor : join.tensors) {
     writer.text(tensor.name).put(static_cast<std::uint8_t>(tensor.shape.size()));
     for (const std::int64_t extent : tensor.shape) writer.put(extent);
@@ -41,6 +66,8 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
   JoinMessage join;
   join.clock = header.clock;
   join.position = reader.get<std::uint64_t>();
+  join.restarts = reader.get<std::uint64_t>();
+  join.lost_samples = reader.get<std::uint64_t>();
   const auto count = reader.get<std::uint32_t>();
   if (count > most_tensors) return {};
   std::size_t offset = 0;
@@ -73,6 +100,8 @@ Bytes encode(const ReadyMessage& ready) {
       .put(ready.clock)
       .put(ready.slice)
       .put(ready.loss)
+      .put(ready.seconds)
+      .put(ready.staleness)
       .bytes();
 }
 
@@ -83,21 +112,24 @@ std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload) {
   ready.clock = reader.get<std::uint64_t>();
   ready.slice = reader.get<std::uint32_t>();
   ready.loss = reader.get<double>();
+  ready.seconds = reader.get<double>();
+  ready.staleness = reader.get<std::uint64_t>();
   if (!reader.complete()) return {};
   return ready;
 }
 
 Bytes encode(const WorkMessage& work) {
-  return PayloadWriter()
-      .put(work.position)
+  PayloadWriter writer;
+  writer.put(work.position)
       .put(work.samples)
+      .put(work.own_slices)
+      .put(work.others_slices)
       .put(work.run_position)
       .put(work.restored_step)
       .put(work.checkpoint)
-      .put(static_cast<std::uint8_t>(work.reports))
-      .put(work.loss_sum)
-      .put(work.loss_count)
-      .bytes();
+      .put(static_cast<std::uint8_t>(work.reports));
+  put_progress(writer, work.progress);
+  return writer.bytes();
 }
 
 std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
@@ -105,14 +137,32 @@ std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
   WorkMessage work;
   work.position = reader.get<std::uint64_t>();
   work.samples = reader.get<std::uint32_t>();
+  work.own_slices = reader.get<std::uint64_t>();
+  work.others_slices = reader.get<std::uint64_t>();
   work.run_position = reader.get<std::uint64_t>();
   work.restored_step = reader.get<std::uint64_t>();
   work.checkpoint = reader.get<std::uint64_t>();
   work.reports = reader.get<std::uint8_t>() != 0;
-  work.loss_sum = reader.get<double>();
-  work.loss_count = reader.get<std::uint64_t>();
+  work.progress = get_progress(reader);
   if (!reader.complete()) return {};
   return work;
+}
+
+Bytes encode(const TrainedMessage& trained) {
+  PayloadWriter writer;
+  writer.put(trained.run_position).put(trained.checkpoint);
+  put_progress(writer, trained.progress);
+  return writer.bytes();
+}
+
+std::optional<TrainedMessage> decode_trained(std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  TrainedMessage trained;
+  trained.run_position = reader.get<std::uint64_t>();
+  trained.checkpoint = reader.get<std::uint64_t>();
+  trained.progress = get_progress(reader);
+  if (!reader.complete()) return {};
+  return trained;
 }
 
 Bytes encode(const CaptureMessage& capture) {

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint_format.h"
 #include "runtime/model.h"
 #include "runtime/payload.h"
+#include "runtime/telemetry.h"
 #include "runtime/wire.h"
 
 namespace mlk::rt {
@@ -41,6 +42,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step that its parameters are at; 0: as initialised
   std::uint64_t position = 0;  // samples taken by the run at that step
+  std::uint64_t restarts = 0, lost_samples = 0;  // of the run, as the worker was last told
   std::vector<TensorInfo> tensors;
 };
 Bytes encode(const JoinMessage& join);
@@ -51,24 +53,49 @@ struct ReadyMessage {
   bool done = false;  // the slice below was pushed whole
   std::uint64_t clock = 0;
   std::uint32_t slice = 0;
-  double loss = 0;  // mean over the slice
+  double loss = 0;              // mean over the slice
+  double seconds = 0;           // that the slice took, waiting for others left out
+  std::uint64_t staleness = 0;  // bounded: of the weights that it was computed with, as in WorkMessage
 };
 Bytes encode(const ReadyMessage& ready);
 std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload);
 
+// What the coordinator tells of the run. Loss and staleness are sums over the slices done since the rank that
+// reports was last told. The other ranks are told none, nor who is slowest.
+struct Progress {
+  double loss_sum = 0;
+  std::uint64_t loss_count = 0;
+  Staleness staleness;
+  RunView run;
+};
+
 // work. header.generation: of the membership; header.clock: updates done; header.key: the slice.
+//
+// Bounded staleness, as in "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server",
+// Ho et al., NIPS 2013: the weights for a worker's slice c hold the updates of the first c - bound slices of
+// every other worker. A worker whose weights are older pulls; server 0 has seen to it that it finds what it
+// needs. The staleness of weights is c less the slices of each other worker that they surely hold.
 struct WorkMessage {
   std::uint64_t position = 0;  // of the slice's first sample
   std::uint32_t samples = 0;
-  std::uint64_t run_position = 0;  // samples taken by the whole run
+  std::uint64_t own_slices = 0;     // bounded: that the receiver has done
+  std::uint64_t others_slices = 0;  // bounded: that every other worker has done, at most own_slices + 1
+  std::uint64_t run_position = 0;   // samples taken by the whole run
   std::uint64_t restored_step = 0;
   std::uint64_t checkpoint = 0;  // the newest step of which there is one; 0: none is known of
   bool reports = false;          // the receiver is the lowest live rank
-  double loss_sum = 0;           // over slices done since the reporting rank was last told
-  std::uint64_t loss_count = 0;
+  Progress progress;
 };
 Bytes encode(const WorkMessage& work);
 std::optional<WorkMessage> decode_work(std::span<const std::byte> payload);
+
+// trained: asks the lowest live rank for the last report. header.clock: updates done.
+struct TrainedMessage {
+  std::uint64_t run_position = 0, checkpoint = 0;  // as in WorkMessage
+  Progress progress;
+};
+Bytes encode(const TrainedMessage& trained);
+std::optional<TrainedMessage> decode_trained(std::span<const std::byte> payload);
 
 // capture: a checkpoint of step header.clock is made in this folder aside.
 struct CaptureMessage {

@@ -301,13 +301,15 @@ void PsServer::on_push(const Event& event) {
   if (!model_.shard || event.peer.role != Role::worker) return;
   const auto gradient = floats(event.payload);
   if (!job_.config.consistency.sync) {
+    const auto view = model_.shard->view(header.key);
     const auto outcome = model_.shard->push_update(
         header.key, {event.peer.rank, event.incarnation, header.clock}, header.offset, gradient);
-    const auto view = model_.shard->view(header.key);
     if (outcome == ParameterShard::Outcome::unknown || !view) {
       send(event.peer, MessageType::accepted, header.clock, header.key, flag_stale);
       return;
     }
+    if (outcome == ParameterShard::Outcome::advanced && coordinator_)
+      coordinator_->applied(view->clock - std::min(view->clock, header.offset));
     owe_weights(event.peer, header.key, header.clock);
     return;
   }

@@ -47,7 +47,9 @@ class PsWorker {
   void pull(std::uint64_t clock, bool all);
   bool receive_weights(std::uint64_t clock);
   bool has_next(std::uint64_t clock) const;
+  bool too_old(const WorkMessage& work) const;
   void push(const Work& work);
+  void note_progress(const Progress& progress);
   void expect(MessageType type, std::uint64_t clock, std::span<float> into);
   void send(std::uint32_t server, Header header, std::span<const std::byte> payload = {});
 
@@ -68,9 +70,14 @@ class PsWorker {
   std::uint64_t generation_ = 0;
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
   std::uint64_t pushes_ = 0;                // async: own count
+  std::uint64_t held_slices_ = 0;           // bounded: of every other worker, that the parameters surely hold
+  RunView run_;                             // as this worker was last told
   std::optional<Work> work_;
-  std::optional<Header> trained_;
-  Bytes trained_payload_;
+  struct Trained {
+    TrainedMessage message;
+    std::uint64_t clock = 0;
+  };
+  std::optional<Trained> trained_;
   ReadyMessage ready_;
   std::set<std::uint32_t> unanswered_;  // chunks of the push under way
   std::vector<float> next_;             // sync: weights of the clock to come
@@ -145,7 +152,8 @@ void PsWorker::join() {
   Header header;
   header.type = MessageType::join;
   header.clock = clock_;
-  const Bytes payload = encode(JoinMessage{clock_, position_, trainer_.model().tensors()});
+  const Bytes payload =
+      encode(JoinMessage{clock_, position_, run_.restarts, run_.lost_samples, trainer_.model().tensors()});
   for (std::uint32_t server = 0; server < servers_; ++server) send(server, header, payload);
 }
 
@@ -172,6 +180,7 @@ bool PsWorker::pump(Done done) {
 }
 
 PsWorker::Turn PsWorker::take_turn() {
+  trainer_.clock().turn_to(StepClock::Activity::communication);
   Header header;
   header.type = MessageType::ready;
   send(0, header, encode(ready_));
@@ -185,21 +194,42 @@ PsWorker::Turn PsWorker::take_turn() {
 }
 
 PsWorker::Turn PsWorker::work_on(const Work& work) {
-  if (must_pull_ || (sync_ && clock_ != work.clock)) {
+  const bool joined = must_pull_;
+  if (must_pull_ || (sync_ ? clock_ != work.clock : too_old(work.message))) {
     if (!receive_weights(work.clock)) return Turn::rejoin;
+    held_slices_ = work.message.others_slices;
   }
+  if (joined) trainer_.clock().take();  // to wait for the others to join belongs to no step
   clock_ = work.clock;
   position_ = work.message.run_position;
   job_.reporter.checkpoint(work.message.checkpoint);
+  note_progress(work.message.progress);
   if (work.message.reports) {
-    reports_.add_loss(work.message.loss_sum, work.message.loss_count);
+    trainer_.clock().turn_to(StepClock::Activity::other);
     reports_.at_step(clock_, position_, work.message.restored_step, false);
   }
   const double loss = trainer_.compute(work.message.position, work.message.samples);
+  trainer_.clock().turn_to(StepClock::Activity::communication);
   push(work);
   if (!pump([this] { return unanswered_.empty(); })) return Turn::rejoin;
-  ready_ = {true, work.clock, work.slice, loss};
+  const StepTimes times = trainer_.clock().take();
+  job_.reporter.telemetry().step(clock_ + 1, work.message.samples, times);
+  const std::uint64_t own = work.message.own_slices;
+  ready_ = {true, work.clock, work.slice, loss, times.own(), own - std::min(own, held_slices_)};
+  held_slices_ = work.message.others_slices;  // or more: the servers have answered since it was said
   return Turn::go_on;
+}
+
+bool PsWorker::too_old(const WorkMessage& work) const {
+  const auto bound = job_.config.consistency.staleness;
+  return bound && work.own_slices > held_slices_ + static_cast<std::uint64_t>(*bound);
+}
+
+void PsWorker::note_progress(const Progress& progress) {
+  reports_.add_loss(progress.loss_sum, progress.loss_count);
+  run_ = progress.run;
+  job_.reporter.telemetry().run(run_);
+  job_.reporter.telemetry().staleness(progress.staleness);
 }
 
 void PsWorker::push(const Work& work) {
@@ -274,18 +304,16 @@ void PsWorker::expect(MessageType type, std::uint64_t clock, std::span<float> in
 
 // The run is trained: the lowest live rank evaluates the final weights and reports.
 PsWorker::Turn PsWorker::train_end() {
-  const std::uint64_t step = trained_->clock;
-  PayloadReader reader(trained_payload_);
-  const auto position = reader.get<std::uint64_t>();
-  const auto loss_sum = reader.get<double>();
-  reports_.add_loss(loss_sum, reader.get<std::uint64_t>());
-  job_.reporter.checkpoint(reader.get<std::uint64_t>());
+  trainer_.clock().turn_to(StepClock::Activity::other);
+  const auto [message, step] = *trained_;
   trained_.reset();
+  job_.reporter.checkpoint(message.checkpoint);
+  note_progress(message.progress);
   must_pull_ = true;
   if (!receive_weights(step)) return finished_ ? Turn::over : Turn::rejoin;
   clock_ = step;
-  position_ = position;
-  reports_.at_step(step, position, step, true);
+  position_ = message.run_position;
+  reports_.at_step(step, position_, step, true);
   Header header;
   header.type = MessageType::reported;
   send(0, header, PayloadWriter().text(job_.reporter.trained_result()).bytes());
@@ -343,8 +371,7 @@ void PsWorker::handle_message(const Event& event) {
       if (header.flags & flag_rejoin) broken_ = true;
       break;
     case MessageType::trained:
-      trained_ = header;
-      trained_payload_ = event.payload;
+      if (const auto trained = decode_trained(event.payload)) trained_ = Trained{*trained, header.clock};
       break;
     case MessageType::finish:
       finished_ = true;

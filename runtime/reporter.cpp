@@ -3,7 +3,6 @@
 #include "runtime/reporter.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fcntl.h>
@@ -22,6 +21,8 @@ std::string number(double value, const char* format = "%.4g") {
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
+
+std::string whole(std::uint64_t value) { return std::to_string(value); }
 
 // JSON has no word for what is not a number.
 std::string json_number(double value) { return std::isfinite(value) ? number(value) : "null"; }
@@ -64,10 +65,6 @@ std::vector<std::pair<std::uint64_t, double>> Curve::points() const {
 Reporter::Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock)
     : metrics_(metrics), result_path_(std::move(result_path)), rank_(rank), clock_(std::move(clock)) {}
 
-double Reporter::steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void Reporter::set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps) {
   report_every_ = report_every;
   evaluate_every_ = evaluate_every;
@@ -87,32 +84,68 @@ void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
   restored_step_ = restored_step;
   position_ = position;
   reported_at_ = clock_();
+  telemetry_.start_interval();
 }
 
 void Reporter::evaluation(double accuracy) {
   accuracy_ = accuracy;
   accuracy_is_new_ = true;
+  telemetry_.evaluated(accuracy);
 }
 
 void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss) {
   const double now = clock_(), elapsed = now - reported_at_;
+  report_ = {step, epoch, loss, report_.samples_per_s};
   if (elapsed > 0 && position > position_)
-    samples_per_s_ = static_cast<double>(position - position_) / elapsed;
+    report_.samples_per_s = static_cast<double>(position - position_) / elapsed;
   reported_at_ = now;
   position_ = position;
   reported_ = true;
-  step_ = step;
-  epoch_ = epoch;
-  loss_ = loss;
   curve_.add(step, loss);
+  figures_ = figures(report_, telemetry_.report(report_));
 
-  std::string line =
-      "mlk step=" + std::to_string(step) + " epoch=" + std::to_string(epoch) + " loss=" + number(loss);
-  if (accuracy_is_new_) line += " accuracy=" + number(*accuracy_);
+  std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
+  for (const Figure& figure : figures_) {
+    if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before
+    line += " " + figure.name + "=" + figure.text;
+  }
   accuracy_is_new_ = false;
-  line += " samples_per_s=" + number(samples_per_s_, "%.0f") + "\n";
-  metrics_ << line << std::flush;
+  metrics_ << line + "\n" << std::flush;
   write(result_text(false, ""));
+}
+
+// What does not apply to the run is left out, and what should not happen also while it does not: a line is
+// read by people.
+std::vector<Reporter::Figure> Reporter::figures(const Report& report,
+                                                const Telemetry::Interval& interval) const {
+  std::vector<Figure> figures;
+  const auto add = [&](const char* name, double value, const char* format = "%.4g") {
+    figures.push_back({name, number(value, format), value});
+  };
+  const auto count = [&](const char* name, std::uint64_t value) {
+    figures.push_back({name, whole(value), static_cast<double>(value)});
+  };
+  add("loss", report.loss);
+  if (accuracy_) add("accuracy", *accuracy_);
+  add("samples_per_s", report.samples_per_s, "%.0f");
+  const std::optional<RunView> run = telemetry_.measurements().run;
+  if (interval.steps > 0) {
+    const double to_ms = 1000 / static_cast<double>(interval.steps);
+    add("compute_ms", interval.times.compute * to_ms, "%.3f");
+    add("data_ms", interval.times.data * to_ms, "%.3f");
+    if (run) add("comm_ms", interval.times.communication * to_ms, "%.3f");
+  }
+  if (!run) return figures;
+  count("world", run->workers);
+  count("generation", run->generation);
+  count("restarts", run->restarts);
+  if (interval.staleness.count > 0) {
+    add("staleness", interval.staleness.mean());
+    count("staleness_max", interval.staleness.most);
+  }
+  if (run->lost_samples > 0) count("lost_samples", run->lost_samples);
+  if (run->slowest) figures.push_back({"slowest", "worker/" + whole(*run->slowest), {}});
+  return figures;
 }
 
 void Reporter::finish(bool done, const std::string& message) { write(result_text(done, message)); }
@@ -125,10 +158,14 @@ void Reporter::finish_with(const std::string& trained_result) {
 std::string Reporter::result_text(bool done, const std::string& message) const {
   std::string text = "{\"schema\":1,";
   if (reported_) {
-    text += "\"step\":" + std::to_string(step_) + ",\"epoch\":" + std::to_string(epoch_);
-    text += ",\"metrics\":{\"loss\":" + json_number(loss_);
-    if (accuracy_) text += ",\"accuracy\":" + json_number(*accuracy_);
-    text += ",\"samples_per_s\":" + number(samples_per_s_, "%.0f") + "},\"curve\":[";
+    text += "\"step\":" + whole(report_.step) + ",\"epoch\":" + whole(report_.epoch);
+    text += ",\"metrics\":{";
+    for (const Figure& figure : figures_) {
+      const bool finite = figure.value && std::isfinite(*figure.value);
+      const std::string value = finite ? figure.text : figure.value ? "null" : json_string(figure.text);
+      text += (&figure == figures_.data() ? "\"" : ",\"") + figure.name + "\":" + value;
+    }
+    text += "},\"curve\":[";
     bool first = true;
     for (const auto& [step, loss] : curve_.points()) {
       text += (first ? "[" : ",[") + std::to_string(step) + "," + json_number(loss) + "]";

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/telemetry.h"
 
 namespace mlk::rt {
 
@@ -24,13 +25,11 @@ class Curve {
   std::uint64_t seen_ = 0, stride_ = 1;
 };
 
-// One per process; not for two threads at once. A rank becomes the one that reports with its first report();
-// a rank that never reported leaves only its rank and message in the result file, unless the run is trained.
+// One per process; not for two threads at once, but telemetry() is for any. A rank becomes the one that
+// reports with its first report(); a rank that never reported leaves only its rank and message in the result
+// file, unless the run is trained.
 class Reporter {
  public:
-  // Seconds since any fixed point. Only differences count.
-  using Clock = std::function<double()>;
-
   // result_path: empty for none. It is rewritten in place, never renamed over: in a pod it is a bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
@@ -51,7 +50,7 @@ class Reporter {
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since
-  // the last report.
+  // the last report. What telemetry() was told goes out with it, times as the mean of a step of this process.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
   // The last words: done only when the run is trained; message: why the process ends otherwise.
@@ -63,10 +62,16 @@ class Reporter {
   std::string trained_result() const { return result_text(true, ""); }
   void finish_with(const std::string& trained_result);
 
-  static double steady_seconds();
+  Telemetry& telemetry() { return telemetry_; }
 
  private:
+  // One of the things that a report says: a number, or a bare word.
+  struct Figure {
+    std::string name, text;
+    std::optional<double> value;  // of a number
+  };
   void write(std::string text);
+  std::vector<Figure> figures(const Report& report, const Telemetry::Interval& interval) const;
   std::string result_text(bool done, const std::string& message) const;
 
   std::ostream& metrics_;
@@ -75,9 +80,11 @@ class Reporter {
   Clock clock_;
   std::uint64_t report_every_ = 1, evaluate_every_ = 0, steps_ = 0;
 
+  Telemetry telemetry_;
   bool reported_ = false;
-  std::uint64_t step_ = 0, epoch_ = 0, restored_step_ = 0, checkpoint_ = 0;
-  double loss_ = 0, samples_per_s_ = 0;
+  Report report_;                // the last
+  std::vector<Figure> figures_;  // of the last report
+  std::uint64_t restored_step_ = 0, checkpoint_ = 0;
   std::optional<double> accuracy_;  // the newest, stays in the result
   bool accuracy_is_new_ = false;    // not yet printed
   std::uint64_t position_ = 0;      // at the last report

@@ -13,6 +13,7 @@
 #include "runtime/model.h"
 #include "runtime/optimizer.h"
 #include "runtime/sampler.h"
+#include "runtime/step_clock.h"
 
 namespace mlk::rt {
 namespace {
@@ -53,6 +54,7 @@ class SingleTrainer {
   TrainingState state_;  // the parameters live in the model
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
+  StepClock clock_;
   Checkpointer checkpointer_;
 };
 
@@ -73,16 +75,21 @@ void SingleTrainer::restore() {
 
 float SingleTrainer::step() {
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
+  clock_.turn_to(StepClock::Activity::data);
   ids_.clear();
   for (std::uint64_t i = 0; i < batch; ++i) {
     ids_.push_back(sample_at(job_.config.seed, state_.position + i, data_.train.size()));
   }
-  const float loss = model_.loss_and_gradients(data_.train.gather(ids_, buffer_));
+  const Batch samples = data_.train.gather(ids_, buffer_);
+  clock_.turn_to(StepClock::Activity::compute);
+  const float loss = model_.loss_and_gradients(samples);
   if (!std::isfinite(loss)) fail_diverged();
   optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state_.optimizer_state,
                    {state_.step, state_.step});
   state_.position += batch;
   ++state_.step;
+  clock_.turn_to(StepClock::Activity::other);
+  job_.reporter.telemetry().step(state_.step, batch, clock_.take());
   return loss;
 }
 
@@ -112,6 +119,7 @@ ExitCode SingleTrainer::run() {
   std::uint64_t losses = 0;
   bool reported = false;
   while (state_.step < config.steps) {
+    clock_.turn_to(StepClock::Activity::compute);
     if (job_.stop.wait(std::chrono::milliseconds(config.step_delay_ms))) return terminate();
     loss_sum += static_cast<double>(step());
     ++losses;

@@ -11,6 +11,7 @@
 #include "runtime/job.h"
 #include "runtime/model.h"
 #include "runtime/optimizer.h"
+#include "runtime/step_clock.h"
 
 namespace mlk::rt {
 
@@ -21,7 +22,8 @@ class Trainer {
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
   // mean gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
-  // final: see Mlp; what it was told of may belong to a loss that is not a number.
+  // final: see Mlp; what it was told of may belong to a loss that is not a number. Leaves the clock at
+  // computing.
   double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
 
   // One update of the model, which has had `step` of them, with model().gradients(). state: as
@@ -33,6 +35,7 @@ class Trainer {
   // Floats of the optimizer's state.
   std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
 
+  StepClock& clock() { return clock_; }
   Mlp& model() { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }
@@ -47,6 +50,7 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
+  StepClock clock_;
 };
 
 // Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a

@@ -37,6 +37,9 @@ void read_payload(const Header& header, std::span<const std::byte> payload) {
   if (const auto join = decode_join(header, payload)) demand(std::ranges::equal(encode(*join), payload));
   if (const auto ready = decode_ready(payload)) demand(decode_ready(encode(*ready)).has_value());
   if (const auto work = decode_work(payload)) demand(decode_work(encode(*work)).has_value());
+  if (const auto trained = decode_trained(payload)) {
+    demand(decode_trained(encode(*trained)).has_value());
+  }
 }
 
 }  // namespace

@@ -111,3 +111,37 @@ TEST_CASE("after a restart all leases are void") {
   CHECK(grant->clock == 40);
   CHECK(grant->position == 1200);
 }
+
+TEST_CASE("a grant tells how far the others are, but no further than could matter for the next") {
+  Leases leases(config_of(false, 2));
+  leases.join(0);
+  CHECK(leases.grant(0)->others_slices == 1);  // alone, it misses nothing
+  leases.done(0, 0, 0);
+  leases.join(1);  // level with the first
+  const auto of_slow = leases.grant(1);
+  for (std::uint64_t slices = 1; slices <= 3; ++slices) {
+    const auto grant = leases.grant(0);
+    REQUIRE(grant);
+    CHECK(grant->own_slices == slices);
+    CHECK(grant->others_slices == 1);
+    leases.done(0, grant->clock, 0);
+  }
+  CHECK_FALSE(leases.grant(0));
+  leases.done(1, of_slow->clock, 0);
+  CHECK(leases.grant(1)->others_slices == 3);
+  CHECK(leases.grant(0)->others_slices == 2);
+}
+
+TEST_CASE("with async the samples of a lease that becomes void are counted as lost, with sync none are") {
+  for (const bool sync : {false, true}) {
+    Leases leases(config_of(sync));
+    for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
+    leases.grant(0);
+    const auto kept = leases.grant(1);
+    leases.leave(0);
+    leases.leave(2);  // had none
+    leases.done(1, kept->clock, kept->slice);
+    leases.leave(1);
+    CHECK(leases.lost_samples() == (sync ? 0 : 10));
+  }
+}

@@ -50,6 +50,46 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
   CHECK(bench.result()["metrics"]["accuracy"] == 0.93);  // the newest stays
 }
 
+TEST_CASE("a line says where the time of a step goes, as its mean since the last report") {
+  Reports bench;
+  bench.reporter.started(0, 0);
+  Telemetry& telemetry = bench.reporter.telemetry();
+  telemetry.step(1, 16, {0.001, 0.0002, 0});
+  telemetry.step(2, 16, {0.003, 0, 0});
+  bench.reporter.report(2, 0, 32, 0.5);
+  CHECK(bench.metrics.str() ==
+        "mlk step=2 epoch=0 loss=0.5 samples_per_s=0 compute_ms=2.000 data_ms=0.100\n");
+  CHECK(bench.result()["metrics"]["compute_ms"] == 2);
+
+  bench.metrics.str("");
+  telemetry.step(3, 16, {1, 0, 0});
+  bench.reporter.report(3, 0, 48, 0.5);
+  CHECK(bench.metrics.str() ==
+        "mlk step=3 epoch=0 loss=0.5 samples_per_s=0 compute_ms=1000.000 data_ms=0.000\n");
+}
+
+TEST_CASE("a line of a distributed run says how the run stands, and troubles only when there are any") {
+  Reports bench;
+  bench.reporter.started(0, 0);
+  Telemetry& telemetry = bench.reporter.telemetry();
+  telemetry.run({4, 2, 0, 0, {}});
+  telemetry.step(1, 16, {0.001, 0, 0.002});
+  bench.reporter.report(1, 0, 16, 0.5);
+  CHECK(bench.metrics.str() ==
+        "mlk step=1 epoch=0 loss=0.5 samples_per_s=0 compute_ms=1.000 data_ms=0.000 comm_ms=2.000 world=4 "
+        "generation=2 restarts=0\n");
+
+  bench.metrics.str("");
+  telemetry.run({3, 3, 1, 64, 2});
+  telemetry.staleness({5, 3, 2});
+  bench.reporter.report(2, 0, 32, 0.5);
+  CHECK(bench.metrics.str() ==
+        "mlk step=2 epoch=0 loss=0.5 samples_per_s=0 world=3 generation=3 restarts=1 staleness=2.5 "
+        "staleness_max=3 lost_samples=64 slowest=worker/2\n");
+  CHECK(bench.result()["metrics"] == json::parse(R"({"loss":0.5,"samples_per_s":0,"world":3,"generation":3,
+      "restarts":1,"staleness":2.5,"staleness_max":3,"lost_samples":64,"slowest":"worker/2"})"));
+}
+
 TEST_CASE("done comes with the end, a message with a failure") {
   Reports bench;
   bench.reporter.started(40, 0);
