@@ -74,6 +74,10 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
+  env.tensorboard = value_of("MLK_TENSORBOARD");
+  const std::string port = value_of("MLK_METRICS_PORT");
+  if (!port.empty() && !parse_number(port, 1, 65535, env.metrics_port))
+    refuse("MLK_METRICS_PORT", "must be a port from 1 to 65535, not '" + port + "'");
   const std::string transport = value_of("MLK_TRANSPORT");
   if (!transport.empty() && transport != "tcp")
     refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");

@@ -13,6 +13,8 @@ struct LaunchEnv {
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, checkpoints, result, secret_path, incarnation;
+  std::string tensorboard;   // folder for event files
+  int metrics_port = 0;      // 0: nobody asks
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
   int threads = 1;           // for the matrix library, from OMP_NUM_THREADS
 };

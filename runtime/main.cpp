@@ -4,6 +4,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 #include "runtime/job.h"
 #include "runtime/launch_env.h"
 #include "runtime/log.h"
+#include "runtime/metrics_server.h"
+#include "runtime/prometheus.h"
 #include "runtime/ps_server.h"
 #include "runtime/ps_worker.h"
 #include "runtime/reporter.h"
@@ -43,6 +46,22 @@ ExitCode run_mode(Job& job) {
   require_peers(job.env, job.config.mode == Mode::ps);
   if (job.config.mode == Mode::allreduce) return run_allreduce(job);
   return server ? run_ps_server(job) : run_ps_worker(job);
+}
+
+// At the address of the process, so that those of one host do not meet. Null if nobody wants to ask, or if it
+// cannot be: the run goes on without.
+std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& reporter, const Log& log) {
+  if (env.metrics_port == 0) return nullptr;
+  HostPort where = parse_host_port(env.address).value_or(HostPort{"127.0.0.1", 0});
+  where.port = static_cast<std::uint16_t>(env.metrics_port);
+  try {
+    return std::make_unique<MetricsServer>(
+        where, prometheus_content_type,
+        [&telemetry = reporter.telemetry()] { return prometheus_text(telemetry.measurements()); });
+  } catch (const std::exception& error) {
+    log.line(std::string("metrics: ") + error.what() + "; goes on without");
+    return nullptr;
+  }
 }
 
 // Runs `body`; what it throws is told to people, and to the cluster through the result file.
@@ -78,6 +97,8 @@ ExitCode run() {
   return guarded(log, reporter, [&] {
     const Config config = load_config(env.config);
     reporter.set_schedule(config.report_every, config.evaluate_every, config.steps);
+    if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
+    const auto metrics_server = serve_metrics(env, reporter, log);
     Job job{env, config, stop, reporter, log};
     return run_mode(job);
   });

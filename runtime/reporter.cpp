@@ -105,12 +105,15 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   figures_ = figures(report_, telemetry_.report(report_));
 
   std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
+  std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before
     line += " " + figure.name + "=" + figure.text;
+    if (figure.value) scalars.push_back({figure.name, *figure.value});
   }
   accuracy_is_new_ = false;
   metrics_ << line + "\n" << std::flush;
+  if (events_) events_->write(step, scalars);
   write(result_text(false, ""));
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/event_file.h"
 #include "runtime/telemetry.h"
 
 namespace mlk::rt {
@@ -38,6 +39,9 @@ class Reporter {
   void set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps);
   bool due(std::uint64_t step) const;
   bool evaluation_due(std::uint64_t step) const;
+
+  // Reports go to event files for TensorBoard in this folder as well. `log` must outlive this.
+  void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
   // Training starts or goes on here: throughput counts from now on. step 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
@@ -90,6 +94,7 @@ class Reporter {
   std::uint64_t position_ = 0;      // at the last report
   double reported_at_ = 0;
   Curve curve_;
+  std::optional<EventFile> events_;
   std::size_t longest_ = 0;  // text in the file so far
 };
 

@@ -2,7 +2,6 @@
 #include "runtime/transport.h"
 
 #include <cerrno>
-#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -11,49 +10,12 @@
 #include <utility>
 
 #include "runtime/exit_code.h"
+#include "runtime/listen.h"
 #include "runtime/local_socket.h"
 #include "runtime/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
-
-// Listens at a literal address, or at the port on all interfaces.
-int listen_at(const HostPort& where, Milliseconds patience) {
-  SocketAddress address;
-  if (const auto literal = literal_address(where)) {
-    address = *literal;
-  } else {
-    auto* any = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    any->sin6_family = AF_INET6;
-    any->sin6_port = htons(where.port);
-    address.length = sizeof(sockaddr_in6);
-  }
-  int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0 && address.storage.ss_family == AF_INET6) {  // a machine without IPv6
-    auto* any = reinterpret_cast<sockaddr_in*>(&address.storage);
-    *any = {};
-    any->sin_family = AF_INET;
-    any->sin_port = htons(where.port);
-    address.length = sizeof(sockaddr_in);
-    fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  }
-  if (fd < 0)
-    throw Failure(ExitCode::internal_error, std::string("cannot open a socket: ") + std::strerror(errno));
-  const int on = 1, off = 0;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (::bind(fd, address.get(), address.length) != 0 || ::listen(fd, 128) != 0) {
-    const int error = errno;
-    if (error != EADDRINUSE || std::chrono::steady_clock::now() >= deadline) {
-      ::close(fd);
-      throw Failure(ExitCode::internal_error,
-                    "cannot listen at " + to_string(where) + ": " + std::strerror(error));
-    }
-    std::this_thread::sleep_for(Milliseconds(100));
-  }
-  return fd;
-}
 
 SocketAddress bound_address(int fd) {
   SocketAddress address;

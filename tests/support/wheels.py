@@ -8,7 +8,8 @@ import sys
 
 
 def unpack(name, wheels, what):
-    """The folder `name` of the cache with the content of these wheels ("package==version"), without what they depend on."""
+    """The folder `name` of the cache with the content of these wheels, without what they depend on. A wheel is "package==version",
+    or with " --hash=sha256:..." after it, and then all are."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"
     folder = cache / name
     if folder.exists():
@@ -18,7 +19,11 @@ def unpack(name, wheels, what):
     aside.mkdir(parents=True)
     print(f"fetching {what}, once", file=sys.stderr)
     try:
-        subprocess.run([_python_with_pip(), "-m", "pip", "download", "-q", "--no-deps", "-d", aside, *wheels], check=True, timeout=1800)
+        wanted = aside / "wanted"
+        wanted.write_text("\n".join(wheels))
+        subprocess.run([_python_with_pip(), "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", aside, "-r", wanted],
+                       check=True, timeout=1800)
+        wanted.unlink()
         for wheel in aside.glob("*.whl"):
             subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, aside], check=True)
             wheel.unlink()
