@@ -68,21 +68,22 @@ std::string step_text(const RunStatus& status, const std::optional<Metrics>& lat
 
 // "loss 0.31  accuracy 0.93": the loss first, then by name.
 std::vector<std::string> metric_texts(const RunStatus& status, const std::optional<Metrics>& latest) {
-  std::map<std::string, double> values;
+  std::map<std::string, std::string> values;
   if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
     for (const auto& [key, value] : metrics->items()) {
-      if (value.is_number()) values[key] = value.get<double>();
+      if (value.is_number()) values[key] = number(value.get<double>());
+      if (value.is_string()) values[key] = printable(value.get<std::string>());  // "slowest worker/1"
     }
   }
   if (latest) {
-    for (const auto& [key, value] : latest->values) values[key] = value;
+    for (const auto& [key, value] : latest->values) values[key] = number(value);
   }
   std::vector<std::string> texts;
   if (const auto loss = values.find("loss"); loss != values.end()) {
-    texts.push_back("loss " + number(loss->second));
+    texts.push_back("loss " + loss->second);
     values.erase(loss);
   }
-  for (const auto& [key, value] : values) texts.push_back(printable(key) + " " + number(value));
+  for (const auto& [key, value] : values) texts.push_back(printable(key) + " " + value);
   return texts;
 }
 

@@ -19,6 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t longest_role = 10;  // <run>-<role>-<index> has to fit a host name
+constexpr int peer_port = 7070;           // of every pod, see templates/shapes/pod.yaml
 
 struct Found {
   const YamlNode* node;
@@ -111,6 +112,7 @@ class Rules {
     check_optimizer();
     check_data();
     check_checkpoint();
+    check_metrics();
     check_scheduling();
   }
 
@@ -295,6 +297,19 @@ class Rules {
                fmt::format("checkpoint.{} is for train: a program of yours saves when it likes", key));
       }
       checkpoint.erase(key);
+    }
+  }
+
+  void check_metrics() {
+    const json& metrics = child_of(effective_, "metrics");
+    if (number_in(metrics, "port") == peer_port) {
+      refuse("metrics.port",
+             fmt::format("metrics.port cannot be {}: peers talk to each other there", peer_port));
+    }
+    if (child_of(metrics, "tensorboard") == true && !child_of(effective_, "checkpoint").contains("volume")) {
+      refuse(
+          "metrics.tensorboard",
+          "metrics.tensorboard needs checkpoint.volume: the event files lie there, beside the checkpoints");
     }
   }
 

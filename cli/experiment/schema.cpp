@@ -28,6 +28,7 @@ constexpr Key experiment_keys[] = {
     {"env", environment, "", "{}", "environment of all containers"},
     {"data", sections, "data", "[]", "volumes with data"},
     {"checkpoint", section, "checkpoint", "{}", "how often the runtime saves its state, and where"},
+    {"metrics", section, "metrics", "", "where metrics go, beside the log"},
     {"scheduling", section, "scheduling", "{}", "where and how pods are placed"},
     {"restart", section, "restart", "{}", "what is tried again after a loss"},
     {"time_limit", duration, "", "", "the run fails when it takes longer"},
@@ -146,6 +147,11 @@ constexpr Key checkpoint_keys[] = {
     {"volume", section, "checkpoint.volume", "", "where they lie; without one none are written"},
 };
 
+constexpr Key metrics_keys[] = {
+    {"port", whole, "1024..65535", "", "every pod answers Prometheus there, at /metrics"},
+    {"tensorboard", boolean, "", "false", "event files for TensorBoard, beside the checkpoints"},
+};
+
 constexpr Key scheduling_keys[] = {
     {"gang", choice, "auto|none|required", "auto", "whether all pods are to start together"},
     {"queue", later, "queues are not supported yet: leave it out", "",
@@ -197,6 +203,7 @@ constexpr Section sections_table[] = {
     {"emptyDir", empty_dir_keys},
     {"checkpoint", checkpoint_keys},
     {"checkpoint.volume", volume_keys},
+    {"metrics", metrics_keys},
     {"scheduling", scheduling_keys},
     {"node", node_keys},
     {"toleration", toleration_keys},

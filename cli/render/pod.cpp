@@ -97,6 +97,7 @@ void mark_codes(const std::vector<std::string>& rules, std::array<bool, 256>& co
 
 json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_job_type) {
   const Experiment& experiment = context.experiment;
+  const json metrics = experiment.effective.value("metrics", json::object());
   json out = json::array();
   out.push_back(variable("MLK_RUN", context.run));
   out.push_back(variable("MLK_ROLE", role.name));
@@ -119,7 +120,10 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     std::string folder = fmt::format("{}/{}", checkpoint_folder, context.run);
     if (!context.owner_uid.empty()) folder += "-" + context.owner_uid.substr(0, uid_digits);
     out.push_back(variable("MLK_CHECKPOINTS", folder));
+    if (metrics.value("tensorboard", false))
+      out.push_back(variable("MLK_TENSORBOARD", folder + "/tensorboard"));
   }
+  if (metrics.contains("port")) out.push_back(variable("MLK_METRICS_PORT", metrics["port"].dump()));
   out.push_back(variable("MLK_RESULT", "/dev/termination-log"));
   for (const auto& [name, value] : of_job_type.items()) {
     put(out, variable(name, value.is_string() ? value.get<std::string>() : value.dump()));

@@ -327,6 +327,9 @@ class Renderer {
     pod["node_selector"] = or_null(effective_["scheduling"]["node"], "selector");
     pod["priority"] = or_null(effective_["scheduling"], "priority");
     pod["service_account"] = or_null(effective_, "service_account");
+    const json metrics = effective_.value("metrics", json::object());
+    pod["metrics_port"] = or_null(metrics, "port");
+    pod["metrics_port_text"] = metrics.contains("port") ? json(metrics["port"].dump()) : json();
     pod["image_pull_policy"] = effective_["image_pull_policy"];
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])

@@ -3,10 +3,12 @@
 import json
 import signal
 import time
+import urllib.request
 
 import pytest
 
 import mlk
+import prometheus_text
 
 PROGRAM = """
 name: {name}
@@ -53,6 +55,29 @@ def test_a_digits_example_trains_to_the_promised_accuracy(cluster, name, example
     later = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert later["result"]["metrics"]["accuracy"] == status["result"]["metrics"]["accuracy"]
     assert f'{status["result"]["metrics"]["accuracy"]:.4g}' in cluster.mlk("status", run, check=0).stdout
+
+
+def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(embedded, name, experiment, tmp_path):
+    text = (mlk.EXAMPLES / "digits-ps.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
+    text += f"\nmetrics: {{port: 9100, tensorboard: true}}\ncheckpoint: {{volume: {{hostPath: {tmp_path}}}}}\n"
+    run = embedded.mlk("submit", "--set", f"name={name}", "--set", "train.steps=1000000", experiment(text), check=0).stdout.strip()
+
+    def pods():
+        found = [pod for pod in embedded.objects("pods", f"mlk.dev/run={run}") if pod["status"].get("podIP")]
+        return found if len(found) == 3 else None
+    for pod in mlk.wait_until(pods, "three pods"):
+        assert pod["metadata"]["annotations"]["prometheus.io/scrape"] == "true"
+        port = pod["metadata"]["annotations"]["prometheus.io/port"]
+        assert {"name": "metrics", "containerPort": int(port)}.items() <= pod["spec"]["containers"][0]["ports"][1].items()
+
+        def answer():
+            try:
+                with urllib.request.urlopen(f'http://{pod["status"]["podIP"]}:{port}/metrics', timeout=10) as told:
+                    return prometheus_text.parse(told.read().decode())
+            except OSError:
+                return None  # it has just been started
+        assert mlk.wait_until(lambda: (answer() or {}).get("mlk_world_size") == 2, "the answer of a pod that trains")
+    assert mlk.wait_until(lambda: list(tmp_path.glob(f"{run}-*/tensorboard/events.out.tfevents.*")), "event files")
 
 
 @pytest.mark.nodes

@@ -81,6 +81,7 @@ data:
   - {name: map, mount: /data/map, configMap: settings}
   - {name: scratch, mount: /scratch, emptyDir: {sizeLimit: 1Gi}, read_only: false}
 checkpoint: {every: 50, keep: 2, volume: {pvc: checkpoints}}
+metrics: {port: 9100, tensorboard: true}
 scheduling:
   priority: system-cluster-critical
   node: {selector: {disk: ssd}, tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]}
