@@ -44,14 +44,14 @@ struct Member {
 };
 
 // All connected with all.
-std::vector<Member> make_members(std::uint32_t count) {
+std::vector<Member> make_members(std::uint32_t count, std::size_t floats = 1'000'000) {
   std::vector<Member> members(count);
   const Key key = parse_key(std::string(64, 'a'));
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     Identity identity{"run", {Role::worker, rank}, rank + 1, "127.0.0.1:0"};
     members[rank].transport =
         std::make_unique<Transport>(identity, key, TransportOptions(), [](std::string_view) {});
-    members[rank].ring = std::make_unique<Ring>(*members[rank].transport, 1'000'000);
+    members[rank].ring = std::make_unique<Ring>(*members[rank].transport, floats);
     for (std::uint32_t lower = 0; lower < rank; ++lower) {
       members[rank].transport->dial({Role::worker, lower}, members[lower].transport->address());
     }
@@ -74,10 +74,10 @@ float summand(std::uint32_t rank, std::uint64_t step, std::size_t i) {
 
 TEST_CASE("every member gets the same bits, and they are the sum") {
   for (const std::uint32_t count : {1u, 2u, 3u, 5u}) {
-    for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{400'001}}) {
+    for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1'400'001}}) {
       CAPTURE(count);
       CAPTURE(size);
-      auto members = make_members(count);
+      auto members = make_members(count, size);
       std::vector<std::vector<float>> data(count, std::vector<float>(size));
       std::vector<char> whole(count, 0);
       std::vector<std::thread> threads;
@@ -105,11 +105,11 @@ TEST_CASE("every member gets the same bits, and they are the sum") {
 }
 
 TEST_CASE("a vector that is still being computed is added up bucket by bucket") {
-  const std::vector<Bucket> buckets = {{500'000, 400'000}, {499'990, 10}, {0, 499'990}};
-  const std::size_t size = 900'000;
+  const std::vector<Bucket> buckets = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}};
+  const std::size_t size = 1'600'000;
   for (const std::uint32_t count : {1u, 2u, 4u}) {
     CAPTURE(count);
-    auto members = make_members(count);
+    auto members = make_members(count, size);
     std::vector<std::vector<float>> data(count, std::vector<float>(size));
     std::vector<char> whole(count, 0);
     std::vector<std::thread> threads;
