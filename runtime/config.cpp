@@ -227,6 +227,7 @@ Config parse_config(std::string_view text) {
   config.servers = read_servers(root.object("servers"), config.mode);
   config.checkpoint = read_checkpoint(root.object("checkpoint"));
   config.patience_seconds = root.small_integer("patience_seconds", 1, most_int);
+  config.offline_seconds = root.small_integer("offline_seconds", 0, most_int);
   root.finish();
   return config;
 }

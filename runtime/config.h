@@ -71,6 +71,7 @@ struct Config {
     int keep = 1;
   } checkpoint;
   int patience_seconds = 0;
+  int offline_seconds = 0;  // ps: how long workers go on by themselves while a server is lost
 };
 
 // Strict: every key must be there, with its type and in its range, and no other.

@@ -76,7 +76,7 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
   leases_.join(worker.rank);
-  offers_[worker.rank] = {join.clock, join.position, join.restarts, join.lost_samples};
+  offers_[worker.rank] = {join.clock, join.position, join.offline, join.restarts, join.lost_samples};
   const Member member{worker.rank, incarnation};
   if (!generation_.contains(member)) {
     std::erase_if(generation_.members, [&](const Member& m) { return m.rank == member.rank; });
@@ -165,8 +165,12 @@ void Coordinator::decide() {
   seeding_.clear();
   if (was_empty) seeding_.insert(0);
   for (const auto& [server, has_weights] : servers_) {
-    if (!has_weights || (was_empty && best->second.clock == 0)) seeding_.insert(server);
+    if (!has_weights) seeding_.insert(server);
   }
+  // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
+  // all servers, since a model is of one step.
+  const bool from_offline = !seeding_.empty() && best->second.offline > 0;
+  if (from_offline || (was_empty && best->second.clock == 0)) seed_all();
   phase_ = Phase::seeding;
   seeding_since_ = steady_clock::now();
   if (seeding_.empty()) return maybe_run();
@@ -178,7 +182,8 @@ void Coordinator::decide() {
   } else {
     seed_from_worker(best->first, best->second);
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
-    if (was_empty || job_.config.consistency.sync) leases_.restart(best->second.clock, best->second.position);
+    if (was_empty || from_offline || job_.config.consistency.sync)
+      leases_.restart(best->second.clock, best->second.position);
   }
   if (was_empty && best->second.clock > 0) take_over();
 }
@@ -196,11 +201,16 @@ void Coordinator::take_over() {
   leases_.count_lost(lost_samples + offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
 }
 
+// All that hold anything: a small model has fewer chunks than there may be servers.
+void Coordinator::seed_all() {
+  for (const Chunk& chunk : model_.chunks) seeding_.insert(chunk.server);
+}
+
 void Coordinator::seed_from_checkpoint(const TrainingState& saved) {
   job_.log.line("goes on from the checkpoint of step " + std::to_string(saved.step));
   leases_.restart(saved.step, saved.position);
   restored_step_ = saved.step;
-  for (const auto& [server, has_weights] : servers_) seeding_.insert(server);
+  seed_all();
   model_.shard->optimizer().check_fits(saved.optimizer_state, saved.parameters.size());
   const bool with_state = !saved.optimizer_state.empty();
   const std::size_t slots = model_.shard->optimizer().slots();
@@ -231,8 +241,10 @@ void Coordinator::seed_from_checkpoint(const TrainingState& saved) {
 void Coordinator::seed_from_worker(std::uint32_t worker, const Offer& offer) {
   if (offer.clock > 0) {
     for (const std::uint32_t server : seeding_) {
-      job_.log.line(to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) +
-                    " at step " + std::to_string(offer.clock) + "; its optimizer state starts at zero");
+      job_.log.line(
+          to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) + " at step " +
+          std::to_string(offer.clock) + "; its optimizer state starts at zero" +
+          (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
     }
   }
   for (const std::uint32_t server : seeding_)
@@ -311,7 +323,7 @@ bool Coordinator::serve(std::uint32_t worker) {
   } else {
     work.progress.run = run_view();
   }
-  offers_[worker] = {grant->clock, leases_.position(), restarts_, leases_.lost_samples()};
+  offers_[worker] = {grant->clock, leases_.position(), 0, restarts_, leases_.lost_samples()};
   send(worker_id(worker), MessageType::work, encode(work), grant->clock, grant->slice);
   return true;
 }

@@ -55,13 +55,14 @@ class Coordinator {
  private:
   enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
   struct Offer {
-    std::uint64_t clock = 0, position = 0;
+    std::uint64_t clock = 0, position = 0, offline = 0;
     std::uint64_t restarts = 0, lost_samples = 0;  // that the worker has heard of
   };
 
   void gather();
   std::vector<std::string> missing() const;
   void decide();
+  void seed_all();
   void seed_from_checkpoint(const TrainingState& saved);
   void seed_from_worker(std::uint32_t worker, const Offer& offer);
   void take_over();

@@ -52,7 +52,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 
 Bytes encode(const JoinMessage& join) {
   PayloadWriter writer;
-  writer.put(join.position).put(join.restarts).put(join.lost_samples);
+  writer.put(join.position).put(join.offline).put(join.restarts).put(join.lost_samples);
   writer.put(static_cast<std::uint32_t>(join.tensors.size()));
   for (const TensorInfo& tensor : join.tensors) {
     writer.text(tensor.name).put(static_cast<std::uint8_t>(tensor.shape.size()));
@@ -66,6 +66,7 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
   JoinMessage join;
   join.clock = header.clock;
   join.position = reader.get<std::uint64_t>();
+  join.offline = reader.get<std::uint64_t>();
   join.restarts = reader.get<std::uint64_t>();
   join.lost_samples = reader.get<std::uint64_t>();
   const auto count = reader.get<std::uint32_t>();

@@ -42,6 +42,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step that its parameters are at; 0: as initialised
   std::uint64_t position = 0;  // samples taken by the run at that step
+  std::uint64_t offline = 0;   // of its steps, the last ones, that no server has: see ps_offline.h
   std::uint64_t restarts = 0, lost_samples = 0;  // of the run, as the worker was last told
   std::vector<TensorInfo> tensors;
 };

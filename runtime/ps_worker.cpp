@@ -1,5 +1,5 @@
 // The loop of a worker: join, ask for work, compute, push, and from the start again whenever a server was
-// lost.
+// lost. Until it is back the worker goes on by itself.
 #include "runtime/ps_worker.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/peers.h"
+#include "runtime/ps_offline.h"
 #include "runtime/ps_protocol.h"
 #include "runtime/trainer.h"
 
@@ -33,6 +34,9 @@ class PsWorker {
   enum class Turn { go_on, rejoin, over };
 
   bool all_servers_up() const;
+  std::vector<std::string> missing_servers() const;
+  void settle();
+  void await_servers();
   void join();
   void take_leave();
   Turn take_turn();
@@ -58,6 +62,7 @@ class PsWorker {
   Trainer trainer_;
   RunReports reports_;
   Patience patience_;
+  OfflineSteps offline_;
   const bool sync_;
   const std::uint32_t servers_;
   std::vector<Chunk> chunks_;
@@ -91,6 +96,7 @@ PsWorker::PsWorker(Job& job, Peers& peers)
       trainer_(job),
       reports_(job, trainer_),
       patience_(job),
+      offline_(job, trainer_),
       sync_(job.config.consistency.sync),
       servers_(static_cast<std::uint32_t>(job.config.servers.count)),
       landings_guard_(peers.transport().landings()) {
@@ -101,16 +107,8 @@ PsWorker::PsWorker(Job& job, Peers& peers)
 
 ExitCode PsWorker::run() {
   while (true) {
-    broken_ = false;
-    while (!all_servers_up() && !finished_) {
-      std::vector<std::string> missing;
-      for (std::uint32_t rank = 0; rank < servers_; ++rank) {
-        if (!up_.contains(rank)) missing.push_back("server " + std::to_string(rank));
-      }
-      patience_.missing(missing);
-      if (const auto event = peers_.next(Milliseconds(100))) handle(*event);
-      if (job_.stop.requested()) break;
-    }
+    settle();
+    await_servers();
     broken_ = false;
     if (!job_.stop.requested() && !finished_) join();
     Turn turn = Turn::go_on;
@@ -129,21 +127,64 @@ ExitCode PsWorker::run() {
 
 bool PsWorker::all_servers_up() const { return up_.size() == servers_; }
 
+std::vector<std::string> PsWorker::missing_servers() const {
+  std::vector<std::string> missing;
+  for (std::uint32_t rank = 0; rank < servers_; ++rank) {
+    if (!up_.contains(rank)) missing.push_back("server " + std::to_string(rank));
+  }
+  return missing;
+}
+
+// Ends what was under way: nothing lands any more, and the model is at the newest step that has come whole.
+void PsWorker::settle() {
+  peers_.transport().landings().cancel_all();
+  std::uint64_t step = version_.front();
+  if (sync_) {
+    if (step == no_version || step <= clock_ || !has_next(step)) return;
+    std::ranges::copy(next_, trainer_.model().parameters().begin());
+  } else {
+    ++pushes_;  // what still comes of the last push is late
+    step = std::min(std::ranges::min(version_), job_.config.steps);
+    if (step <= clock_) return;
+  }
+  const std::uint64_t slices = sync_ ? static_cast<std::uint64_t>(job_.config.workers.count) : 1;
+  position_ += (step - clock_) * slices * static_cast<std::uint64_t>(job_.config.data.batch);
+  clock_ = step;
+}
+
+// While a server is lost the worker goes on offline, if the run had begun, for a while.
+void PsWorker::await_servers() {
+  const auto until = steady_clock::now() + std::chrono::seconds(job_.config.offline_seconds);
+  const std::uint64_t made = offline_.made();
+  bool told = false;
+  while (!all_servers_up() && !finished_ && !job_.stop.requested()) {
+    patience_.missing(missing_servers());
+    const bool go_on = clock_ > 0 && clock_ < job_.config.steps && steady_clock::now() < until;
+    if (const auto event = peers_.next(Milliseconds(go_on ? 0 : 100))) {
+      handle(*event);
+    } else if (go_on) {
+      if (!told) {
+        job_.log.line("goes on offline for " + std::to_string(job_.config.offline_seconds) +
+                      " s at most, from step " + std::to_string(clock_));
+      }
+      told = true;
+      offline_.advance(clock_, position_);
+    }
+  }
+  offline_.abandon_step();
+  if (told) {
+    job_.log.line("has made " + std::to_string(offline_.made() - made) + " steps offline, to step " +
+                  std::to_string(clock_));
+  }
+}
+
 void PsWorker::send(std::uint32_t server, Header header, std::span<const std::byte> payload) {
   header.generation = generation_;
   peers_.transport().send({Role::server, server}, header, payload);
 }
 
 void PsWorker::join() {
-  peers_.transport().landings().cancel_all();
-  if (sync_ && version_.front() != no_version && version_.front() > clock_ && has_next(version_.front())) {
-    // A whole step further than the model: worth more to a server that lost its weights.
-    const std::uint64_t step_samples = static_cast<std::uint64_t>(job_.config.data.batch) *
-                                       static_cast<std::uint64_t>(job_.config.workers.count);
-    std::ranges::copy(next_, trainer_.model().parameters().begin());
-    position_ += (version_.front() - clock_) * step_samples;
-    clock_ = version_.front();
-  }
+  settle();
   work_.reset();
   trained_.reset();
   unanswered_.clear();
@@ -152,8 +193,8 @@ void PsWorker::join() {
   Header header;
   header.type = MessageType::join;
   header.clock = clock_;
-  const Bytes payload =
-      encode(JoinMessage{clock_, position_, run_.restarts, run_.lost_samples, trainer_.model().tensors()});
+  const Bytes payload = encode(JoinMessage{clock_, position_, offline_.made(), run_.restarts,
+                                           run_.lost_samples, trainer_.model().tensors()});
   for (std::uint32_t server = 0; server < servers_; ++server) send(server, header, payload);
 }
 
@@ -200,6 +241,7 @@ PsWorker::Turn PsWorker::work_on(const Work& work) {
     held_slices_ = work.message.others_slices;
   }
   if (joined) trainer_.clock().take();  // to wait for the others to join belongs to no step
+  offline_.forget();
   clock_ = work.clock;
   position_ = work.message.run_position;
   job_.reporter.checkpoint(work.message.checkpoint);
@@ -378,7 +420,7 @@ void PsWorker::handle_message(const Event& event) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      seed(header.key);
+      if (all_servers_up()) seed(header.key);  // else the model goes on, and is not what was offered
       break;
     case MessageType::accepted:
       if (header.flags & flag_stale) {

@@ -28,8 +28,9 @@ class Trainer {
 
   // One update of the model, which has had `step` of them, with model().gradients(). state: as
   // Optimizer::apply wants it.
-  void apply(std::span<float> state, std::uint64_t step) {
-    optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, {step, step});
+  void apply(std::span<float> state, std::uint64_t step) { apply(state, {step, step}); }
+  void apply(std::span<float> state, const UpdateCount& count) {
+    optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, count);
   }
 
   // Floats of the optimizer's state.

@@ -84,6 +84,7 @@ json runtime_config(const Experiment& experiment) {
   out["servers"] = {{"count", servers == experiment.roles.end() ? 0 : servers->second.count}};
   out["checkpoint"] = {{"every", checkpoint["every"]}, {"keep", checkpoint["keep"]}};
   out["patience_seconds"] = parse_duration(train["patience"].get<std::string>()).value().count();
+  out["offline_seconds"] = parse_duration(train["offline_time"].get<std::string>()).value().count();
   return out;
 }
 

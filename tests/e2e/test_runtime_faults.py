@@ -263,8 +263,9 @@ def test_an_older_incarnation_is_told_to_end(tmp_path):
         assert accuracy(workers[0]) >= 0.95
 
 
-def test_an_older_incarnation_of_a_server_is_fenced(tmp_path):
-    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15, wires=True) as run:
+@pytest.mark.parametrize("consistency", ["async", "sync"])
+def test_an_older_incarnation_of_a_server_is_fenced(tmp_path, consistency):
+    with Run(tmp_path, "ps", consistency=consistency, steps=300, step_delay_ms=15, wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
         servers[0].signal(signal.SIGSTOP)
@@ -299,7 +300,7 @@ def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
 
 
 def test_a_server_ahead_of_all_that_are_left_goes_back_with_them(tmp_path):
-    with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=400, step_delay_ms=15) as run:
+    with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=400, step_delay_ms=15, offline_seconds=0) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
         workers[2].signal(signal.SIGSTOP)

@@ -138,14 +138,16 @@ class Run:
             "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9}, "consistency": consistency, "steps": 200, "seed": 1,
             "report_every": 10, "evaluate_every": 0, "step_delay_ms": 0,
             "workers": {"count": workers, "min": config.pop("minimum", workers)},
-            "servers": {"count": self.servers_count}, "checkpoint": {"every": 0, "keep": 3}, "patience_seconds": 30}
+            "servers": {"count": self.servers_count}, "checkpoint": {"every": 0, "keep": 3}, "patience_seconds": 30,
+            "offline_seconds": 60}
         settings.update(config)
         settings["optimizer"] = complete_optimizer(settings["optimizer"])
         self.steps = settings["steps"]
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(settings))
         (folder / "key").write_text(secrets.token_hex(32))
-        write_digits(folder / "data")
+        self.data = folder / "data"
+        write_digits(self.data)
 
     def __enter__(self):
         return self

@@ -16,7 +16,8 @@ const json contract_example = json::parse(R"({
   "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1,
                 "schedule": {"type": "constant", "warmup": 7}}, "consistency": "async", "steps": 2000, "seed": 1,
   "report_every": 50, "evaluate_every": 500, "step_delay_ms": 3, "workers": {"count": 5, "min": 2},
-  "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900})");
+  "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900,
+  "offline_seconds": 60})");
 
 // The message for the example with the value at `pointer` replaced.
 std::string message_for(const std::string& pointer, const json& value) {
@@ -57,6 +58,7 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.checkpoint.every == 100);
   CHECK(config.checkpoint.keep == 3);
   CHECK(config.patience_seconds == 900);
+  CHECK(config.offline_seconds == 60);
 }
 
 TEST_CASE("adam, adamw and each schedule have keys of their own") {

@@ -158,7 +158,7 @@ TEST_CASE("chunks cover every tensor once and lie evenly on the servers") {
 }
 
 TEST_CASE("join reads back with its tensors, and nonsense is refused") {
-  const JoinMessage join{7, 70, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}};
+  const JoinMessage join{7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}};
   const Bytes bytes = encode(join);
   Header header;
   header.clock = 7;
@@ -166,6 +166,7 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
   REQUIRE(decoded);
   CHECK(decoded->clock == 7);
   CHECK(decoded->position == 70);
+  CHECK(decoded->offline == 3);
   CHECK(decoded->restarts == 2);
   CHECK(decoded->lost_samples == 64);
   CHECK(decoded->tensors == join.tensors);
@@ -173,7 +174,7 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
     CHECK_FALSE(decode_join(header, {bytes.data(), size}));
   for (const int bits : {31, 32}) {  // the second product does not fit into 64 bits
     PayloadWriter huge;
-    huge.put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+    huge.put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
     huge.put(std::uint32_t{1}).text("a").put(std::uint8_t{2});
     huge.put(std::int64_t{1} << bits).put(std::int64_t{1} << bits);
     CHECK_FALSE(decode_join(header, huge.bytes()));

@@ -1,0 +1,98 @@
+"""What workers do while a parameter server is lost, and what becomes of it."""
+
+import re
+import signal
+import time
+
+import pytest
+from runtime_processes import Run, assert_trained
+
+pytestmark = pytest.mark.runtime
+
+
+def offline(process):
+    """(made, step) of the last time that the worker was offline."""
+    told = re.findall(r"has made (\d+) steps offline, to step (\d+)", process.errors())
+    return tuple(map(int, told[-1])) if told else (0, 0)
+
+
+def until_offline(run, workers):
+    for worker in workers:
+        run.until(lambda w=worker: "goes on offline" in w.errors(), f"{worker.name} to go on by itself")
+
+
+@pytest.mark.parametrize("consistency", ["async", "sync"])
+@pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
+def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path, consistency, servers_count, victim):
+    with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=400, step_delay_ms=15, report_every=1) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 60)
+        servers[victim].kill()
+        until_offline(run, workers)
+        before = workers[0].step()
+        time.sleep(0.5)
+        assert workers[0].step() == before, "what is not committed is not reported"
+        servers[victim] = run.start("server", victim)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert sum(offline(worker)[0] for worker in workers) > 0
+        ends = {offline(worker)[1] for worker in workers}
+        taken = set()
+        for server in range(servers_count):
+            seeded = re.search(rf"server/{server} is seeded by worker/\d at step (\d+);.* it made \d+ steps offline", servers[0].errors())
+            assert seeded, f"a model is of one step, also its part on server {server}: {servers[0].errors()}"
+            taken.add(int(seeded[1]))
+        # Not always the furthest: server 0 may still have what a worker offered before it was offline.
+        assert len(taken) == 1 and taken <= ends and min(taken) > before
+        steps = [int(line["step"]) for line in workers[0].lines()]
+        assert steps == sorted(steps), "the run went back"
+
+
+def test_workers_are_offline_no_longer_than_they_may(tmp_path):
+    with Run(tmp_path, "ps", steps=400, step_delay_ms=100, offline_seconds=1) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 10)
+        servers[0].kill()
+        until_offline(run, workers)
+        time.sleep(3)
+        servers[0] = run.start("server", 0)
+        run.until(lambda: all(offline(worker)[0] for worker in workers), "the workers to be back")
+        assert max(offline(worker)[0] for worker in workers) <= 11
+
+
+def test_without_offline_time_workers_wait(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", step_delay_ms=15, offline_seconds=0) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        servers[0].kill()
+        run.until(lambda: "waiting for server 0 (" in workers[0].errors(), "the worker to wait")
+        servers[0] = run.start("server", 0)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert not any("offline" in process.errors() for process in servers + workers)
+
+
+def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15, wires=True) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        run.wires.move(run.addresses["server"][0], run.spare)
+        run.wires.disturb("cut")
+        until_offline(run, workers)
+        run.wires.move(run.spare, run.addresses["server"][0])
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "is seeded" not in servers[0].errors()
+
+
+def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):
+    with Run(tmp_path, "ps", steps=600, step_delay_ms=15, minimum=1, checkpoints=True, checkpoint={"every": 20, "keep": 2}, offline_seconds=0) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        workers[1].signal(signal.SIGSTOP)
+        behind = workers[0].step()
+        run.until_step(workers[0], behind + 80)
+        servers[0].kill()
+        workers[0].kill()
+        workers[1].signal(signal.SIGCONT)
+        servers[0], workers[0] = run.start("server", 0), run.start("worker", 0)
+        assert_trained(servers + workers, run.steps, workers[0])
+        restored = re.search(r"goes on from the checkpoint of step (\d+)", servers[0].errors())
+        assert restored and int(restored[1]) > behind + 20, servers[0].errors()
