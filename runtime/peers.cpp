@@ -8,10 +8,13 @@ namespace {
 
 constexpr Milliseconds somebody_to_tell{3000};
 constexpr Milliseconds first_line_after{2000}, line_interval{10000};
+// Of servers, which are few and for which all wait: a new one is found within half a second.
+constexpr Milliseconds server_retry_max{500};
 
 TransportOptions options_of(const Job& job) {
   TransportOptions options;
   options.unix_sockets = job.env.unix_sockets;
+  if (job.config.mode == Mode::ps) options.retry_max = server_retry_max;
   return options;
 }
 
