@@ -39,6 +39,8 @@ add_executable(bench_checkpoint tests/bench/mlk_checkpoint.cpp)
 target_link_libraries(bench_checkpoint PRIVATE mlk_runtime)
 add_executable(bench_transport tests/bench/mlk_transport.cpp)
 target_link_libraries(bench_transport PRIVATE mlk_runtime)
+add_executable(teacher_data tests/bench/teacher_data.cpp)
+target_link_libraries(teacher_data PRIVATE mlk_options)
 
 # Fuzzers: the preset `fuzz`, with clang, whose library drives them.
 if(MLK_SANITIZE MATCHES "fuzzer")

@@ -167,7 +167,7 @@ class Run:
             "PATH": os.environ["PATH"], "MLK_RUN": "run", "MLK_ROLE": role, "MLK_RANK": str(rank),
             "MLK_ADDRESS": self.addresses[role][rank], "MLK_SEEDS_WORKER": ",".join(self.seeds["worker"]),
             "MLK_SEEDS_SERVER": ",".join(self.seeds["server"]), "MLK_CONFIG": str(self.folder / "config.json"),
-            "MLK_DATA": str(self.folder / "data"), "MLK_SECRET": str(self.folder / "key"),
+            "MLK_DATA": str(self.data), "MLK_SECRET": str(self.folder / "key"),
             "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}"}
         if self.checkpoints:
             environment["MLK_CHECKPOINTS"] = str(self.checkpoints)
