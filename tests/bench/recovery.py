@@ -1,6 +1,8 @@
-"""Group recovery of make bench: how long a run stands still when its processes are killed, as its metrics tell."""
+"""Group recovery of make bench: how long a run stands still when its processes are killed, as its metrics tell; and, in the group
+cluster, when a node loses power."""
 
 import contextlib
+import datetime
 import os
 import pathlib
 import random
@@ -8,6 +10,7 @@ import re
 import tempfile
 import time
 
+import mlk
 import runtime_processes
 
 ROUNDS = 5
@@ -103,3 +106,52 @@ def check_undisturbed(*workers):
         assert worker.running(), worker.errors()
         steps = [int(line["step"]) for line in worker.lines()]
         assert steps == sorted(set(steps)), f"{worker.name} went back"
+
+
+# Half of the workers on each node, and the server, if there is one, on node 1.
+SPREAD = """workers.patch={pod: {spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname,
+  whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {mlk.dev/role: worker}}, matchLabelKeys: [mlk.dev/run]}]}}}"""
+SERVER_ON_1 = "servers.patch={pod: {spec: {nodeSelector: {kubernetes.io/hostname: n1}}}}"
+SILENCE = 5  # seconds after which a process that lost power is given up
+
+
+def power_loss(report, cluster):
+    """The same with eight workers on two nodes of a real cluster."""
+    for name, example, more in (("allreduce", "digits-allreduce", []),
+                                ("sync servers", "digits-ps-sync", ["servers.cpu=100m", "servers.memory=128Mi", SERVER_ON_1])):
+        took = [seconds_without_a_node(cluster, f"bench-power-{turn}", example, more) for turn in range(3)]
+        report.hold(f"power loss of 4 of 8 workers, {name}", "s", took, SILENCE + 2)
+
+
+def seconds_without_a_node(cluster, name, example, more):
+    settings = [f"name={name}", "workers.count=8", "workers.min=1", "workers.cpu=100m", "workers.memory=128Mi", SPREAD, "train.steps=1000000",
+                "train.report_every=1", "train.step_delay_ms=20", *more]
+    flags = [part for setting in settings for part in ("--set", setting)]
+    run = cluster.mlk("submit", *flags, mlk.EXAMPLES / f"{example}.yaml", check=0).stdout.strip()
+    mlk.wait_until(lambda: len(step_times(cluster, run)) >= 20, "steps", timeout=PATIENCE)
+    ranks = cluster.mlk("status", run, "-o", "json", check=0).json()["ranks"]
+    # Of two halves the one with rank 0 goes on, or with servers the one with the server.
+    stays = next(rank["node"] for rank in ranks if rank["role"] == "server" or not more and rank["rank"] == 0)
+    lost = "2" if stays == "n1" else "1"
+    start = datetime.datetime.now(datetime.timezone.utc).timestamp()
+    cluster.harness("node-cut", lost)  # else the kernel tells of the end of what is killed
+    cluster.harness("node-kill", lost)
+    after = lambda: [time for time in step_times(cluster, run, stays) if time > start]  # noqa: E731
+    mlk.wait_until(lambda: len(after()) >= 5 and max(after()) > start + SILENCE, "steps after the loss", timeout=PATIENCE)
+    times = [start, *after()]
+    gap_end = max(zip(times, times[1:]), key=lambda pair: pair[1] - pair[0])[1]
+    cluster.mlk("delete", "--no-wait", run)
+    cluster.harness("node-up", lost)
+    return gap_end - start
+
+
+def step_times(cluster, run, node=None):
+    """When its steps were reported by pods on the node, in seconds, in order."""
+    times = []
+    for pod in cluster.objects("pods", f"mlk.dev/run={run},mlk.dev/role=worker"):
+        if pod["status"]["phase"] != "Running" or node not in (None, pod["spec"]["nodeName"]):
+            continue
+        said = cluster.kubectl("logs", "--timestamps", pod["metadata"]["name"], "-n", cluster.namespace, check=None).stdout
+        for stamp in re.findall(r"^(\S+)Z mlk step=", said, re.MULTILINE):
+            times.append(datetime.datetime.fromisoformat(stamp[:26] + "+00:00").timestamp())
+    return sorted(times)

@@ -24,10 +24,10 @@ SEEDED = re.compile(r"^server/0 .*is seeded by worker/", re.MULTILINE)
 class Run:
     """A run of an example that takes SECONDS, and the rank that is to be lost: a role and a number."""
 
-    def __init__(self, cluster, name, example, role, rank, *more):
-        self.cluster, self.example, self.role, self.rank = cluster, example, role, rank
+    def __init__(self, cluster, name, example, role, rank, *more, steps=STEPS):
+        self.cluster, self.example, self.role, self.rank, self.steps_wanted = cluster, example, role, rank, steps
         at_once = 2 if example == PS else 1  # two workers that wait for nobody make a step each
-        settings = [f"name={name}", "workers.min=1", f"train.steps={STEPS}", f"train.step_delay_ms={round(SECONDS * 1000 * at_once / STEPS)}", *more]
+        settings = [f"name={name}", "workers.min=1", f"train.steps={steps}", f"train.step_delay_ms={round(SECONDS * 1000 * at_once / STEPS)}", *more]
         flags = [part for setting in settings for part in ("--set", setting)]
         # Who waits from the start sees every pod, also one that its Job removes at the end, since fewer workers are needed than there are.
         self.name = cluster.mlk("submit", *flags, mlk.EXAMPLES / f"{example}.yaml", check=0).stdout.strip()
@@ -35,6 +35,9 @@ class Run:
 
     def __repr__(self):
         return f"{self.name} ({self.example}, loses {self.role}/{self.rank})"
+
+    def nodes(self):
+        return {(rank["role"], rank["rank"]): rank.get("node") for rank in self.status()["ranks"]}
 
     def status(self):
         return self.cluster.mlk("status", self.name, "-o", "json", check=0).json()
@@ -47,7 +50,7 @@ class Run:
         return found
 
     def in_the_middle(self):
-        return any(steps[-1] >= STEPS / 10 for steps in self.steps().values())
+        return any(steps[-1] >= self.steps_wanted / 10 for steps in self.steps().values())
 
     def kill_process(self):
         self.cluster.signal(self.name, self.role, self.rank, "KILL")
@@ -62,7 +65,7 @@ class Run:
         assert self.waiting.returncode == 0, said
         status = self.status()
         assert status["phase"] == "Succeeded", self
-        assert status["result"]["step"] == STEPS and status["result"]["done"], self
+        assert status["result"]["step"] == self.steps_wanted and status["result"]["done"], self
         assert status["result"]["metrics"]["accuracy"] >= 0.95, self
         for rank, steps in self.steps().items():
             assert steps == sorted(steps), f"{self}: {rank} went back"
@@ -92,8 +95,8 @@ def start(name):
     """start(cluster, example, role, rank, *settings) submits a Run; all are removed after the test."""
     runs = []
 
-    def submit(cluster, *what):
-        runs.append(Run(cluster, f"{name}-{len(runs)}", *what))
+    def submit(cluster, *what, **options):
+        runs.append(Run(cluster, f"{name}-{len(runs)}", *what, **options))
         return runs[-1]
     yield submit
     for run in runs:
@@ -154,10 +157,30 @@ def test_runs_outlive_the_power_loss_of_a_node(real, start):
     for run in runs:
         status = run.status()
         assert status["phase"] == "Running", f"{run} was over before it was disturbed"
-        nodes = {(rank["role"], rank["rank"]): rank["node"] for rank in status["ranks"]}
+        nodes = run.nodes()
         assert {nodes["worker", 0], nodes["worker", 1]} == {"n1", "n2"}, run
         assert nodes.get(("server", 0)) == ("n2" if run in with_server else "n1" if run is without else None), run
     with power_loss(real, 2):
         for run in runs:
             restarts = run.check_trained()
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
+
+
+EIGHT = ["workers.count=8", "workers.cpu=100m", "workers.memory=128Mi", "servers.cpu=100m", "servers.memory=128Mi", SPREAD]
+
+
+def test_half_of_eight_workers_lose_power_and_the_others_train_on(real, start):
+    """Of two halves of a ring the one with the lowest rank goes on, so the node of the other is lost."""
+    ring = start(real, ALLREDUCE, "worker", 0, *[setting for setting in EIGHT if not setting.startswith("servers.")], steps=400)
+    stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)
+    with_server = start(real, SYNC, "worker", 0, *EIGHT, SERVER_ON_1 if stays == "n1" else SERVER_ON_2, steps=300)
+    runs = [ring, with_server]
+    mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
+    for run in runs:
+        nodes = run.nodes()
+        assert run.status()["phase"] == "Running", f"{run} was over before it was disturbed"
+        assert sorted(node for (role, _), node in nodes.items() if role == "worker") == ["n1"] * 4 + ["n2"] * 4, run
+        assert nodes.get(("server", 0), stays) == stays, run
+    with power_loss(real, 2 if stays == "n1" else 1):
+        for run in runs:
+            assert run.check_trained() == {}, run
