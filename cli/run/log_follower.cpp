@@ -89,6 +89,8 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
                                       std::vector<std::string>* problems) {
   const auto sources = choose_sources(pods, filter);
   LogMerger merger;
+  bool answered = sources.empty();
+  std::optional<kube::ApiError> unanswered;
   for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
     const std::size_t last = std::min(first + reads_at_once, sources.size());
     std::vector<std::future<std::vector<kube::LogLine>>> reads;
@@ -108,13 +110,19 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
         for (kube::LogLine& line : reads[i - first].get()) {
           merger.push(static_cast<int>(i), line_of(source, line.time, std::move(line.text)), {});
         }
+        answered = true;
       } catch (const kube::ApiError& error) {
-        // 500: the API server does not reach the node of this pod; the others are not silent for that.
-        if (error.status() != 400 && error.status() != 404 && error.status() < 500) throw;
+        // 500, or no answer at all: the API server does not reach the node of this pod; the others are not
+        // silent for that.
+        const bool silent = error.status() == 0;
+        if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500) throw;
+        if (silent && !unanswered) unanswered = error;
+        answered = answered || !silent;
         if (problems) problems->push_back(source.who.pod + ": " + error.what());
       }
     }
   }
+  if (!answered) throw *unanswered;  // it is the API server that does not answer
   return merger.take_all();
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 import mlk
 import prometheus_text
+from fault_proxy import FaultProxy
 
 PROGRAM = """
 name: {name}
@@ -113,6 +114,17 @@ def test_logs_of_all_ranks_are_merged_with_their_names(cluster, name, experiment
         assert f"worker/{rank} bye from {rank}\n" in followed
     only = cluster.mlk("logs", run, "--rank", "1", "--tail", "1", check=0).stdout
     assert only == "worker/1 bye from 1\n"
+
+
+@pytest.mark.nodes
+def test_logs_of_the_others_are_shown_when_there_is_no_answer_for_one(cluster, name, experiment):
+    run = cluster.mlk("submit", "--wait", experiment(program(name, "echo hello from $MLK_RANK", count=3)), check=0, timeout=120).stdout.strip()
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "cut-before", "path": "worker-1[^/]*/log", "times": 0}]) as proxy:
+        told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", run, check=0, timeout=120, env=cluster.env)
+        assert sorted(told.stdout.splitlines()) == ["worker/0 hello from 0", "worker/2 hello from 2"]
+        assert "worker-1" in told.stderr and "worker-0" not in told.stderr
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "cut-before", "path": "/log", "times": 0}]) as proxy:
+        mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", run, check=4, timeout=120, env=cluster.env)
 
 
 @pytest.mark.nodes
