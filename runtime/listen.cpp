@@ -12,7 +12,8 @@
 
 namespace mlk::rt {
 
-int listen_at(const HostPort& where, std::chrono::milliseconds patience) {
+int listen_at(const HostPort& where, std::chrono::milliseconds patience,
+              const std::function<void(int)>& bound) {
   SocketAddress address;
   if (const auto literal = literal_address(where)) {
     address = *literal;
@@ -37,7 +38,12 @@ int listen_at(const HostPort& where, std::chrono::milliseconds patience) {
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (::bind(fd, address.get(), address.length) != 0 || ::listen(fd, 128) != 0) {
+  const auto take = [&] {
+    if (::bind(fd, address.get(), address.length) != 0) return false;
+    if (bound) bound(fd);
+    return ::listen(fd, 128) == 0;
+  };
+  while (!take()) {
     const int error = errno;
     if (error != EADDRINUSE || std::chrono::steady_clock::now() >= deadline) {
       ::close(fd);

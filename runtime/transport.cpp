@@ -66,8 +66,15 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
       dialer_(options.retry_min, options.retry_max) {
   auto where = parse_host_port(self_.address);
   if (!where) throw Failure(ExitCode::bad_configuration, "MLK_ADDRESS is not host:port: " + self_.address);
-  listen_ = listen_at(*where, options_.bind_patience);
-  const SocketAddress bound = bound_address(listen_);
+  SocketAddress bound;
+  bool local_taken = false;
+  // The UNIX socket first: a peer of this host that gets through by TCP stays with it.
+  listen_ = listen_at(*where, options_.bind_patience, [&](int fd) {
+    bound = bound_address(fd);
+    if (!options_.unix_sockets) return;
+    listen_local_ = listen_locally(bound);
+    local_taken = listen_local_ < 0 && errno == EADDRINUSE;
+  });
   where->port = ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6: the same place
   self_.address = to_string(*where);
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -75,14 +82,9 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
   watch(epoll_, wake_, id_of_wake);
   watch(epoll_, listen_, id_of_listener);
   watch(epoll_, resolver_.fd(), id_of_resolver);
-  if (options_.unix_sockets) {
-    listen_local_ = listen_locally(bound);
-    if (listen_local_ >= 0) {
-      watch(epoll_, listen_local_, id_of_local_listener);
-    } else if (errno == EADDRINUSE) {
-      log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
-    }
-  }
+  if (listen_local_ >= 0) watch(epoll_, listen_local_, id_of_local_listener);
+  if (local_taken)
+    log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
   last_tick_ = std::chrono::steady_clock::now();
   thread_ = std::thread([this] { stand_in(); });
 }
