@@ -16,8 +16,9 @@
 namespace mlk::kernels {
 namespace {
 
-// A part is to take so long that waking somebody for it is nothing beside it, which is some ten microseconds.
-constexpr double least_operations = 4e6;
+// A part is to take so long that waking somebody for it, which may take a hundred microseconds, is little
+// beside it.
+constexpr double least_operations = 16e6;
 constexpr std::size_t least_floats = 64 * 1024;
 
 class CpuOps final : public ReferenceOps {

@@ -56,10 +56,11 @@ class Course {
   Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
 
  private:
-  // 1 MiB: the other side is woken for each, and two of them fit into a shared lane. Larger only so that
-  // their numbers have room in a key.
+  // 512 KiB, or 1 MiB where that leaves enough of them to flow one behind the other: the other side is woken
+  // for each, and two fit into a shared lane. Larger only so that their numbers have room in a key.
   std::size_t piece_floats(std::size_t bucket) const {
-    return std::max<std::size_t>(256 * 1024, buckets_[bucket].size / members_ / 4000);
+    const std::size_t segment = buckets_[bucket].size / members_;
+    return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);
   }
   Bucket sent(std::size_t bucket, std::size_t phase) const {
     const std::size_t segment = (index_ + 2 * members_ - phase) % members_, size = buckets_[bucket].size;
