@@ -183,4 +183,5 @@ def test_half_of_eight_workers_lose_power_and_the_others_train_on(real, start):
         assert nodes.get(("server", 0), stays) == stays, run
     with power_loss(real, 2 if stays == "n1" else 1):
         for run in runs:
-            assert run.check_trained() == {}, run
+            restarts = run.check_trained()
+            assert restarts == {}, real.mlk("status", run.name).stdout + real.mlk("logs", run.name, "--role", "worker", "--tail", "30").stdout
