@@ -10,7 +10,8 @@ function(mlk_library name folder)
   target_link_libraries(mlk_${name} PUBLIC mlk_options ${ARGN})
 endfunction()
 
-# mlk_test(NAME [LIBRARIES...]): all *.cpp of tests/unit/NAME as the doctest program unit_NAME.
+# mlk_test(NAME [LIBRARIES...]): all *.cpp of tests/unit/NAME as the doctest program unit_NAME. Tests run once after they were
+# compiled: what optimising them costs, or a catch around every assertion, does not come back.
 function(mlk_test name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${name}/*.cpp)
   if(NOT sources OR NOT MLK_TESTS)
@@ -24,5 +25,7 @@ function(mlk_test name)
   endif()
   add_executable(unit_${name} ${sources} $<TARGET_OBJECTS:unit_main>)
   target_link_libraries(unit_${name} PRIVATE mlk_options doctest::doctest ${ARGN})
+  target_compile_definitions(unit_${name} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+  target_compile_options(unit_${name} PRIVATE $<$<CONFIG:Release>:-Og>)
   set_property(GLOBAL APPEND PROPERTY MLK_UNIT_TESTS unit_${name})
 endfunction()
