@@ -34,6 +34,7 @@ mlk_library(kube cli/kube mlk_util yaml-cpp::yaml-cpp CURL::libcurl OpenSSL::SSL
 mlk_library(ui cli/ui mlk_util)
 mlk_library(run cli/run mlk_render mlk_kube)
 mlk_library(local cli/local mlk_kube PkgConfig::HTTPLIB OpenSSL::SSL)
+set_target_properties(mlk_local PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
 mlk_library(commands cli/commands mlk_run mlk_local mlk_ui CLI11::CLI11)
 target_sources(mlk_render PRIVATE ${embedded})
 target_sources(mlk_commands PRIVATE ${completions})
