@@ -4,7 +4,11 @@
 #include <cmath>
 #include <dlfcn.h>
 #include <numeric>
+#include <vector>
 
+#ifndef MLK_ONEDNN
+#define MLK_ONEDNN 0
+#endif
 #if MLK_ONEDNN
 #include <dnnl.h>
 #endif
@@ -23,15 +27,12 @@ constexpr std::size_t least_floats = 64 * 1024;
 
 class CpuOps final : public ReferenceOps {
  public:
-  explicit CpuOps(int threads) : pool_(threads), loops_(vector_loops().front()) {}
+  CpuOps(int threads, Precision precision)
+      : precision_(precision), pool_(threads), loops_(vector_loops().front()) {}
 
-#if MLK_ONEDNN
-  std::string_view name() const override { return "onednn"; }
+  std::string_view name() const override { return MLK_ONEDNN ? "onednn" : "cpu"; }
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override;
-#else
-  std::string_view name() const override { return "cpu"; }
-#endif
 
   void add_bias(int rows, int columns, const float* bias, float* x) override {
     loops_.add_bias(rows, columns, bias, x);
@@ -84,8 +85,15 @@ class CpuOps final : public ReferenceOps {
     });
   }
 
+  template <typename Number>
+  void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+               const Number* a, const Number* b, float beta, float* c);
+
+  const Precision precision_;
   ThreadPool pool_;
   const VectorLoops& loops_;
+  std::vector<BFloat16> rounded_[2];  // the inputs of a product; these grow once
+  std::vector<float> imitated_[2];
 };
 
 // All exponentials at once, because rows of few classes are too short for vectors.
@@ -124,9 +132,68 @@ void keep_to_this_thread() {
   if (set) set(1);
 }
 
-// Cut along the longer side of c, where a cache line of it begins.
+// oneDNN exports this beside dnnl_sgemm, but no header of it declares it.
+using BFloat16Gemm = dnnl_status_t (*)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const BFloat16*,
+                                       dnnl_dim_t, const BFloat16*, dnnl_dim_t, float, float*, dnnl_dim_t);
+
+BFloat16Gemm bfloat16_gemm() {
+#if defined(__x86_64__)
+  // With AVX-512 alone oneDNN takes them, too, but widens them first.
+  static const bool has = __builtin_cpu_supports("avx512bf16");
+  static const auto gemm = reinterpret_cast<BFloat16Gemm>(dlsym(RTLD_DEFAULT, "dnnl_gemm_bf16bf16f32"));
+  return has ? gemm : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
+bool multiply(char ta, char tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+              int ldb, float beta, float* c, int ldc) {
+  keep_to_this_thread();
+  return dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
+}
+bool multiply(char ta, char tb, int m, int n, int k, float alpha, const BFloat16* a, int lda,
+              const BFloat16* b, int ldb, float beta, float* c, int ldc) {
+  keep_to_this_thread();
+  return bfloat16_gemm()(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
+}
+
+#else
+
+template <typename... Arguments>
+bool multiply(Arguments...) {
+  return false;
+}
+
+#endif
+
 void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                   const float* a, const float* b, float beta, float* c) {
+  if (precision_ == Precision::float32)
+    return product(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
+             inner = static_cast<std::size_t>(k);
+  const auto round = [&](auto loop, std::size_t size, const float* in, auto& out) {
+    if (out.size() < size) out.resize(size);
+    by_range(size, [&](std::size_t at, std::size_t part) { loop(part, in + at, out.data() + at); });
+    return out.data();
+  };
+  const auto multiply_rounded = [&](auto loop, auto& out) {
+    const auto* of_a = round(loop, rows * inner, a, out[0]);
+    const auto* of_b = round(loop, inner * columns, b, out[1]);
+    product(transpose_a, transpose_b, m, n, k, alpha, of_a, of_b, beta, c);
+  };
+  if (multiplies_bfloat16()) {
+    multiply_rounded(loops_.round_to_bfloat16, rounded_);
+  } else {
+    multiply_rounded(loops_.round_like_bfloat16, imitated_);
+  }
+}
+
+// Cut along the longer side of c, where a cache line of it begins.
+template <typename Number>
+void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                     const Number* a, const Number* b, float beta, float* c) {
   constexpr int unit = 16;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes, by_rows = m >= n;
   const int lda = ta ? m : k, ldb = tb ? k : n, side = by_rows ? m : n, units = (side + unit - 1) / unit;
@@ -134,22 +201,29 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
     const int begin = units * part / parts * unit, end = std::min(units * (part + 1) / parts * unit, side);
     const int rows = by_rows ? end - begin : m, columns = by_rows ? n : end - begin;
     const std::ptrdiff_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
-    const float* of_a = a + (ta ? row : row * lda);
-    const float* of_b = b + (tb ? column * ldb : column);
+    const Number* of_a = a + (ta ? row : row * lda);
+    const Number* of_b = b + (tb ? column * ldb : column);
     float* of_c = c + row * n + column;
-    keep_to_this_thread();
     const bool empty = rows == 0 || columns == 0 || k == 0;  // leading dimensions of 0 are refused
-    if (empty || dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, columns, k, alpha, of_a, lda, of_b, ldb,
-                            beta, of_c, n) != dnnl_success) {
+    if (empty || !multiply(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, columns, k, alpha, of_a, lda, of_b, ldb,
+                           beta, of_c, n)) {
       reference_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n);
     }
   });
 }
 
-#endif
-
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops(int threads) { return std::make_unique<CpuOps>(threads); }
+std::unique_ptr<Ops> make_cpu_ops(int threads, Precision precision) {
+  return std::make_unique<CpuOps>(threads, precision);
+}
+
+bool multiplies_bfloat16() {
+#if MLK_ONEDNN
+  return bfloat16_gemm() != nullptr;
+#else
+  return false;
+#endif
+}
 
 }  // namespace mlk::kernels

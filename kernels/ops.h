@@ -13,6 +13,9 @@ namespace mlk::kernels {
 
 enum class Transpose { no, yes };
 
+// What gemm rounds its two inputs to. Everything else, its sums and its result too, is float32.
+enum class Precision { float32, bfloat16 };
+
 // All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
 // an input. An object is for one thread at a time; nothing throws.
 class Ops {
@@ -69,7 +72,11 @@ std::unique_ptr<Ops> make_reference_ops();
 
 // The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the
 // rest. threads: how many share an operation that is large enough, at least 1. They block between operations
-// (thread_pool.h).
-std::unique_ptr<Ops> make_cpu_ops(int threads = 1);
+// (thread_pool.h). With Precision::bfloat16 on a processor that does not multiply them, they are imitated:
+// the results are as good, and come no sooner than with float32.
+std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
+
+// Whether make_cpu_ops' gemm has bfloat16 products of this processor (AVX512-BF16, AMX) and oneDNN.
+bool multiplies_bfloat16();
 
 }  // namespace mlk::kernels

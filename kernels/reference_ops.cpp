@@ -21,18 +21,22 @@ double log_sum_exp(const float* row, int classes) {
   return largest + std::log(sum);
 }
 
+double value(float number) { return number; }
+double value(BFloat16 number) { return number.value(); }
+
 }  // namespace
 
+template <typename Number>
 void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
-                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+                    const Number* a, int lda, const Number* b, int ldb, float beta, float* c, int ldc) {
   for (int row = 0; row < m; ++row) {
     for (int column = 0; column < n; ++column) {
       double sum = 0;
       for (int i = 0; i < k; ++i) {
-        const double left = transpose_a == Transpose::no ? a[index(row, lda, i)] : a[index(i, lda, row)];
-        const double right =
+        const Number left = transpose_a == Transpose::no ? a[index(row, lda, i)] : a[index(i, lda, row)];
+        const Number right =
             transpose_b == Transpose::no ? b[index(i, ldb, column)] : b[index(column, ldb, i)];
-        sum += left * right;
+        sum += value(left) * value(right);
       }
       float& out = c[index(row, ldc, column)];
       // Not 0 * c: what was there before may be anything, also not a number.
@@ -40,6 +44,11 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
     }
   }
 }
+
+template void reference_gemm(Transpose, Transpose, int, int, int, float, const float*, int, const float*, int,
+                             float, float*, int);
+template void reference_gemm(Transpose, Transpose, int, int, int, float, const BFloat16*, int,
+                             const BFloat16*, int, float, float*, int);
 
 void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                         const float* a, const float* b, float beta, float* c) {

@@ -2,13 +2,16 @@
 // ones.
 #pragma once
 
+#include "kernels/bfloat16.h"
 #include "kernels/ops.h"
 
 namespace mlk::kernels {
 
-// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc floats after each other.
+// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. Of float and of
+// BFloat16.
+template <typename Number>
 void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
-                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+                    const Number* a, int lda, const Number* b, int ldb, float beta, float* c, int ldc);
 
 class ReferenceOps : public Ops {
  public:

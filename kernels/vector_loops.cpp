@@ -32,12 +32,18 @@
   }                                                                                                         \
   target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); }  \
   target void exponentials(std::size_t size, float* x) { body::exponentials(size, x); }                     \
+  target void round_to_bfloat16(std::size_t size, const float* in, BFloat16* out) {                         \
+    body::round_to_bfloat16(size, in, out);                                                                 \
+  }                                                                                                         \
+  target void round_like_bfloat16(std::size_t size, const float* in, float* out) {                          \
+    body::round_like_bfloat16(size, in, out);                                                               \
+  }                                                                                                         \
   target void scale_bytes(std::size_t size, const std::uint8_t* in, float scale, float* out) {              \
     body::scale_bytes(size, in, scale, out);                                                                \
   }                                                                                                         \
   constexpr VectorLoops table(const char* name) {                                                           \
-    return {name, add_bias, add_bias_relu, bias_backward, bias_relu_backward,                               \
-            sgd,  adam,     accumulate,    exponentials,  scale_bytes};                                     \
+    return {name, add_bias,   add_bias_relu, bias_backward,     bias_relu_backward,  sgd,                   \
+            adam, accumulate, exponentials,  round_to_bfloat16, round_like_bfloat16, scale_bytes};          \
   }
 
 namespace mlk::kernels {
@@ -131,6 +137,14 @@ MLK_INLINE void exponentials(std::size_t size, float* __restrict x) {
     series = series * r + 1;
     x[i] = series * std::bit_cast<float>((std::bit_cast<std::uint32_t>(rounded) + 127) << 23);
   }
+}
+
+MLK_INLINE void round_to_bfloat16(std::size_t size, const float* __restrict in, BFloat16* __restrict out) {
+  for (std::size_t i = 0; i < size; ++i) out[i] = to_bfloat16(in[i]);
+}
+
+MLK_INLINE void round_like_bfloat16(std::size_t size, const float* __restrict in, float* __restrict out) {
+  for (std::size_t i = 0; i < size; ++i) out[i] = to_bfloat16(in[i]).value();
 }
 
 MLK_INLINE void scale_bytes(std::size_t size, const std::uint8_t* __restrict in, float scale,

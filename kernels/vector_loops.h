@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/bfloat16.h"
 #include "kernels/optimizer_steps.h"
 
 namespace mlk::kernels {
@@ -29,6 +30,10 @@ struct VectorLoops {
   // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place; below -80 as at -80, so that no
   // result is a number whose exponent is exhausted and with which processors are slow.
   void (*exponentials)(std::size_t size, float* x);
+
+  // out[i] = in[i], rounded to bfloat16: as one, and as the float of the same value.
+  void (*round_to_bfloat16)(std::size_t size, const float* in, BFloat16* out);
+  void (*round_like_bfloat16)(std::size_t size, const float* in, float* out);
 
   // out[i] = in[i] * scale.
   void (*scale_bytes)(std::size_t size, const std::uint8_t* in, float scale, float* out);

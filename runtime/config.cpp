@@ -103,6 +103,11 @@ class Object {
 constexpr int most_int = 1'000'000;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 
+kernels::Precision read_precision(Object& root) {
+  constexpr kernels::Precision precisions[] = {kernels::Precision::float32, kernels::Precision::bfloat16};
+  return precisions[root.choice("precision", {"float32", "bfloat16"})];
+}
+
 Mode read_mode(Object& root) {
   constexpr Mode modes[] = {Mode::single, Mode::ps, Mode::allreduce};
   return modes[root.choice("mode", {"single", "ps", "allreduce"})];
@@ -215,6 +220,7 @@ Config parse_config(std::string_view text) {
   Config config;
   config.mode = read_mode(root);
   config.model = read_model(root.object("model"));
+  config.precision = read_precision(root);
   config.data = read_data(root.object("data"));
   config.consistency = read_consistency(root.at("consistency"));
   config.steps = root.integer("steps", 1, most_steps);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/ops.h"
+
 namespace mlk::rt {
 
 enum class Mode { single, ps, allreduce };
@@ -52,6 +54,7 @@ struct Consistency {
 struct Config {
   Mode mode = Mode::single;
   ModelConfig model;
+  kernels::Precision precision = kernels::Precision::float32;  // of the model's products
   DataConfig data;
   OptimizerConfig optimizer;
   Consistency consistency;

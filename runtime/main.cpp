@@ -96,7 +96,6 @@ ExitCode run() {
   Reporter reporter(std::cout, env.result, env.rank);
   return guarded(log, reporter, [&] {
     const Config config = load_config(env.config);
-    reporter.set_schedule(config.report_every, config.evaluate_every, config.steps);
     if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
     const auto metrics_server = serve_metrics(env, reporter, log);
     Job job{env, config, stop, reporter, log};

@@ -65,21 +65,6 @@ std::vector<std::pair<std::uint64_t, double>> Curve::points() const {
 Reporter::Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock)
     : metrics_(metrics), result_path_(std::move(result_path)), rank_(rank), clock_(std::move(clock)) {}
 
-void Reporter::set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps) {
-  report_every_ = report_every;
-  evaluate_every_ = evaluate_every;
-  steps_ = steps;
-}
-
-bool Reporter::due(std::uint64_t step) const {
-  // A fresh accuracy must not wait for the next round number.
-  return step % report_every_ == 0 || evaluation_due(step);
-}
-
-bool Reporter::evaluation_due(std::uint64_t step) const {
-  return step == steps_ || (evaluate_every_ != 0 && step % evaluate_every_ == 0);
-}
-
 void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
   restored_step_ = restored_step;
   position_ = position;

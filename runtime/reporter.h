@@ -34,12 +34,6 @@ class Reporter {
   // result_path: empty for none. It is rewritten in place, never renamed over: in a pod it is a bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
-  // Steps between reports and between evaluations (0: only at the end), and the step of the end.
-  // A report is due also when an evaluation is.
-  void set_schedule(std::uint64_t report_every, std::uint64_t evaluate_every, std::uint64_t steps);
-  bool due(std::uint64_t step) const;
-  bool evaluation_due(std::uint64_t step) const;
-
   // Reports go to event files for TensorBoard in this folder as well. `log` must outlive this.
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
@@ -82,7 +76,6 @@ class Reporter {
   std::string result_path_;
   int rank_;
   Clock clock_;
-  std::uint64_t report_every_ = 1, evaluate_every_ = 0, steps_ = 0;
 
   Telemetry telemetry_;
   bool reported_ = false;

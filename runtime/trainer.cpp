@@ -11,13 +11,15 @@ namespace mlk::rt {
 
 Trainer::Trainer(const Job& job)
     : job_(job),
-      ops_(kernels::make_cpu_ops(job.env.threads)),
+      ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
       data_(load_idx(job.env.data)),
       model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
       optimizer_(job.config.optimizer, job.config.steps) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
                std::to_string(model_.parameters().size()) + " parameters");
+  if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
+    job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
 }
 
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {

@@ -47,6 +47,8 @@ constexpr Key train_keys[] = {
     {"model", section, "model", "{}", "the network"},
     {"data", section, "train.data", required, "the data set"},
     {"optimizer", section, "optimizer", "{}", "how weights are updated"},
+    {"precision", choice, "float32|bfloat16", "float32",
+     "of the inputs of matrix products; weights and sums are always float32"},
     {"consistency", consistency, "", "sync", "ps: sync, async or {staleness: N}"},
     {"steps", whole, "1..1000000000000", required, "updates of the whole run, not of one worker"},
     {"seed", whole, "0..9007199254740991", "1", "of the first weights and the order of samples"},

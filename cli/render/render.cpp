@@ -73,7 +73,7 @@ json runtime_config(const Experiment& experiment) {
   const json& train = experiment.effective["train"];
   const json& checkpoint = experiment.effective["checkpoint"];
   json out = {{"schema", 1}, {"mode", experiment.mode}};
-  for (const char* key : {"model", "optimizer", "consistency", "steps", "seed", "report_every",
+  for (const char* key : {"model", "precision", "optimizer", "consistency", "steps", "seed", "report_every",
                           "evaluate_every", "step_delay_ms"}) {
     out[key] = train[key];
   }

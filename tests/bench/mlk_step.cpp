@@ -1,6 +1,7 @@
 // Our side of the training step bench: the MLP of mlk-runtime, gather included.
 // Prints one line of milliseconds per step for each repetition.
-//   bench_step HIDDEN,HIDDEN BATCH STEPS REPETITIONS [THREADS]      THREADS: 1
+//   bench_step HIDDEN,HIDDEN BATCH STEPS REPETITIONS [THREADS [bfloat16]]      THREADS: 1
+//   bench_step multiplies-bfloat16      exit status 0: this processor does
 //   bench_step bound HIDDEN,HIDDEN BATCH
 //                             what the matrix products of a step would take if one core did nothing but
 //                             multiply and add, as many numbers at once as it can
@@ -112,14 +113,18 @@ int main(int argc, char** argv) {
     std::printf("%.6f\n", bound(parse_hidden(argv[2]), std::atof(argv[3])));
     return 0;
   }
-  if (argc != 5 && argc != 6) return 2;
+  if (argc == 2 && std::string(argv[1]) == "multiplies-bfloat16")
+    return mlk::kernels::multiplies_bfloat16() ? 0 : 1;
+  if (argc < 5 || argc > 7) return 2;
   mlk::rt::ModelConfig config;
   config.hidden = parse_hidden(argv[1]);
   const auto batch = static_cast<std::size_t>(std::atoll(argv[2]));
   const int steps = std::atoi(argv[3]), repetitions = std::atoi(argv[4]),
-            threads = argc == 6 ? std::atoi(argv[5]) : 1;
+            threads = argc >= 6 ? std::atoi(argv[5]) : 1;
+  using enum mlk::kernels::Precision;
+  const auto precision = argc == 7 && std::string(argv[6]) == "bfloat16" ? bfloat16 : float32;
 
-  const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(threads);
+  const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(threads, precision);
   mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
   const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
   const mlk::rt::Dataset data = noise();

@@ -1,6 +1,8 @@
 """What training computes: beside PyTorch, and the same in every mode."""
 
 import json
+import pathlib
+import struct
 
 import mlk
 import pytest
@@ -32,6 +34,22 @@ def test_fifty_steps_are_those_of_pytorch(tmp_path, curve):
     assert tensors.keys() == curve["parameters"].keys()
     for name, values in curve["parameters"].items():
         assert worst(tensors[name], values) < 1e-4
+
+
+def test_with_bfloat16_products_fifty_steps_are_nearly_the_same_and_weights_stay_whole(tmp_path):
+    curve = next(iter(CURVES.values()))
+    with Run(tmp_path, "single", workers=1, **RECORDED["run"], optimizer=curve["optimizer"], report_every=1, checkpoints=True,
+             precision="bfloat16") as run:
+        write_digits(tmp_path / "data", **RECORDED["digits"])
+        worker = run.start("worker", 0)
+        assert worker.wait() == 0, worker.errors()
+        ours = [float(line["loss"]) for line in worker.lines()]
+        own = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        assert own or "does not multiply bfloat16" in worker.errors()
+    assert 1e-6 < worst(ours, curve["losses"]) < 0.03
+    for name, values in final_state(run)[2].items():
+        assert worst(values, curve["parameters"][name]) < 0.03
+        assert name.endswith("bias") or any(struct.pack("<f", value)[:2] != bytes(2) for value in values), "these were rounded"
 
 
 @pytest.mark.parametrize("mode,servers", [("ps", 1), ("ps", 3), ("allreduce", 0)])

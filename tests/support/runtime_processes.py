@@ -134,7 +134,8 @@ class Run:
             front = {address: proxy for proxy, address in behind.items()}
             self.seeds = {role: [front[address] for address in addresses] for role, addresses in self.seeds.items()}
         settings = {
-            "schema": 1, "mode": mode, "model": {"type": "mlp", "hidden": [16]}, "data": {"format": "idx", "batch": 16},
+            "schema": 1, "mode": mode, "model": {"type": "mlp", "hidden": [16]}, "precision": "float32",
+            "data": {"format": "idx", "batch": 16},
             "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9}, "consistency": consistency, "steps": 200, "seed": 1,
             "report_every": 10, "evaluate_every": 0, "step_delay_ms": 0,
             "workers": {"count": workers, "min": config.pop("minimum", workers)},

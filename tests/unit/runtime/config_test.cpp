@@ -12,7 +12,8 @@ using nlohmann::json;
 namespace {
 
 const json contract_example = json::parse(R"({
-  "schema": 1, "mode": "ps", "model": {"type": "mlp", "hidden": [128, 64]}, "data": {"format": "idx", "batch": 64},
+  "schema": 1, "mode": "ps", "model": {"type": "mlp", "hidden": [128, 64]},
+  "precision": "bfloat16", "data": {"format": "idx", "batch": 64},
   "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1,
                 "schedule": {"type": "constant", "warmup": 7}}, "consistency": "async", "steps": 2000, "seed": 1,
   "report_every": 50, "evaluate_every": 500, "step_delay_ms": 3, "workers": {"count": 5, "min": 2},
@@ -38,6 +39,7 @@ TEST_CASE("the configuration of the contract is read whole") {
   const Config config = parse_config(contract_example.dump());
   CHECK(config.mode == Mode::ps);
   CHECK(config.model.hidden == std::vector<int>{128, 64});
+  CHECK(config.precision == mlk::kernels::Precision::bfloat16);
   CHECK(config.data.batch == 64);
   CHECK(config.optimizer.lr == 0.01);
   CHECK(config.optimizer.momentum == 0.9);

@@ -172,11 +172,13 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
         doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }
 
-TEST_CASE("stochastic gradient descent learns what can be learnt, on either implementation") {
+TEST_CASE(
+    "stochastic gradient descent learns what can be learnt, on either implementation and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const DataSplit data = load_idx(folder.path().string());
-  for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); }}) {
+  for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); },
+                    +[] { return kernels::make_cpu_ops(1, kernels::Precision::bfloat16); }}) {
     auto ops = make();
     CAPTURE(ops->name());
     Mlp model({{8}}, 16, 3, 1, *ops);

@@ -29,7 +29,6 @@ struct Reports {
 
 TEST_CASE("a report is one line of the contract's form and a result file") {
   Reports bench;
-  bench.reporter.set_schedule(100, 0, 2000);
   bench.reporter.started(0, 0);
   bench.now += 2;
   bench.reporter.report(100, 1, 82466, 0.23114);
@@ -189,21 +188,6 @@ TEST_CASE("a loss that is not a number still leaves JSON") {
   Reports bench;
   bench.reporter.report(1, 0, 64, std::numeric_limits<double>::quiet_NaN());
   CHECK(bench.result()["metrics"]["loss"].is_null());
-}
-
-TEST_CASE("reports are due at their interval, at each evaluation and at the end") {
-  Reports bench;
-  bench.reporter.set_schedule(50, 120, 333);
-  std::vector<std::uint64_t> due, evaluations;
-  for (std::uint64_t step = 1; step <= 333; ++step) {
-    if (bench.reporter.due(step)) due.push_back(step);
-    if (bench.reporter.evaluation_due(step)) evaluations.push_back(step);
-  }
-  CHECK(due == std::vector<std::uint64_t>{50, 100, 120, 150, 200, 240, 250, 300, 333});
-  CHECK(evaluations == std::vector<std::uint64_t>{120, 240, 333});
-  bench.reporter.set_schedule(50, 0, 100);
-  CHECK_FALSE(bench.reporter.evaluation_due(50));
-  CHECK(bench.reporter.evaluation_due(100));
 }
 
 TEST_CASE("a curve keeps its first and last point and thins evenly") {

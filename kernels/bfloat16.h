@@ -1,0 +1,23 @@
+// bfloat16: the upper half of a float32, with its range and 8 bits of its precision.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace mlk::kernels {
+
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  float value() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+};
+
+// The nearest; of two that are as near, the even one. What is not a number stays so.
+[[gnu::always_inline]] inline BFloat16 to_bfloat16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const std::uint32_t quiet = (bits >> 16) | 0x40;
+  return {static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest)};
+}
+
+}  // namespace mlk::kernels
