@@ -1,7 +1,6 @@
 // Buffers into which frames are received straight from the socket, where the consumer knows what will come.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -66,15 +65,21 @@ class Landings {
     return ticket;
   }
 
-  // To be called when something was sent: the answer may land in the buffer that was sent, from another
-  // thread. That it comes later is known to the processes in between, but not to the language.
-  void sent() { sends_.fetch_add(1, std::memory_order_release); }
+  // Runs send(): its answer may land in the buffer that it reads, from another thread. That it comes later is
+  // known to the processes in between, but not to the thread sanitizer, to which a system call reads when it
+  // returns; by then the answer may be there.
+  template <typename Send>
+  auto sending(Send send) {
+#ifdef MLK_SANITIZED
+    const std::lock_guard lock(mutex_);
+#endif
+    return send();
+  }
 
   // Runs fill(buffer) and returns true, unless the ticket was cancelled.
   template <typename Fill>
   bool use(const Ticket& ticket, Fill fill) {
     const std::lock_guard lock(mutex_);
-    (void)sends_.load(std::memory_order_acquire);
     if (ticket.epoch != epoch_) return false;
     fill(ticket.buffer);
     return true;
@@ -84,7 +89,6 @@ class Landings {
   mutable std::mutex mutex_;
   std::uint64_t epoch_ = 0;
   std::map<LandingKey, Ticket> waiting_;
-  std::atomic<std::uint64_t> sends_{0};
 };
 
 // Takes the buffers back at the end of its life: declared after them, it keeps the transport from

@@ -192,12 +192,16 @@ bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std:
   Header full = header;
   full.sender = self_.id;
   full.incarnation = self_.incarnation;
-  auto sent = link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
+  const auto try_to_send = [&] {
+    return landings_.sending([&] {
+      return link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
+    });
+  };
+  auto sent = try_to_send();
   while (sent == Link::Sent::full && when_full == WhenFull::wait) {
     steer(SteadyTime::max(), [&] { return link->has_room(); });
-    sent = link->send(full, payload, 0, checksum);
+    sent = try_to_send();
   }
-  landings_.sent();
   if (sent == Link::Sent::yes) return true;
   post([this, id = link->id()] {
     const auto found = connections_.find(id);

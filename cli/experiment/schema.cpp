@@ -59,7 +59,7 @@ constexpr Key train_keys[] = {
      "sleep added to each step of a worker, to stand for a slower device"},
     {"patience", duration, "1000000s", "15m",
      "how long a process waits for lost peers before it exits with 75"},
-    {"offline_time", duration, "1000000s", "1m",
+    {"offline_time", duration, "0s..1000000s", "1m",
      "ps: how long workers go on by themselves while a server is lost"},
 };
 

@@ -17,7 +17,7 @@ enum class Type {
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)": not these two themselves
   boolean,
-  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" when any will do
+  duration,  // 90s, 15m, 1h30m; `detail`: the longest, "" when any will do; before it "0s.." when none will
   cpu,       // 2, 0.5, 250m
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words

@@ -223,13 +223,17 @@ json environment_value(const YamlNode& node, const std::string& path, Problems& 
   return out;
 }
 
-json duration_value(const YamlNode& node, std::string_view longest, const std::string& path,
+json duration_value(const YamlNode& node, std::string_view detail, const std::string& path,
                     Problems& problems) {
+  constexpr std::string_view from_zero = "0s..";
+  const bool may_be_zero = detail.starts_with(from_zero);
+  const std::string_view longest = may_be_zero ? detail.substr(from_zero.size()) : detail;
   std::string expected = "a time such as 90s, 15m or 12h";
   if (!longest.empty()) expected += fmt::format(", at most {}", longest);
   return text_value(node, path, expected, problems, [&](const std::string& value) {
     const auto duration = parse_duration(value);
-    return duration && duration->count() > 0 && (longest.empty() || *duration <= parse_duration(longest));
+    return duration && (may_be_zero || duration->count() > 0) &&
+           (longest.empty() || *duration <= parse_duration(longest));
   });
 }
 

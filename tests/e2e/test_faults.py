@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import time
 
 import pytest
 
@@ -130,6 +131,29 @@ def disturb_and_check(runs, disturb):
         run.check_restarted_once()
 
 
+HUNG = 9  # seconds: others take who says nothing for 5 for lost
+
+
+def check_never_restarted(runs, going_on):
+    """Waits for the end of all: nobody was started again, and those of `going_on` did not wait for who was lost for a while."""
+    for run in runs:
+        assert run.check_trained() == {}, run.status()
+    for run in going_on:
+        assert int(run.status()["result"]["metrics"]["restarts"]) >= 1, run
+
+
+def test_a_process_that_hangs_for_a_while_is_gone_on_without_and_takes_part_again(cluster, start):
+    runs = [start(cluster, *what) for what in [(PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1)]]
+    mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
+    for run in runs:
+        cluster.signal(run.name, run.role, run.rank, "STOP")
+    time.sleep(HUNG)
+    for run in runs:
+        assert run.status()["phase"] == "Running", f"{run} was over before it was disturbed"
+        cluster.signal(run.name, run.role, run.rank, "CONT")
+    check_never_restarted(runs, runs)
+
+
 # Both workers on nodes of their own; the server on node 2 as long as there is one.
 SPREAD = """workers.patch={pod: {spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname,
   whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {mlk.dev/role: worker}}, matchLabelKeys: [mlk.dev/run]}]}}}"""
@@ -164,6 +188,32 @@ def test_runs_outlive_the_power_loss_of_a_node(real, start):
         for run in runs:
             restarts = run.check_trained()
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
+
+
+@contextlib.contextmanager
+def cut_off(cluster, node):
+    cluster.harness("node-cut", node)
+    try:
+        yield
+    finally:
+        cluster.harness("node-mend", node)
+
+
+def test_nodes_that_do_not_hear_each_other_for_a_while_are_one_run_again(real, start):
+    """Of the workers on both sides those with the server, or with the lowest rank, go on; the other ones wait, and take part again."""
+    ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
+    stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)
+    with_server = [start(real, example, "worker", 0, SPREAD, SERVER_ON_1 if stays == "n1" else SERVER_ON_2) for example in (PS, SYNC)]
+    runs = [ring, *with_server]
+    mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
+    for run in runs:
+        nodes = run.nodes()
+        assert {nodes["worker", 0], nodes["worker", 1]} == {"n1", "n2"}, run
+        assert nodes.get(("server", 0), stays) == stays, run
+    with cut_off(real, 2 if stays == "n1" else 1):
+        time.sleep(HUNG)
+        assert all(run.status()["phase"] == "Running" for run in runs), "a run was over before it was disturbed"
+    check_never_restarted(runs, runs)
 
 
 EIGHT = ["workers.count=8", "workers.cpu=100m", "workers.memory=128Mi", "servers.cpu=100m", "servers.memory=128Mi", SPREAD]

@@ -29,6 +29,16 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+TEST_CASE("workers may be told not to go on without a server, but not to have no patience") {
+  const auto with = [](const std::string& setting) {
+    return std::string("name: x\nmode: ps\nservers: {count: 1}\ntrain: {data: {path: /data}, steps: 10, ") +
+           setting + "}\n";
+  };
+  CHECK(load(with("offline_time: 0s")).effective["train"]["offline_time"] == "0s");
+  CHECK(contains(refusal(with("offline_time: 12d")), "at most 1000000s"));
+  CHECK(contains(refusal(with("patience: 0s")), "train.patience must be a time"));
+}
+
 TEST_CASE("the smallest experiment gets every default") {
   const Experiment x = load(smallest);
   CHECK(x.name == "x");
