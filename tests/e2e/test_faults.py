@@ -163,12 +163,20 @@ SERVER_ON_1 = SERVER_ON_2.replace("[n2]", "[n1]")
 
 
 @contextlib.contextmanager
-def power_loss(cluster, node):
-    cluster.harness("node-kill", node)
+def disturbed(cluster, node, trouble, remedy):
+    cluster.harness(trouble, node)
     try:
         yield
     finally:
-        cluster.harness("node-up", node)
+        cluster.harness(remedy, node)
+
+
+def power_loss(cluster, node):
+    return disturbed(cluster, node, "node-kill", "node-up")
+
+
+def cut_off(cluster, node):
+    return disturbed(cluster, node, "node-cut", "node-mend")
 
 
 def test_runs_outlive_the_power_loss_of_a_node(real, start):
@@ -188,15 +196,6 @@ def test_runs_outlive_the_power_loss_of_a_node(real, start):
         for run in runs:
             restarts = run.check_trained()
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
-
-
-@contextlib.contextmanager
-def cut_off(cluster, node):
-    cluster.harness("node-cut", node)
-    try:
-        yield
-    finally:
-        cluster.harness("node-mend", node)
 
 
 def test_nodes_that_do_not_hear_each_other_for_a_while_are_one_run_again(real, start):
