@@ -34,6 +34,8 @@ bool has_started(Phase phase) {
          phase == Phase::failed;
 }
 
+bool is_over(const RunStatus& status) { return is_final(status.phase) || status.phase == Phase::stopped; }
+
 class Await {
  public:
   Await(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options)
@@ -59,13 +61,13 @@ class Await {
       if (watcher_.synced()) {
         if (!watcher_.owner_exists())
           throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
-        const RunObjects objects = watcher_.objects();
+        RunObjects objects = watcher_.objects();
         const RunStatus status = observe(objects, now());
         started_ = started_ || has_started(status.phase);
         if (follower_) follower_->update(objects.pods);
         print_due_lines();
         show(status);
-        if (is_final(status.phase) || status.phase == Phase::stopped) return ended(objects, status);
+        if (is_over(status)) return ended(std::move(objects));
         if (status.cannot_start && !started_) return cannot_start(status, "");
         if (!started_ && options_.start_timeout && elapsed() > *options_.start_timeout) {
           return cannot_start(status, " within " + format_duration(*options_.start_timeout));
@@ -149,8 +151,20 @@ class Await {
     print_due_lines();
   }
 
-  ExitCode ended(const RunObjects& objects, const RunStatus& status) {
+  // What was seen to be over, with all that belongs to its end; if that cannot be read, as it was seen.
+  RunObjects whole_end(RunObjects seen) {
+    try {
+      RunObjects read = watcher_.read_again();
+      return is_over(observe(read, now())) ? read : seen;
+    } catch (const Error&) {
+      return seen;
+    }
+  }
+
+  ExitCode ended(RunObjects seen) {
     drain_logs();
+    const RunObjects objects = whole_end(std::move(seen));
+    const RunStatus status = observe(objects, now());
     progress_.clear();
     std::string problem;
     if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) &&

@@ -48,6 +48,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   const std::optional<json> owner = client.find(config_maps, name_space, run);
   objects.jobs = list_of_jobs.get();
   objects.pods = list_of_pods.get();
+  if (pods_are_older(objects)) objects.pods = client.list(pods, name_space, by_label(selector)).items;
   try {
     objects.events = list_of_events.get();
   } catch (const kube::ApiError& error) {
@@ -61,6 +62,15 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
   });
   return objects;
+}
+
+bool pods_are_older(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  return std::any_of(facts.pods.begin(), facts.pods.end(), [&](const PodFacts& pod) {
+    return !pod.ended() && std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
+      return job.name == pod.job && job.end != JobFacts::End::none;
+    });
+  });
 }
 
 std::string choose_run(const std::vector<json>& owners, const std::string& name_space,

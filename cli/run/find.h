@@ -12,7 +12,8 @@ class Client;
 
 namespace mlk {
 
-// Everything of one run, read once, in four requests side by side. Throws Error{not_found} without an owner.
+// Everything of one run, read once, in four requests side by side, and one more if a Job ended between them.
+// Throws Error{not_found} without an owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // The full name of the run that `typed` means: the run of that name, else the newest run of the experiment of
@@ -22,6 +23,9 @@ std::string find_run(kube::Client& client, const std::string& name_space, const 
 // All runs of the namespace, newest first: three requests side by side however many there are.
 // `why` of a run that waits is poorer than fetch_run's: no events are read.
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now);
+
+// Whether a Job has ended and a pod of it has not: the pods were read before the Jobs.
+bool pods_are_older(const RunObjects& objects);
 
 // The pure part of find_run, on the owners' metadata.
 std::string choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,

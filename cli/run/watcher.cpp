@@ -10,6 +10,7 @@
 #include "cli/kube/objects.h"
 #include "cli/kube/reflector.h"
 #include "cli/run/facts.h"
+#include "cli/run/find.h"
 #include "cli/run/labels.h"
 
 namespace mlk {
@@ -59,10 +60,14 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
 }
 
 struct RunWatcher::State {
+  State(kube::Client& client, std::string name_space, std::string run)
+      : client(client), name_space(std::move(name_space)), run(std::move(run)) {}
+
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = false;
-  std::string run;
+  kube::Client& client;
+  const std::string name_space, run;
   PodMemory memory;
   // Last, so that they stop before what their callbacks use is gone.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
@@ -78,10 +83,9 @@ struct RunWatcher::State {
 };
 
 RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string run)
-    : state_(std::make_unique<State>()) {
+    : state_(std::make_unique<State>(client, name_space, run)) {
   using namespace kube::resources;
   State& state = *state_;
-  state.run = run;
   const std::string selector = std::string(labels::run) + "=" + run;
   const auto watch = [&](const kube::Resource& resource, kube::ListOptions options) {
     return std::make_unique<kube::Reflector>(client, resource, name_space, std::move(options),
@@ -135,6 +139,12 @@ RunObjects RunWatcher::objects() {
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
   });
+  return objects;
+}
+
+RunObjects RunWatcher::read_again() {
+  RunObjects objects = fetch_run(state_->client, state_->name_space, state_->run);
+  objects.pods = state_->memory.with_gone(std::move(objects.pods));
   return objects;
 }
 

@@ -44,6 +44,9 @@ class RunWatcher {
   bool synced() const;        // all first lists have arrived
   bool owner_exists() const;  // false too before it is synced
   RunObjects objects();       // a snapshot, with the pods that are gone meanwhile
+  // The same, asked for now. Jobs and pods are watched apart: the end of a Job may be known here before those
+  // of its pods are, which it follows from. Throws as fetch_run().
+  RunObjects read_again();
 
   // What keeps it from being current for a minute or longer (the cluster cannot be reached); empty when all
   // is well. It goes on trying by itself.

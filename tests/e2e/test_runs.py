@@ -104,6 +104,18 @@ def test_a_changed_file_is_a_new_run(cluster, name, experiment):
 
 
 @pytest.mark.nodes
+def test_the_result_is_recorded_also_when_the_end_of_the_job_is_heard_of_before_that_of_its_pods(cluster, name):
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/pods\?.*watch", "seconds": 60, "times": 0}]) as proxy:
+        image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
+        done = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--set", f"name={name}",
+                       mlk.EXAMPLES / "digits-single.yaml", check=0, timeout=120, env={**cluster.env, **image})
+    assert "accuracy" in done.stderr
+    status = cluster.mlk("status", done.stdout.strip(), "-o", "json", check=0).json()
+    assert status["result"]["metrics"]["accuracy"] >= 0.97
+    assert [rank["state"] for rank in status["ranks"]] == ["Succeeded"]
+
+
+@pytest.mark.nodes
 def test_logs_of_all_ranks_are_merged_with_their_names(cluster, name, experiment):
     file = experiment(program(name, "echo hello from $MLK_RANK; sleep 1; echo bye from $MLK_RANK", count=3))
     run = cluster.mlk("submit", file, check=0).stdout.strip()

@@ -51,6 +51,14 @@ TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a r
   refused("digits-aaaab", "did you mean 'digits-aaaaa'?");
 }
 
+TEST_CASE("pods that run although their Job has ended were read before it") {
+  RunObjects objects = load("succeeded").objects;
+  CHECK(!pods_are_older(objects));
+  for (json& pod : objects.pods) pod["status"]["phase"] = "Running";
+  CHECK(pods_are_older(objects));
+  CHECK(!pods_are_older(load("running").objects));
+}
+
 TEST_CASE("all runs are observed together, each with its own objects and under its own name, newest first") {
   std::vector<json> owners, jobs, pods;
   const Time now = load("succeeded").now;
