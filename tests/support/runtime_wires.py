@@ -34,8 +34,11 @@ class Connection:
 
 
 def hang_up(stream):
-    """Closes so that the other side sees a reset, as if nobody were there."""
-    stream.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    """Closes so that the other side sees a reset, as if nobody were there; unless that side has closed it already."""
+    handle = stream.get_extra_info("socket")
+    if handle.fileno() < 0:
+        return
+    handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     stream.transport.abort()
 
 
