@@ -1,5 +1,6 @@
-// Ops for CPUs: matrices by oneDNN, elementwise work by our own vector loops, the little that is left by the
-// reference. What is large enough is cut into parts for several threads.
+// Ops for CPUs: matrices by oneDNN or avx2_gemm, whichever is faster, elementwise work by our own vector
+// loops, the little that is left by the reference. What is large enough is cut into parts for several
+// threads.
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 #include <dnnl.h>
 #endif
 
+#include "kernels/avx2_gemm.h"
 #include "kernels/reference_ops.h"
 #include "kernels/thread_pool.h"
 #include "kernels/vector_loops.h"
@@ -24,11 +26,23 @@ namespace {
 // beside it.
 constexpr double least_operations = 16e6;
 constexpr std::size_t least_floats = 64 * 1024;
+constexpr double most_of_avx2_gemm = 400e6;  // operations: of large products oneDNN packs everything
+
+bool multiplies_avx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
 
 class CpuOps final : public ReferenceOps {
  public:
   CpuOps(int threads, Precision precision)
-      : precision_(precision), pool_(threads), loops_(vector_loops().front()) {}
+      : precision_(precision),
+        pool_(threads),
+        loops_(vector_loops().front()),
+        packing_(static_cast<std::size_t>(threads)) {}
 
   std::string_view name() const override { return MLK_ONEDNN ? "onednn" : "cpu"; }
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
@@ -94,6 +108,7 @@ class CpuOps final : public ReferenceOps {
   const VectorLoops& loops_;
   std::vector<BFloat16> rounded_[2];  // the inputs of a product; these grow once
   std::vector<float> imitated_[2];
+  std::vector<std::vector<float>> packing_;  // of avx2_gemm, for each part
 };
 
 // All exponentials at once, because rows of few classes are too short for vectors.
@@ -190,6 +205,17 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
+// oneDNN leaves some matrices where they lie: b of a product of two that are not transposed, and those of a
+// small result. Where rows are a multiple of 1 or 2 KiB apart, as those of most layers are, they then compete
+// for a few places of the first cache, and it takes up to twice as long as avx2_gemm (oneDNN 2.6, AMD Zen 3).
+bool prefers_avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k) {
+  if (!has_avx2_gemm()) return false;
+  if (!MLK_ONEDNN) return true;
+  if (multiplies_avx512() || transpose_b == Transpose::yes || 2.0 * m * n * k > most_of_avx2_gemm)
+    return false;
+  return transpose_a == Transpose::no ? n % 512 == 0 : m % 256 == 0 && 1.0 * m * n <= 256 * 1024;
+}
+
 // Cut along the longer side of c, where a cache line of it begins.
 template <typename Number>
 void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
@@ -197,6 +223,7 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
   constexpr int unit = 16;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes, by_rows = m >= n;
   const int lda = ta ? m : k, ldb = tb ? k : n, side = by_rows ? m : n, units = (side + unit - 1) / unit;
+  const bool packs = prefers_avx2_gemm(transpose_a, transpose_b, m, n, k);  // whatever the number of threads
   in_parts(std::min<double>(units, 2.0 * m * n * k / least_operations), [&](int part, int parts) {
     const int begin = units * part / parts * unit, end = std::min(units * (part + 1) / parts * unit, side);
     const int rows = by_rows ? end - begin : m, columns = by_rows ? n : end - begin;
@@ -205,6 +232,12 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
     const Number* of_b = b + (tb ? column * ldb : column);
     float* of_c = c + row * n + column;
     const bool empty = rows == 0 || columns == 0 || k == 0;  // leading dimensions of 0 are refused
+    if constexpr (std::is_same_v<Number, float>) {
+      if (packs && !empty) {
+        return avx2_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c,
+                         n, packing_[static_cast<std::size_t>(part)]);
+      }
+    }
     if (empty || !multiply(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, columns, k, alpha, of_a, lda, of_b, ldb,
                            beta, of_c, n)) {
       reference_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n);
