@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -49,6 +51,19 @@ void work(size_t floats, int iterations) {
   std::printf("%.3f\n", elapsed.count() / iterations);
 }
 
+// One that nobody listens at, or has listened at lately.
+int free_port() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(fd);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,7 +71,7 @@ int main(int argc, char** argv) {
   setenv("DMLC_NUM_WORKER", "1", 1);
   setenv("DMLC_NUM_SERVER", "1", 1);
   setenv("DMLC_PS_ROOT_URI", "127.0.0.1", 1);
-  setenv("DMLC_PS_ROOT_PORT", std::to_string(20000 + getpid() % 20000).c_str(), 1);
+  setenv("DMLC_PS_ROOT_PORT", std::to_string(free_port()).c_str(), 1);
   setenv("DMLC_NODE_HOST", "127.0.0.1", 1);
   for (const char* role : {"scheduler", "server", "worker"}) {
     if (fork() != 0) continue;
