@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -153,6 +154,19 @@ std::string encode(const Manifest& manifest) {
          "\n";
 }
 
+namespace {
+
+// JSON's numbers may be anything; one that the type does not hold must not be converted to it.
+std::uint64_t whole_number(const json& object, const char* key,
+                           std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  const json& value = object.at(key);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw std::runtime_error(std::string("manifest.json: ") + key + " is not a whole number");
+  return value.get<std::uint64_t>();
+}
+
+}  // namespace
+
 Manifest decode_manifest(std::string_view text) {
   try {
     const json value = json::parse(text);
@@ -161,10 +175,11 @@ Manifest decode_manifest(std::string_view text) {
       throw std::runtime_error("its manifest has schema " + version.dump() +
                                ", of another version of mlk-runtime");
     }
-    Manifest manifest{value.at("step"), value.at("position"), {}};
+    Manifest manifest{whole_number(value, "step"), whole_number(value, "position"), {}};
     if (value.at("files").size() > most_files) throw std::runtime_error("its manifest names too many files");
     for (const json& file : value.at("files")) {
-      manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("crc32c")});
+      const auto crc32c = static_cast<std::uint32_t>(whole_number(file, "crc32c", ~std::uint32_t{0}));
+      manifest.files.push_back({file.at("name"), whole_number(file, "bytes"), crc32c});
       const std::string& name = manifest.files.back().name;
       if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
         throw std::runtime_error("its manifest names a file elsewhere: " + name);

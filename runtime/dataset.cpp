@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/vector_loops.h"
+#include "runtime/huge_pages.h"
 
 namespace mlk::rt {
 
@@ -13,7 +14,9 @@ Dataset::Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> lab
       labels_(std::move(labels)),
       inputs_(inputs),
       classes_(classes),
-      scale_(scale) {}
+      scale_(scale) {
+  ask_for_huge_pages(pixels_);
+}
 
 Batch Dataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
   const auto width = static_cast<std::size_t>(inputs_);

@@ -26,7 +26,6 @@ void demand(bool holds, const std::string& what) {
 std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string& name) {
   std::uint64_t bytes = sizeof(float);
   for (std::int64_t n : shape) {
-    demand(n >= 0, name + " has a negative size");
     const auto size = static_cast<std::uint64_t>(n);
     demand(size == 0 || bytes <= std::numeric_limits<std::uint64_t>::max() / size, name + " is too large");
     bytes *= size;
@@ -36,7 +35,10 @@ std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string
 
 SafeTensor parse_tensor(const std::string& name, const json& value, std::uint64_t data_size) {
   demand(value.at("dtype") == "F32", name + " is not F32");
-  SafeTensor tensor{name, value.at("shape").get<std::vector<std::int64_t>>(), 0, 0};
+  const json& shape = value.at("shape");
+  demand(shape.is_array() && std::ranges::all_of(shape, [](const json& n) { return n.is_number_unsigned(); }),
+         name + " has no shape");
+  SafeTensor tensor{name, shape.get<std::vector<std::int64_t>>(), 0, 0};
   const json& offsets = value.at("data_offsets");
   demand(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
              offsets[1].is_number_unsigned(),

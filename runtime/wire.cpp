@@ -38,8 +38,8 @@ std::string to_string(PeerId id) {
 
 bool is_known(MessageType type) {
   const auto between = [type](MessageType first, MessageType last) { return type >= first && type <= last; };
-  return between(MessageType::hello, MessageType::lane) ||
-         between(MessageType::join, MessageType::written) || between(MessageType::status, MessageType::done);
+  return between(MessageType::hello, MessageType::lane) || between(MessageType::join, MessageType::written) ||
+         between(MessageType::status, MessageType::done);
 }
 
 std::string_view describe(WireFault fault) {

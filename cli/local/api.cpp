@@ -45,7 +45,9 @@ std::string encode(const ContinueToken& token) {
 ContinueToken decode(const std::string& text) {
   try {
     const json token = json::parse(base64_decode(text));
-    return {token.at("rv").get<std::uint64_t>(), token.at("after").get<std::string>()};
+    const json& revision = token.at("rv");
+    if (!revision.is_number_unsigned()) throw bad_request("continue key is not valid");
+    return {revision.get<std::uint64_t>(), token.at("after").get<std::string>()};
   } catch (const std::exception&) {
     throw bad_request("continue key is not valid");
   }

@@ -151,5 +151,16 @@ TEST_CASE("a manifest says what is wrong with it") {
     CAPTURE(text);
     CHECK(error(text).starts_with("manifest.json: "));
   }
+  const auto with = [&](const std::string& step, const std::string& crc32c) {
+    return error(R"({"schema":1,"step":)" + step +
+                 R"(,"position":1,"files":[{"name":"x","bytes":1,"crc32c":)" + crc32c + "}]}");
+  };
+  CHECK(with("1", "4294967295") == "");
+  for (const char* step : {"-1", "1.5", "2e27", "true", "18446744073709551616"}) {
+    CAPTURE(step);
+    CHECK(with(step, "1") == "manifest.json: step is not a whole number");
+  }
+  CHECK(with("1", "2e27") == "manifest.json: crc32c is not a whole number");
+  CHECK(with("1", "4294967296") == "manifest.json: crc32c is not a whole number");
   CHECK(error_of([] { decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[]})"); }) == "");
 }

@@ -1,0 +1,24 @@
+// Large pages for memory that is read here and there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <sys/mman.h>
+
+namespace mlk::rt {
+
+// Every row of a batch lies on a page of its own, whose address has to be looked up: with pages of 2 MiB a
+// batch is put together in three quarters of the time. A wish, for whole such pages in the range: where the
+// kernel does not grant it nothing changes.
+inline void ask_for_huge_pages(std::span<const std::uint8_t> range) {
+  constexpr std::uintptr_t page = 2 << 20;
+  constexpr int collapse = 25;  // MADV_COLLAPSE, of Linux 6.1: at once, also what has been written already
+  const auto begin = (reinterpret_cast<std::uintptr_t>(range.data()) + page - 1) / page * page,
+             end = reinterpret_cast<std::uintptr_t>(range.data() + range.size()) / page * page;
+  if (begin >= end) return;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  madvise(reinterpret_cast<void*>(begin), end - begin, collapse);
+}
+
+}  // namespace mlk::rt
