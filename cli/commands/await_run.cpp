@@ -8,6 +8,7 @@
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
 #include "cli/local/local.h"
+#include "cli/run/facts.h"
 #include "cli/run/metrics.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
@@ -34,7 +35,10 @@ bool has_started(Phase phase) {
          phase == Phase::failed;
 }
 
-bool is_over(const RunStatus& status) { return is_final(status.phase) || status.phase == Phase::stopped; }
+// A stopped run is over when its pods have written their last checkpoint and results.
+bool is_over(const RunObjects& objects, const RunStatus& status) {
+  return is_final(status.phase) || (status.phase == Phase::stopped && !has_live_pods(objects));
+}
 
 class Await {
  public:
@@ -67,11 +71,8 @@ class Await {
         if (follower_) follower_->update(objects.pods);
         print_due_lines();
         show(status);
-        if (is_over(status)) return ended(std::move(objects));
-        if (status.cannot_start && !started_) return cannot_start(status, "");
-        if (!started_ && options_.start_timeout && elapsed() > *options_.start_timeout) {
-          return cannot_start(status, " within " + format_duration(*options_.start_timeout));
-        }
+        if (is_over(objects, status)) return ended(std::move(objects));
+        if (const auto code = given_up(status)) return *code;
         last_ = status;
       }
       if (options_.timeout && elapsed() > *options_.timeout) timed_out();
@@ -123,10 +124,12 @@ class Await {
     }
   }
 
-  void print_due_lines() {
-    if (!follower_) return;
+  // True if there were any.
+  bool print_due_lines() {
+    if (!follower_) return false;
     if (options_.follow) warn_of_logs();
-    for (const RunLogLine& line : follower_->take()) {
+    const std::vector<RunLogLine> lines = follower_->take();
+    for (const RunLogLine& line : lines) {
       if (std::optional<Metrics> metrics = parse_metrics(line.text)) latest_ = std::move(metrics);
       if (!options_.follow) continue;
       progress_.clear();
@@ -134,31 +137,44 @@ class Await {
     }
     if (options_.follow) (options_.logs_to_stdout ? session_.out : session_.err).flush();
     if (!session_.out) throw Error(ExitCode::failure, "nobody reads the output any more");
+    return !lines.empty();
   }
 
   void show(const RunStatus& status) {
     progress_.show(printable(progress_line(status, latest_)), printable(phase_line(status)));
   }
 
+  // To their end, or until nothing more comes. The follower goes with it: while it waits for somebody to take
+  // its lines, no request is answered.
   void drain_logs() {
-    if (!follower_ || !options_.follow) return;
-    const auto deadline = steady_clock::now() + drain_timeout;
-    while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
-      watcher_.wait_for_change(interrupt_poll);
-      follower_->update(watcher_.objects().pods);
+    if (follower_ && options_.follow) {
+      auto deadline = steady_clock::now() + drain_timeout;
+      while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
+        watcher_.wait_for_change(interrupt_poll);
+        follower_->update(watcher_.objects().pods);
+        if (print_due_lines()) deadline = steady_clock::now() + drain_timeout;
+      }
+      const bool whole = follower_->finished();
       print_due_lines();
+      if (!whole && session_.interrupted == 0)
+        session_.warn("the logs may go on: nothing more came for " + format_duration(drain_timeout));
     }
-    print_due_lines();
+    follower_.reset();
+  }
+
+  // As it is now, whatever the watches have told; nothing if it cannot be read.
+  std::optional<RunObjects> read_again() {
+    try {
+      return watcher_.read_again();
+    } catch (const Error&) {
+      return std::nullopt;
+    }
   }
 
   // What was seen to be over, with all that belongs to its end; if that cannot be read, as it was seen.
   RunObjects whole_end(RunObjects seen) {
-    try {
-      RunObjects read = watcher_.read_again();
-      return is_over(observe(read, now())) ? read : seen;
-    } catch (const Error&) {
-      return seen;
-    }
+    std::optional<RunObjects> read = read_again();
+    return read && is_over(*read, observe(*read, now())) ? std::move(*read) : std::move(seen);
   }
 
   ExitCode ended(RunObjects seen) {
@@ -174,6 +190,19 @@ class Await {
     print_status(status, session_.err, ui::Style(session_.color_err()),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
     return exit_code(status);
+  }
+
+  // Whether it cannot start, or has not in time: not from what was seen before the cluster fell silent.
+  std::optional<ExitCode> given_up(const RunStatus& seen) {
+    const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
+    if (started_ || (!seen.cannot_start && !late)) return std::nullopt;
+    const std::optional<RunObjects> objects = read_again();
+    if (!objects) return std::nullopt;
+    const RunStatus status = observe(*objects, now());
+    started_ = has_started(status.phase);
+    if (started_ || (!status.cannot_start && !late)) return std::nullopt;
+    return cannot_start(status,
+                        status.cannot_start ? "" : " within " + format_duration(*options_.start_timeout));
   }
 
   ExitCode cannot_start(const RunStatus& status, const std::string& within) {

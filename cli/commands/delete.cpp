@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
+#include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -27,6 +28,7 @@ struct DeleteOptions {
 // The owner of the run that the user means; a bare name only while it has one run, since deleting its newest
 // run twice would delete two.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
+  require_run_name(name);
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;

@@ -40,14 +40,6 @@ void set_suspended(kube::Client& client, const RunObjects& objects, bool suspend
   }
 }
 
-bool has_live_pods(const RunObjects& objects) {
-  for (const json& pod : objects.pods) {
-    const std::string phase = kube::text_at(pod, json::json_pointer("/status/phase"));
-    if (phase != "Succeeded" && phase != "Failed") return true;
-  }
-  return false;
-}
-
 // Whether mlk's runtime trains and has nowhere to keep a checkpoint.
 bool loses_training(const json& owner) {
   const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
@@ -90,8 +82,12 @@ void stop(const StopOptions& options, Session& session) {
   set_suspended(*client, watcher.objects(), true);
   wait_while([&] { return has_live_pods(watcher.objects()); }, "the pods of " + run + " to end",
              "the run is being stopped all the same; see: " + session.command("status " + run));
-  const RunObjects objects = watcher.objects();
-  write_record(*client, name_space, objects.owner, observe(objects, now()));
+  const RunObjects objects = watcher.read_again();
+  std::string problem;
+  if (!write_record(*client, name_space, objects.owner, observe(objects, now()), &problem)) {
+    throw Error(ExitCode::failure,
+                "run " + run + " is stopped, but its results could not be recorded: " + problem);
+  }
   session.note("stopped " + run + "; let it go on with: " + session.command("resume " + run));
 }
 
@@ -110,7 +106,10 @@ void resume(const StopOptions& options, Session& session) {
     return;
   }
   set_suspended(*client, objects, false);
-  set_mark(*client, run, nullptr);
+  json patch = {{"metadata", {{"annotations", {{labels::stopped, nullptr}}}}}};
+  // What it had trained is gone with its pods, and its results are those of weights that are no more.
+  if (loses_training(objects.owner)) patch.update(record_removal_patch(), true);
+  client->patch(kube::resources::config_maps, name_space, run, patch);
   session.note("resumed " + run);
 }
 

@@ -131,16 +131,27 @@ std::unique_ptr<Stream> Client::stream(const Request& request, std::function<voi
   return std::make_unique<LoopStream>(state_->loop, std::move(transfer));
 }
 
+namespace {
+
+// Of one object. A path without a name is that of all objects of the kind, and a DELETE of it deletes them
+// all.
+std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
+  if (name.empty()) throw Error(ExitCode::usage, "an empty name is that of none of the " + resource.plural);
+  return path_of(resource, name_space, name);
+}
+
+}  // namespace
+
 json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
   Request request;
-  request.path = path_of(resource, name_space, name);
+  request.path = path_of_one(resource, name_space, name);
   return parse_answer(send(request), describe(resource, name_space, name), &config());
 }
 
 std::optional<json> Client::find(const Resource& resource, const std::string& name_space,
                                  const std::string& name) {
   Request request;
-  request.path = path_of(resource, name_space, name);
+  request.path = path_of_one(resource, name_space, name);
   const Response response = send(request);
   const std::string what = describe(resource, name_space, name);
   try {
@@ -175,7 +186,7 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
                    const json& patch, PatchType type) {
   Request request;
   request.method = "PATCH";
-  request.path = path_of(resource, name_space, name);
+  request.path = path_of_one(resource, name_space, name);
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
   request.body = patch.dump();
@@ -193,7 +204,7 @@ void Client::remove(const Resource& resource, const std::string& name_space, con
   if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
   Request request;
   request.method = "DELETE";
-  request.path = path_of(resource, name_space, name);
+  request.path = path_of_one(resource, name_space, name);
   request.body = body.dump();
   parse_answer(send(request), describe(resource, name_space, name), &config());
 }

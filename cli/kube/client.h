@@ -43,6 +43,7 @@ struct Request {
   std::string accept = "application/json";
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
+  bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
 };
 
 struct Response {

@@ -86,6 +86,7 @@ std::vector<LogLine> read_log(Client& client, const std::string& name_space, con
     request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, options.since->count())));
   if (options.previous) request.query.emplace_back("previous", "true");
   if (options.limit_bytes) request.query.emplace_back("limitBytes", std::to_string(*options.limit_bytes));
+  request.patient = true;  // a log may be as long as the way to it is slow
   const Response response = client.send(request);
   if (response.status != 200) {
     throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),

@@ -74,12 +74,13 @@ struct Inbox {
 
 struct Reflector::State {
   State(Client& used, Resource what, std::string where, ListOptions which, std::function<void()> callback,
-        ReflectorTimes patience)
+        ReflectorTimes patience, std::function<void(const json&)> of_removed)
       : client(used),
         resource(std::move(what)),
         name_space(std::move(where)),
         options(std::move(which)),
         changed(std::move(callback)),
+        removed(std::move(of_removed)),
         times(patience),
         backoff(patience) {}
 
@@ -88,6 +89,7 @@ struct Reflector::State {
   const std::string name_space;
   const ListOptions options;
   const std::function<void()> changed;
+  const std::function<void(const json&)> removed;
   const ReflectorTimes times;
 
   // Of the reflector's thread.
@@ -121,9 +123,10 @@ struct Reflector::State {
 };
 
 Reflector::Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
-                     std::function<void()> changed, ReflectorTimes times)
+                     std::function<void()> changed, ReflectorTimes times,
+                     std::function<void(const json&)> removed)
     : state_(std::make_unique<State>(client, std::move(resource), std::move(name_space), std::move(options),
-                                     std::move(changed), times)) {
+                                     std::move(changed), times, std::move(removed))) {
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
@@ -276,6 +279,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
     return WatchEnd::broken;
   }
   if (const std::string newer = version_of(object); !newer.empty()) version = newer;
+  if (type == "DELETED" && removed) removed(object);
   const std::lock_guard lock(mutex);
   if (type == "ADDED" || type == "MODIFIED") put(std::move(object));
   if (type == "DELETED") store.erase(key_of(object));

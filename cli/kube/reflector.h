@@ -28,9 +28,11 @@ struct ReflectorTimes {
 class Reflector {
  public:
   // `changed` runs on a thread of the reflector's after every change, after the first list and when failure()
-  // has changed; it must be quick. The client must outlive the reflector.
+  // has changed; it must be quick. So must `removed`, which gets what a watch says was deleted, as it was
+  // last: also what changed and went at once, and was never seen so. The client must outlive the reflector.
   Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
-            std::function<void()> changed, ReflectorTimes times = {});
+            std::function<void()> changed, ReflectorTimes times = {},
+            std::function<void(const json&)> removed = {});
   ~Reflector();  // no callback runs after it
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;

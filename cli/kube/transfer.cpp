@@ -328,6 +328,7 @@ bool Transfer::take_body(std::string_view data) {
     return false;
   }
   response.body.append(data);
+  if (request.patient && deadline) deadline = std::chrono::steady_clock::now() + request.timeout;
   return true;
 }
 

@@ -86,8 +86,10 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
   long grace = 0;
   if (kind.kind == "Pod") {
     const json& spec = object.at("spec");
-    grace = options.contains("gracePeriodSeconds") ? options.at("gracePeriodSeconds").get<long>()
-                                                   : spec.value("terminationGracePeriodSeconds", 30L);
+    const bool given =
+        options.contains("gracePeriodSeconds") && options.at("gracePeriodSeconds").is_number_integer();
+    grace = given ? options.at("gracePeriodSeconds").get<long>()
+                  : spec.value("terminationGracePeriodSeconds", 30L);
     const std::string phase = object.value("/status/phase"_json_pointer, "Pending");
     if (phase == "Succeeded" || phase == "Failed" || !spec.contains("nodeName")) grace = 0;
     grace = std::max(0L, grace);

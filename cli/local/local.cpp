@@ -160,14 +160,16 @@ Stopped down(std::chrono::seconds grace) {
   long longest = 0;
   for (const auto& entry : std::filesystem::directory_iterator(paths.pods())) {
     const PodFolder folder(entry.path());
+    const auto start = folder.start();
+    if (!start || folder.exit()) continue;
+    const long patience = std::min<long>(grace.count(), start->grace_seconds);
+    // Before the look at the lock: a supervisor that takes it only now reads this before it starts anything.
+    folder.write(Stop{patience, "shutdown"});
     const pid_t supervisor = folder.supervisor();
     if (supervisor == 0) continue;
-    const auto start = folder.start();
-    const long patience = std::min<long>(grace.count(), start ? start->grace_seconds : 30);
     longest = std::max(longest, patience);
-    folder.write(Stop{patience, "shutdown"});
     ::kill(supervisor, SIGTERM);
-    pods.emplace_back(folder, start ? start->pod : folder.uid());
+    pods.emplace_back(folder, start->pod);
   }
   const auto all_gone = [&] {
     return std::all_of(pods.begin(), pods.end(), [](const auto& pod) { return pod.first.supervisor() == 0; });

@@ -16,12 +16,12 @@ constexpr std::size_t longest_message = 4096;
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// One line of at most `limit` characters, safe for a terminal.
+// One line of at most `limit` bytes, safe for a terminal.
 std::string line_of(const std::string& text, std::size_t limit = 400) {
   std::string line = printable(trim(text));
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::replace(line.begin(), line.end(), '\t', ' ');
-  if (line.size() > limit) line = line.substr(0, limit) + "...";
+  if (line.size() > limit) line = std::string(cut(line, limit)) + "...";
   return line;
 }
 
@@ -208,7 +208,8 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   if (pod.end_reason == "OOMKilled") failure.signal = 9;
   const json result = parse_result(pod.end_message);
   std::string message = result.is_object() ? text_of(result, {"message"}) : pod.end_message;
-  if (message.size() > longest_message) message = message.substr(message.size() - longest_message);
+  if (message.size() > longest_message)
+    message = message.substr(cut(message, message.size() - longest_message).size());
   failure.message = printable(trim(message));
   failure.reason = describe_exit(pod, failure);
   const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || job.end != JobFacts::End::none || job.ending;

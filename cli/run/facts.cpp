@@ -259,4 +259,10 @@ Facts read_facts(const RunObjects& objects) {
   return facts;
 }
 
+bool has_live_pods(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  return std::any_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
+}
+
 }  // namespace mlk

@@ -73,6 +73,9 @@ struct Facts {
 
 Facts read_facts(const RunObjects& objects);
 
+// Whether a pod has not ended and can still say how: one on a lost node cannot.
+bool has_live_pods(const RunObjects& objects);
+
 // "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
 std::set<int> parse_indexes(std::string_view text);
 

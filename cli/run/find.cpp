@@ -96,7 +96,13 @@ std::string choose_run(const std::vector<json>& owners, const std::string& name_
               near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
+void require_run_name(const std::string& typed) {
+  if (typed.empty())
+    throw Error(ExitCode::usage, "the name of the run is empty", "list the runs with: mlk ls");
+}
+
 std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {
+  require_run_name(typed);
   const std::vector<json> owners =
       client.list(kube::resources::config_maps, name_space, by_label(labels::run, true)).items;
   return choose_run(owners, name_space, typed);

@@ -16,6 +16,9 @@ namespace mlk {
 // Throws Error{not_found} without an owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
+// Throws Error{usage} for an empty name: that of a shell variable that was never set.
+void require_run_name(const std::string& typed);
+
 // The full name of the run that `typed` means: the run of that name, else the newest run of the experiment of
 // that name. Throws Error{not_found} with the nearest name as a hint.
 std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed);

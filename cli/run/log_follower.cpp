@@ -131,10 +131,10 @@ struct RunLogFollower::State {
   const std::string name_space;
   const LogFilter filter;
 
-  mutable std::mutex mutex;  // guards merger and closing
+  mutable std::mutex mutex;  // guards merger and unheld
   std::condition_variable room;
   LogMerger merger;
-  bool closing = false;
+  bool unheld = false;  // no line waits for room: the loop's thread is needed for something else
 
   struct Followed {
     std::string pod;
@@ -146,25 +146,34 @@ struct RunLogFollower::State {
   // On the client's loop thread. Waiting here slows the reading down to the speed of our reader.
   void push(int stream, RunLogLine line) {
     std::unique_lock lock(mutex);
-    room.wait(lock, [&] { return closing || merger.size() < most_held_lines; });
+    room.wait(lock, [&] { return unheld || merger.size() < most_held_lines; });
     merger.push(stream, std::move(line), LogMerger::Clock::now());
   }
+
+  void set_unheld(bool value) {
+    {
+      const std::lock_guard lock(mutex);
+      unheld = value;
+    }
+    room.notify_all();
+  }
+};
+
+struct RunLogFollower::Unheld {
+  explicit Unheld(State& of) : state(of) { state.set_unheld(true); }
+  ~Unheld() { state.set_unheld(false); }
+  State& state;
 };
 
 RunLogFollower::RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter)
     : state_(new State{
           client, std::move(name_space), std::move(filter), {}, {}, LogMerger(), false, true, {}}) {}
 
-RunLogFollower::~RunLogFollower() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->closing = true;
-  }
-  state_->room.notify_all();
-}
+RunLogFollower::~RunLogFollower() { state_->set_unheld(true); }
 
 void RunLogFollower::update(const std::vector<json>& pods) {
   State& state = *state_;
+  const Unheld unheld(state);  // to end a stream is to wait for its line that waits for room
   for (const auto& [source, pod] : choose_sources(pods, state.filter)) {
     auto found = state.followed.find(source.uid);
     if (found == state.followed.end()) {

@@ -86,6 +86,7 @@ class RunLogFollower {
 
  private:
   struct State;
+  struct Unheld;
   std::unique_ptr<State> state_;
 };
 

@@ -41,7 +41,8 @@ json summary_of(const RunStatus& status) {
   for (const char* failure : {"first_failure", "last_failure"}) {
     if (!record[failure].is_object()) continue;
     std::string message = record[failure]["message"];
-    if (message.size() > 300) record[failure]["message"] = message.substr(message.size() - 300);
+    if (message.size() > 300)
+      record[failure]["message"] = message.substr(cut(message, message.size() - 300).size());
   }
   return record;
 }
@@ -101,6 +102,11 @@ json record_patch(const RunStatus& status) {
            {{"annotations",
              {{labels::phase, to_string(status.phase)}, {labels::summary, dump(summary_of(status))}}}}},
           {"data", {{"record", dump(to_record(status))}}}};
+}
+
+json record_removal_patch() {
+  return {{"metadata", {{"annotations", {{labels::phase, nullptr}, {labels::summary, nullptr}}}}},
+          {"data", {{"record", nullptr}}}};
 }
 
 bool write_record(kube::Client& client, const std::string& name_space, const json& owner,

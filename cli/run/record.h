@@ -23,6 +23,8 @@ std::optional<RunStatus> from_record(const nlohmann::json& record);
 
 // The merge patch that puts the record into the owner.
 nlohmann::json record_patch(const RunStatus& status);
+// The one that takes it out again.
+nlohmann::json record_removal_patch();
 
 // Writes the record of a run that has ended or was stopped, unless an equal one is there already. Best
 // effort: false when it could not be written; `problem` then says why. Never throws for what the server says.

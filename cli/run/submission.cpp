@@ -139,7 +139,7 @@ class Submission {
     return {rendered.run, SubmitOutcome::created};
   }
 
-  // The newest run of this very experiment; with --again the one after it, when it has ended.
+  // The newest run of this very experiment; with --again the one after it, when it has ended or is stopped.
   int choose_attempt(const Rendered& first) {
     const kube::ListOptions same{
         .label_selector = std::string(labels::hash) + "=" + kube::label_of(first.owner, labels::hash),
@@ -156,7 +156,7 @@ class Submission {
     if (!request_.again) return newest;
     const std::string name = newest == 1 ? first.run : first.run + "-" + std::to_string(newest);
     const Phase phase = observe(fetch_run(client_, request_.name_space, name), now()).phase;
-    return is_final(phase) ? newest + 1 : newest;
+    return is_final(phase) || phase == Phase::stopped ? newest + 1 : newest;
   }
 
   json create_owner(const Rendered& rendered) {

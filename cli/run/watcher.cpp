@@ -44,12 +44,19 @@ kube::ListOptions options_of(std::string label_selector, std::string field_selec
 
 }  // namespace
 
+void PodMemory::remember(const json& pod) {
+  const std::string uid = kube::uid_of(pod);
+  if (last_seen_.size() < most_pods || last_seen_.count(uid)) last_seen_[uid] = pod;
+}
+
 std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
   std::set<std::string> here;
   for (const json& pod : pods) {
     const std::string uid = kube::uid_of(pod);
     here.insert(uid);
-    if (last_seen_.size() < most_pods || last_seen_.count(uid)) last_seen_[uid] = pod;
+    const auto known = last_seen_.find(uid);
+    const bool older = known != last_seen_.end() && has_ended(known->second) && !has_ended(pod);
+    if (!older) remember(pod);
   }
   for (auto& [uid, pod] : last_seen_) {
     if (here.count(uid)) continue;
@@ -79,6 +86,10 @@ struct RunWatcher::State {
     }
     changed.notify_all();
   }
+  std::vector<json> with_gone(std::vector<json> all) {
+    const std::lock_guard lock(mutex);
+    return memory.with_gone(std::move(all));
+  }
   std::array<const kube::Reflector*, 3> needed() const { return {owner.get(), jobs.get(), pods.get()}; }
 };
 
@@ -87,13 +98,18 @@ RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string
   using namespace kube::resources;
   State& state = *state_;
   const std::string selector = std::string(labels::run) + "=" + run;
-  const auto watch = [&](const kube::Resource& resource, kube::ListOptions options) {
-    return std::make_unique<kube::Reflector>(client, resource, name_space, std::move(options),
-                                             [&state] { state.mark(); });
+  const auto watch = [&](const kube::Resource& resource, kube::ListOptions options,
+                         std::function<void(const json&)> removed = {}) {
+    return std::make_unique<kube::Reflector>(
+        client, resource, name_space, std::move(options), [&state] { state.mark(); }, kube::ReflectorTimes(),
+        std::move(removed));
   };
   state.owner = watch(config_maps, options_of("", "metadata.name=" + run));
   state.jobs = watch(kube::resources::jobs, options_of(selector, ""));
-  state.pods = watch(kube::resources::pods, options_of(selector, ""));
+  state.pods = watch(kube::resources::pods, options_of(selector, ""), [&state](const json& pod) {
+    const std::lock_guard lock(state.mutex);
+    state.memory.remember(pod);
+  });
   state.events = watch(kube::resources::events, options_of("", "type!=Normal"));
 }
 
@@ -134,7 +150,7 @@ RunObjects RunWatcher::objects() {
   const std::vector<json> owners = state_->owner->objects();
   if (!owners.empty()) objects.owner = owners.front();
   objects.jobs = state_->jobs->objects();
-  objects.pods = state_->memory.with_gone(state_->pods->objects());
+  objects.pods = state_->with_gone(state_->pods->objects());
   objects.events = state_->events->objects();
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
@@ -144,7 +160,7 @@ RunObjects RunWatcher::objects() {
 
 RunObjects RunWatcher::read_again() {
   RunObjects objects = fetch_run(state_->client, state_->name_space, state_->run);
-  objects.pods = state_->memory.with_gone(std::move(objects.pods));
+  objects.pods = state_->with_gone(std::move(objects.pods));
   return objects;
 }
 

@@ -21,6 +21,9 @@ class PodMemory {
  public:
   static constexpr std::size_t most_pods = 10000;
 
+  // As it was when it went, whatever was seen of it before.
+  void remember(const nlohmann::json& pod);
+
   // Call with all pods of the run after every change. Returns them and those that are gone, as they last
   // were; of those, one that had not ended is made a failed one.
   std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);

@@ -18,6 +18,9 @@ bool is_label(std::string_view text);
 // The candidate nearest to `word` by edit distance, for "did you mean"; empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// At most `bytes` of UTF-8 text, cut between two characters.
+std::string_view cut(std::string_view text, std::size_t bytes);
+
 // Text from elsewhere made safe for a terminal: control characters but \n and \t become '?'.
 std::string printable(std::string_view text);
 

@@ -223,3 +223,17 @@ def pretend_to_be_a_worker(folder, environments):
     finally:
         impostor.kill()
         impostor.wait()
+
+
+def test_a_pod_that_was_about_to_start_when_the_cluster_went_down_does_not_start(fresh_embedded):
+    fresh_embedded.mlk("ls", check=0)
+    mlk.run(mlk.MLK, "local", "down", check=0, env=fresh_embedded.env, timeout=60)
+    pod = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"]) / "mlk" / "local" / "pods" / "early"
+    pod.mkdir(parents=True, mode=0o700)
+    started = pod / "started-by-the-test"
+    (pod / "process.json").write_text(json.dumps({"pod": "default/early", "grace_seconds": 5, "argv": ["/usr/bin/touch", str(started)],
+                                                  "env": [], "working_folder": "/"}))
+    mlk.run(mlk.MLK, "local", "down", check=0, env=fresh_embedded.env, timeout=60)
+    mlk.run(mlk.MLK, "local", "supervise", pod, env=fresh_embedded.env, timeout=60)
+    assert not started.exists()
+    assert json.loads((pod / "exit.json").read_text())["reason"] == "shutdown"

@@ -186,6 +186,81 @@ def test_stop_keeps_the_run_and_resume_finishes_it(cluster, name):
     cluster.mlk("wait", run, check=0, timeout=200)
 
 
+SLOW_TO_STOP = """trap 'sleep 4; echo "{\\"schema\\":1,\\"step\\":7,\\"metrics\\":{},\\"done\\":false,\\"message\\":\\"\\"}" > $MLK_RESULT; exit 143' TERM
+while :; do sleep 0.1; done"""
+
+
+@pytest.mark.nodes
+def test_who_waits_for_a_run_that_is_being_stopped_waits_for_its_results(cluster, name, experiment):
+    file = experiment(program(name, SLOW_TO_STOP).replace("retries: 0", "retries: 3"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
+    cluster.mlk("stop", run, "--timeout", "1s", check=124, timeout=60)
+    cluster.mlk("wait", run, check=8, timeout=120)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["result"]["step"] == 7
+
+
+@pytest.mark.nodes
+def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
+    file = experiment(program(name, "sleep 600").replace("retries: 0", "retries: 3"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
+    assert cluster.mlk("submit", "--again", file, check=0).stdout.strip() == run, "it runs: there is one"
+    cluster.mlk("stop", run, check=0, timeout=150)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
+    assert cluster.mlk("submit", "--again", file, check=0).stdout.strip() == f"{run}-2"
+
+
+@pytest.mark.nodes
+def test_what_was_trained_without_a_volume_is_not_shown_after_a_resume(cluster, name):
+    run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=20", "--set", "train.report_every=5",
+                      mlk.EXAMPLES / "digits-single.yaml", check=0).stdout.strip()
+    mlk.wait_until(lambda: "mlk step=" in cluster.mlk("logs", run).stdout, "the run to train")
+    cluster.mlk("stop", run, check=0, timeout=150)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["result"]["step"] > 0
+    assert "record" in cluster.objects("configmaps", f"mlk.dev/run={run}")[0]["data"]
+    cluster.mlk("resume", run, check=0)
+    owner = next(item for item in cluster.objects("configmaps", f"mlk.dev/run={run}") if item["metadata"]["name"] == run)
+    assert "record" not in owner["data"]
+    assert not [key for key in owner["metadata"]["annotations"] if key in ("mlk.dev/phase", "mlk.dev/summary", "mlk.dev/stopped")]
+
+
+@pytest.mark.nodes
+def test_a_run_that_started_unseen_is_not_given_up(cluster, name, experiment):
+    file = experiment(program(name, "sleep 14"))
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 12, "times": 0}]) as proxy:
+        image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
+        mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--start-timeout", "10s", file, check=0, timeout=120,
+                env={**cluster.env, **image})
+
+
+@pytest.mark.nodes
+def test_an_empty_name_is_refused_and_nothing_is_deleted(cluster, name, experiment):
+    run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
+    for command in ("delete", "stop", "resume", "status", "logs", "wait"):
+        assert "the name of the run is empty" in cluster.mlk(command, "", check=2).stderr
+    assert f"ConfigMap/{run}" in labelled(cluster, run)
+
+
+@pytest.mark.nodes
+def test_a_log_that_comes_slowly_is_followed_to_its_end(cluster, name, experiment):
+    run = cluster.mlk("submit", "--wait", experiment(program(name, "seq -f 'this is line %g' 8")), check=0, timeout=120).stdout.strip()
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "drip", "path": "/log", "seconds": 0.04, "times": 0}]) as proxy:
+        told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", "-f", run, check=0, timeout=120, env=cluster.env)
+    assert told.stdout.count("this is line") == 8
+
+
+@pytest.mark.nodes
+def test_a_reader_that_pauses_gets_all_of_a_long_log(cluster, name, experiment):
+    lines = 300_000  # more than is held in memory and lies in pipes
+    run = cluster.mlk("submit", "--wait", experiment(program(name, f"seq {lines}")), check=0, timeout=120).stdout.strip()
+    following = cluster.start("logs", "-f", run)
+    time.sleep(12)  # longer than it waits for the end of a log
+    told, _ = following.communicate(timeout=120 * mlk.SLOW)
+    assert following.returncode == 0
+    assert len(told.splitlines()) > lines / 2, "a node keeps the newest 10 MiB"
+
+
 @pytest.mark.nodes
 def test_interrupting_a_waiting_submit_leaves_the_run_running(cluster, name, experiment):
     file = experiment(program(name, "sleep 8; echo done"))

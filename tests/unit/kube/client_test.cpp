@@ -35,6 +35,50 @@ TEST_CASE("paths and queries are encoded") {
   CHECK(percent_encode("a=b,!(c)") == "a%3Db%2C%21%28c%29");
 }
 
+TEST_CASE("an empty name is never taken for all objects of a kind") {
+  FakeServer server;
+  std::atomic<int> requests = 0;
+  const auto count = [&](const httplib::Request&, httplib::Response& response) {
+    ++requests;
+    answer(response, 200, "{}");
+  };
+  server.http->Get(".*", count).Patch(".*", count).Delete(".*", count);
+  Client client(server.start());
+  CHECK_THROWS_AS(client.get(resources::jobs, "n", ""), mlk::Error);
+  CHECK_THROWS_AS(client.find(resources::jobs, "n", ""), mlk::Error);
+  CHECK_THROWS_AS(client.patch(resources::jobs, "n", "", {{"a", 1}}), mlk::Error);
+  CHECK_THROWS_AS(client.remove(resources::jobs, "n", ""), mlk::Error);
+  CHECK(requests == 0);
+}
+
+TEST_CASE("the bound of a patient request is on silence") {
+  FakeServer server;
+  server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    const bool falls_silent = request.has_param("silent");
+    response.set_chunked_content_provider("application/octet-stream",
+                                          [&, falls_silent](std::size_t, httplib::DataSink& sink) {
+                                            for (int i = 0; i < 8; ++i) {
+                                              sink.write("x", 1);
+                                              std::this_thread::sleep_for(milliseconds(100));
+                                            }
+                                            if (falls_silent) server.hang();
+                                            sink.done();
+                                            return true;
+                                          });
+  });
+  Client client(server.start());
+  Request request;
+  request.path = "/log";
+  request.timeout = milliseconds(500);
+  request.patient = true;
+  CHECK(client.send(request).body == "xxxxxxxx");
+  request.query = {{"silent", "1"}};
+  CHECK(error_of([&] { client.send(request); }).status() == 0);
+  request.query.clear();
+  request.patient = false;
+  CHECK(error_of([&] { client.send(request); }).status() == 0);
+}
+
 TEST_CASE("every verb is asked for as Kubernetes wants it") {
   FakeServer server;
   std::vector<std::string> seen;

@@ -126,6 +126,25 @@ TEST_CASE("a reflector lists, then follows changes, by name") {
       std::string::npos);
 }
 
+TEST_CASE("what was deleted is told as it was last, also if nobody has seen it so") {
+  Script script;
+  script.lists = {list_of({pod("a", 1)}, 5)};
+  script.watches = {{{event("MODIFIED", pod("a", 6, "Failed")), event("DELETED", pod("a", 7, "Failed"))},
+                     Script::Watch::stay}};
+  Client client(script.start());
+  std::mutex mutex;
+  std::string gone;
+  Reflector reflector(
+      client, resources::pods, "n", {}, [] {}, quick_reflector(),
+      [&](const json& object) {
+        const std::lock_guard lock(mutex);
+        gone += name_of(object) + ":" + text_at(object, json::json_pointer("/status/phase")) + " ";
+      });
+  CHECK(eventually([&] { return reflector.synced() && holds(reflector).empty(); }));
+  const std::lock_guard lock(mutex);
+  CHECK(gone == "a:Failed ");
+}
+
 TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};

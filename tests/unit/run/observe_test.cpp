@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/run/record.h"
 #include "tests/unit/run/fixture.h"
 
 namespace mlk {
@@ -158,6 +159,20 @@ TEST_CASE("the first failure is the cause, not the cascade of pods that the Job 
   CHECK_FALSE(status.first_failure->disruption);
   REQUIRE(status.last_failure);
   CHECK(status.last_failure->rank == 2);
+}
+
+TEST_CASE("a failure's last words are cut between characters") {
+  Fixture fixture = load("failed_exit_code");
+  for (int length = 0; length < 4; ++length) {
+    std::string bar(static_cast<std::size_t>(length), '-');
+    while (bar.size() < 9000) bar += "\xe2\x96\x88";
+    for (auto& pod : fixture.objects.pods)
+      pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = bar;
+    const RunStatus status = fixture.observed();
+    CHECK_NOTHROW(to_json(status).dump());
+    const nlohmann::json record = record_patch(status);
+    CHECK(record.dump().find("\xef\xbf\xbd") == std::string::npos);  // of nothing had to be replaced
+  }
 }
 
 TEST_CASE("a rank that only followed the loss of its peer is not the first failure of a failed run") {

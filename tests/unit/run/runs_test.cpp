@@ -104,6 +104,17 @@ TEST_CASE("pods that are gone are remembered as they last were; one that had not
   CHECK_FALSE(seen["5"]["metadata"].contains("deletionTimestamp"));
 }
 
+TEST_CASE("the last state of a pod that went is not overwritten by an older one") {
+  const auto pod = [](const std::string& phase) {
+    return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
+                {"status", {{"phase", phase}}}};
+  };
+  PodMemory memory;
+  memory.remember(pod("Succeeded"));
+  memory.with_gone({pod("Running")});
+  CHECK(memory.with_gone({}).at(0)["status"]["phase"] == "Succeeded");
+}
+
 TEST_CASE("no more pods are remembered than fit") {
   PodMemory memory;
   std::vector<json> pods;

@@ -46,6 +46,15 @@ TEST_CASE("the nearest candidate is one that a slip of the fingers explains") {
   CHECK(nearest("xyz", {"abc"}).empty());  // short words leave less room
 }
 
+TEST_CASE("text is cut between characters") {
+  CHECK(mlk::cut("abc", 3) == "abc");
+  CHECK(mlk::cut("abc", 2) == "ab");
+  CHECK(mlk::cut("a\xe2\x96\x88z", 4) == "a\xe2\x96\x88");
+  CHECK(mlk::cut("a\xe2\x96\x88z", 3) == "a");
+  CHECK(mlk::cut("\xe2\x96\x88", 2).empty());
+  CHECK(mlk::cut("\x80\x80\x80", 1).empty());  // no characters at all
+}
+
 TEST_CASE("control characters of others do not reach the terminal") {
   CHECK(mlk::printable("a\x1b[31mb\tc\nd\x7f") == "a?[31mb\tc\nd?");
   CHECK(mlk::printable("grün") == "grün");
