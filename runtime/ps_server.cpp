@@ -18,6 +18,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr Milliseconds look_interval{100}, look_interval_while_saving{2};
+// How long messages are handled without a look at anything else.
+constexpr Milliseconds longest_round{20};
 // How long a server that is to end waits for server 0, which may still want its part of the last checkpoint.
 // Less than what a pod is given.
 constexpr std::chrono::seconds leave_patience{20};
@@ -82,8 +84,11 @@ ExitCode PsServer::run() {
     const bool saving = part_.writing() || (coordinator_ && coordinator_->saving());
     if (const auto event = peers_.next(saving ? look_interval_while_saving : look_interval)) {
       handle(*event);
-      // Time passes also under load.
-      while (const auto more = peers_.next(Milliseconds(0))) {
+      // Time passes also under load: with many workers there may always be one more message.
+      const auto until = steady_clock::now() + (saving ? look_interval_while_saving : longest_round);
+      while (steady_clock::now() < until) {
+        const auto more = peers_.next(Milliseconds(0));
+        if (!more) break;
         handle(*more);
         if (!linked_.empty()) heard_ = steady_clock::now();
         if (coordinator_ && (coordinator_->finished() || coordinator_->terminated())) break;
