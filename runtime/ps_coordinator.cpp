@@ -53,11 +53,12 @@ void Coordinator::peer_down(PeerId peer) {
   }
   connected_.erase(peer.rank);
   pace_.leave(peer.rank);
+  // While all are gathered again nobody has an offer, but what was leased before still counts.
+  leases_.leave(peer.rank);
+  if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
+    ++generation_.number;
   if (offers_.erase(peer.rank) == 0) return;
   parked_.erase(peer.rank);
-  leases_.leave(peer.rank);
-  std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; });
-  ++generation_.number;
   if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
   if (under_way) ++restarts_;
   job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");

@@ -91,6 +91,18 @@ def test_server_and_worker_killed_at_once(tmp_path):
         assert "at step 0;" not in servers[0].errors()
 
 
+@pytest.mark.parametrize("consistency", ["async", {"staleness": 2}], ids=["async", "staleness"])
+def test_nobody_waits_for_a_worker_that_was_lost_while_a_server_was(tmp_path, consistency):
+    with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency=consistency, steps=300, step_delay_ms=15, offline_seconds=0) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 60)
+        servers[1].kill()
+        run.until(lambda: "server/1 is lost" in servers[0].errors(), "the loss")
+        workers[2].kill()
+        servers[1] = run.start("server", 1)
+        assert_trained(servers + workers[:2], run.steps, workers[0])
+
+
 def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15) as run:
         servers, workers = run.start_all()
