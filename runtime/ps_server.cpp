@@ -172,6 +172,17 @@ void PsServer::handle(const Event& event) {
         coordinator_->peer_down(peer);
       if (peer == first_server && event.kind == Event::Kind::down) leader_up_ = false;
       break;
+    case Event::Kind::audible:
+      // It was given up while it was silent, and does not know: one that waits for work would wait for ever.
+      if (const auto linked = linked_.find(peer.rank);
+          peer.role == Role::worker && linked != linked_.end() && linked->second == event.incarnation) {
+        if (coordinator_) {
+          coordinator_->worker_up(peer);
+          send(peer, MessageType::wait, 0, 0, flag_rejoin);
+        }
+        if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
+      }
+      break;
     case Event::Kind::message:
       handle_message(event);
       break;

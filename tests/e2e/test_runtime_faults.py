@@ -1,5 +1,6 @@
 """Runs with several processes of mlk-runtime, undisturbed and disturbed in every way that does not need a cluster."""
 
+import json
 import os
 import re
 import signal
@@ -172,6 +173,20 @@ def test_a_frozen_worker_is_given_up_and_let_in_again(tmp_path, mode, consistenc
         run.until_step(workers[0], step + 20)
         workers[2].signal(signal.SIGCONT)
         assert_trained(servers + workers, run.steps, workers[0])
+
+
+def test_a_worker_that_was_frozen_while_it_waited_takes_part_again(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", minimum=1) as run:
+        slow = json.loads((tmp_path / "config.json").read_text()) | {"step_delay_ms": 10000}
+        (tmp_path / "slow.json").write_text(json.dumps(slow))
+        server, waiting = run.start("server", 0), run.start("worker", 0)
+        run.start("worker", 1, MLK_CONFIG=str(tmp_path / "slow.json"))
+        run.until(lambda: "training with 2 of 2" in server.errors(), "the start")
+        time.sleep(1)  # its own part of the first step takes much less
+        waiting.signal(signal.SIGSTOP)
+        run.until(lambda: "worker/0 is lost" in server.errors(), "the loss", timeout=15)
+        waiting.signal(signal.SIGCONT)
+        run.until(lambda: "worker/0 has joined" in server.errors(), "its return", timeout=20)
 
 
 def test_strangers_are_refused_and_disturb_nobody(tmp_path):
