@@ -162,6 +162,14 @@ void Coordinator::decide() {
   const auto best = std::max_element(offers_.begin(), offers_.end(), [](const auto& a, const auto& b) {
     return a.second.clock < b.second.clock;
   });
+  // Weights of the step that this server has come to are of no use beside what nobody else has any more.
+  const bool all_seeded =
+      std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
+  if (model_.shard->complete() && !all_seeded && best->second.clock == 0 && leases_.step() > 0) {
+    job_.log.line("the weights of step " + std::to_string(leases_.step()) +
+                  " are lost in part, and no worker has any");
+    model_.shard->forget();
+  }
   const bool was_empty = !model_.shard->complete();
   seeding_.clear();
   if (was_empty) seeding_.insert(0);

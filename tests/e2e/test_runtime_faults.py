@@ -115,6 +115,21 @@ def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
         assert int(workers[0].lines()[0]["step"]) >= 100
 
 
+@pytest.mark.parametrize("consistency", ["async", "sync"])
+def test_one_of_two_servers_and_all_workers_killed_go_on_from_the_checkpoint(tmp_path, consistency):
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=300, step_delay_ms=15, checkpoints=True,
+             checkpoint={"every": 20, "keep": 2}) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 110)
+        for process in [servers[1], *workers]:
+            process.kill()
+        servers[1] = run.start("server", 1)
+        workers = [run.start("worker", rank) for rank in range(2)]
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert "goes on from the checkpoint of step" in servers[0].errors(), "server 1 got the weights of the start"
+        assert workers[0].result()["restored_step"] >= 40
+
+
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
 def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=300, step_delay_ms=15, checkpoints=True,
