@@ -37,9 +37,11 @@ class AllReduce {
  private:
   void make_state();
   bool catch_up(const Beginning& beginning);
+  bool wait_for_state(std::size_t hungry);
   void feed(std::uint32_t rank);
   void eat(const Event& event);
   bool step();
+  void report_trouble();
   bool compute_and_sum();
   bool in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum);
   void update();
@@ -183,14 +185,21 @@ bool AllReduce::catch_up(const Beginning& beginning) {
   has_state_ = false;
   hunger_ = trainer_.model().parameters().size() + trainer_.state_size();
   for (const Event& event : std::exchange(early_feed_, {})) eat(event);
-  const auto deadline = steady_clock::now() + feed_patience;
+  if (wait_for_state(beginning.hungry.size())) return true;
+  report_trouble();
+  return false;
+}
+
+// hungry: ranks that are fed one after the other. False: no state has come.
+bool AllReduce::wait_for_state(std::size_t hungry) {
+  auto deadline = steady_clock::now() + feed_patience * std::max<std::size_t>(hungry, 1);
   while (!has_state_) {
+    const std::uint64_t before = hunger_;
     std::optional<Event> event;
     const bool go_on = pump(event);
     if (event) ring_.keep(std::move(*event));
-    if ((!go_on && !has_state_) || steady_clock::now() > deadline || job_.stop.requested()) {
-      return false;
-    }
+    if (hunger_ != before) deadline = steady_clock::now() + feed_patience;
+    if ((!go_on && !has_state_) || steady_clock::now() > deadline || job_.stop.requested()) return false;
   }
   return true;
 }
@@ -245,20 +254,24 @@ void AllReduce::eat(const Event& event) {
 // One step of the run: false if it has to be done again, in another generation.
 bool AllReduce::step() {
   if (!compute_and_sum()) {
-    // Someone may still wait in this sum: the lowest rank is to call everyone together.
-    const Generation& generation = assembly_.generation();
-    Header header;
-    header.type = MessageType::trouble;
-    header.generation = generation.number;
-    for (const Member& member : generation.members) {
-      if (member.rank != peers_.self().rank)
-        peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
-    }
+    report_trouble();
     return false;
   }
   update();
   note_step();
   return true;
+}
+
+// Someone may still wait for this rank in the sum of a step: the lowest rank is to call everyone together.
+void AllReduce::report_trouble() {
+  const Generation& generation = assembly_.generation();
+  Header header;
+  header.type = MessageType::trouble;
+  header.generation = generation.number;
+  for (const Member& member : generation.members) {
+    if (member.rank != peers_.self().rank)
+      peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
+  }
 }
 
 // Each bucket is added up as soon as its gradients are final, while those of the layers before are computed.
