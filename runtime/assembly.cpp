@@ -153,6 +153,7 @@ void Assembly::on_status(const Event& event) {
   view.lineage = lineage;
   view.step = event.header.clock;
   promised_ = std::max(promised_, view.generation);
+  if (view.lineage == lineage_) begun_ = std::max(begun_, view.generation);
   if (view.generation == 0 || generation_.number == 0) return;
   if (view.lineage == lineage_) {
     // They went on without this process, which is a newcomer to them.
@@ -188,7 +189,7 @@ void Assembly::on_propose(const Event& event) {
   // A member follows members of its own past only.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
   // The run has gone on without the proposer, which has not heard of it yet.
-  const bool outdated = event.header.clock < generation_.number;
+  const bool outdated = event.header.clock < generation_.number || passed_over(proposal, event.header.clock);
   if (outdated) send_status(event.peer.rank);
   if (proposal.number <= promised_ || stranger || outdated || !keeps_pledge(proposal, event.peer.rank)) {
     return send(event.peer.rank, MessageType::refuse, promised_, proposal.number);
@@ -261,19 +262,38 @@ void Assembly::on_begin(const Event& event) {
   for (std::uint32_t i = 0; i < hungry && reader.ok(); ++i)
     beginning.hungry.insert(reader.get<std::uint32_t>());
   if (!reader.complete()) return;
+  if (theirs_->lineage == lineage_ && theirs_->number < begun_)
+    return theirs_.reset();  // and is over already
   restarts_ = restarts;
   generation_ = {theirs_->number, theirs_->members};
   lineage_ = theirs_->lineage;
+  begun_ = generation_.number;
   theirs_.reset();
   pledged_.reset();
   beginning_ = std::move(beginning);
   current_ = true;
 }
 
+// Whether a later generation than the one that the proposal follows has begun, and may still go on: also one
+// without this process, which need not know who its members are. So it holds until all others are dead.
+bool Assembly::passed_over(const Proposal& proposal, std::uint64_t follows) const {
+  if (proposal.lineage != lineage_ || follows >= begun_) return false;
+  return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
+    const auto& [rank, view] = entry;
+    const bool proposed =
+        std::ranges::any_of(proposal.members, [&](const Member& member) { return member.rank == rank; });
+    return !proposed && view.incarnation != 0 && !is_dead(view);
+  });
+}
+
+// Not before it would have dialled again.
+bool Assembly::is_dead(const View& view) {
+  return view.standing == Standing::dead && steady_clock::now() - view.lost >= return_patience;
+}
+
 // Whether the members of a proposal are enough of this generation to go on without its other members. Those
 // count as silent although they are heard of: they may have gone on already, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal) const {
-  const auto now = steady_clock::now();
   std::map<std::uint32_t, Standing> standings;
   for (const Member& member : last.members) {
     const auto view = views_.find(member.rank);
@@ -284,8 +304,7 @@ bool Assembly::may_follow(const Generation& last, const Proposal& proposal) cons
     } else if (view->second.incarnation != member.incarnation) {
       standings[member.rank] = Standing::dead;  // a newer incarnation proves the end of the older
     } else {
-      const bool dead = view->second.standing == Standing::dead && now - view->second.lost >= return_patience;
-      standings[member.rank] = dead ? Standing::dead : Standing::silent;
+      standings[member.rank] = is_dead(view->second) ? Standing::dead : Standing::silent;
     }
   }
   return may_form_next(last, standings);
@@ -384,6 +403,7 @@ void Assembly::begin_own() {
   for (const std::uint32_t rank : beginning.hungry) payload.put(rank);
   generation_ = {own_->number, own_->members};
   lineage_ = own_->lineage;
+  begun_ = generation_.number;
   own_.reset();
   pledged_.reset();
   for (const Member& member : generation_.members) {

@@ -76,6 +76,8 @@ class Assembly {
 
   bool is_member(std::uint32_t rank) const;
   bool newcomer(std::uint32_t rank, const View& view) const;
+  static bool is_dead(const View& view);
+  bool passed_over(const Proposal& proposal, std::uint64_t follows) const;
   bool may_follow(const Generation& last, const Proposal& proposal) const;
   bool keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const;
   std::optional<Proposal> may_propose();
@@ -102,6 +104,8 @@ class Assembly {
   std::map<std::uint32_t, View> views_;
   Generation generation_;
   std::uint64_t lineage_ = 0;
+  std::uint64_t begun_ = 0;  // of the lineage: the highest number that is known to have begun, with or
+                             // without this process
   std::uint64_t restarts_ = 0;
   std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
   bool current_ = false;        // generation_ has begun and nothing has happened to it
