@@ -86,6 +86,8 @@ class PsWorker {
   ReadyMessage ready_;
   std::set<std::uint32_t> unanswered_;  // chunks of the push under way
   std::vector<float> next_;             // sync: weights of the clock to come
+  std::uint64_t awaited_ = 0;           // sync: the clock of the weights that land in next_
+  bool pulled_ = false;                 // sync: those, and none of a later clock, are asked for
   std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: of next_
   LandingsGuard landings_guard_;        // last: the weights land in the members above
 };
@@ -278,6 +280,8 @@ void PsWorker::push(const Work& work) {
   if (!sync_) ++pushes_;
   const std::uint64_t tag = sync_ ? work.clock : pushes_;
   if (sync_) {
+    awaited_ = work.clock + 1;
+    pulled_ = false;
     expect(MessageType::weights, work.clock + 1, next_);
   } else {
     expect(MessageType::weights, tag, trainer_.model().parameters());
@@ -324,6 +328,8 @@ bool PsWorker::receive_weights(std::uint64_t clock) {
 
 // Asks for the weights of a clock, of all chunks or of those that are not at it.
 void PsWorker::pull(std::uint64_t clock, bool all) {
+  awaited_ = clock;
+  pulled_ = true;
   expect(MessageType::weights, clock, sync_ ? std::span<float>(next_) : trainer_.model().parameters());
   for (const Chunk& chunk : chunks_) {
     if (!all && version_[chunk.id] == clock) continue;
@@ -444,6 +450,10 @@ void PsWorker::on_weights(const Event& event) {
   if (!event.landed && event.payload.size() != chunk.size * sizeof(float)) return;
   if (!sync_ && header.clock != pushes_)
     return peers_.transport().count_late();  // an answer to something given up
+  // A frame with memory of its own may have come before another that has landed since: it must not be written
+  // over that.
+  if (sync_ && !event.landed && (header.clock < awaited_ || (pulled_ && header.clock != awaited_)))
+    return peers_.transport().count_late();
   const std::span<float> target = sync_ ? std::span<float>(next_) : trainer_.model().parameters();
   if (!event.landed) {
     std::memcpy(target.data() + chunk.offset, event.payload.data(), event.payload.size());
