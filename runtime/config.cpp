@@ -101,6 +101,8 @@ class Object {
 };
 
 constexpr int most_int = 1'000'000;
+// Whom nobody is told the address of, nobody dials: servers beyond the seeds would be waited for in vain.
+constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 
 kernels::Precision read_precision(Object& root) {
@@ -194,7 +196,8 @@ Config::Workers read_workers(Object object) {
 }
 
 Config::Servers read_servers(Object object, Mode mode) {
-  const Config::Servers servers{object.small_integer("count", mode == Mode::ps ? 1 : 0, most_int)};
+  const bool ps = mode == Mode::ps;
+  const Config::Servers servers{object.small_integer("count", ps ? 1 : 0, ps ? most_servers : most_int)};
   object.finish();
   return servers;
 }

@@ -173,7 +173,10 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
   CHECK(message_for("/evaluate_every", 0) == "accepted");
   CHECK(message_for("/workers/min", 6) == "configuration: workers.min must be a whole number from 1 to 5");
   CHECK(message_for("/servers/count", 0) ==
-        "configuration: servers.count must be a whole number from 1 to 1000000");
+        "configuration: servers.count must be a whole number from 1 to 64");
+  CHECK(message_for("/servers/count", 64) == "accepted");
+  CHECK(message_for("/servers/count", 65) ==
+        "configuration: servers.count must be a whole number from 1 to 64");
   CHECK(message_for("/checkpoint/keep", 0) ==
         "configuration: checkpoint.keep must be a whole number from 1 to 1000000");
   CHECK(message_for("/patience_seconds", 0) ==
