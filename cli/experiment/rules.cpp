@@ -69,6 +69,8 @@ std::string text_in(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+constexpr int most_servers = 64;  // of the bundled runtime, see runtime/CONTRACT.md
+
 std::optional<int> number_in(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? std::optional<int>(found->get<int>())
@@ -208,6 +210,9 @@ class Rules {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
     if (!count) return;
+    if (is_server && given("train") && *count > most_servers) {
+      refuse(path + ".count", fmt::format("the runtime has at most {} servers", most_servers));
+    }
     if (!is_server && !min) value["min"] = *count;
     if (!is_server && min.value_or(1) > *count) {
       refuse(path + ".min", fmt::format("{0}.min is {1}, but {0}.count is {2}", path, *min, *count));
