@@ -227,10 +227,11 @@ def test_what_was_trained_without_a_volume_is_not_shown_after_a_resume(cluster, 
 
 @pytest.mark.nodes
 def test_a_run_that_started_unseen_is_not_given_up(cluster, name, experiment):
-    file = experiment(program(name, "sleep 14"))
-    with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 12, "times": 0}]) as proxy:
+    file = experiment(program(name, "sleep 12"))
+    # Less than what the head of an answer may take, or no watch would ever begin.
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 8.5, "times": 0}]) as proxy:
         image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
-        mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--start-timeout", "10s", file, check=0, timeout=120,
+        mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--start-timeout", "7s", file, check=0, timeout=120,
                 env={**cluster.env, **image})
 
 
