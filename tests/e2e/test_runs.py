@@ -245,7 +245,7 @@ def test_an_empty_name_is_refused_and_nothing_is_deleted(cluster, name, experime
 
 @pytest.mark.nodes
 def test_a_log_that_comes_slowly_is_followed_to_its_end(cluster, name, experiment):
-    run = cluster.mlk("submit", "--wait", experiment(program(name, "seq -f 'this is line %g' 8")), check=0, timeout=120).stdout.strip()
+    run = cluster.mlk("submit", "--wait", experiment(program(name, "for i in 1 2 3 4 5 6 7 8; do echo this is line $i; done")), check=0, timeout=120).stdout.strip()
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "drip", "path": "/log", "seconds": 0.04, "times": 0}]) as proxy:
         told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", "-f", run, check=0, timeout=120, env=cluster.env)
     assert told.stdout.count("this is line") == 8
