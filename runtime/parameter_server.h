@@ -83,6 +83,12 @@ struct ServedModel {
   std::vector<TensorInfo> tensors;
   std::vector<Chunk> chunks;
   std::unique_ptr<ParameterShard> shard;  // null until then
+  std::uint64_t seed_round = 0;           // whose seeds are taken (ps_seeding.h); 0: none's
+
+  void open_seeding(std::uint64_t round) {
+    shard->forget();
+    seed_round = round;
+  }
 };
 
 }  // namespace mlk::rt

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, seed_patience{20}, save_retry{2};
+constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_retry{2};
 
 PeerId worker_id(std::uint32_t rank) { return {Role::worker, rank}; }
 PeerId server_id(std::uint32_t rank) { return {Role::server, rank}; }
@@ -21,6 +21,7 @@ Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckp
       model_(model),
       leases_(job.config),
       checkpoints_(job, peers, model, own_part),
+      seeding_(peers, model),
       patience_(job) {}
 
 void Coordinator::send(PeerId to, MessageType type, std::span<const std::byte> payload, std::uint64_t clock,
@@ -63,6 +64,7 @@ void Coordinator::peer_down(PeerId peer) {
   if (under_way) ++restarts_;
   job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
   if (phase_ == Phase::running) serve_parked();
+  if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering();
   if (phase_ == Phase::ending) end();
 }
 
@@ -73,6 +75,8 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
     return;
   }
   connected_.insert(worker.rank);
+  // It may have gone on since it was asked for its weights: it is told, as all are, to join again.
+  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) return start_gathering();
   parked_.erase(worker.rank);
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
@@ -110,7 +114,7 @@ void Coordinator::start_gathering() {
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers
   parked_.clear();
-  seeding_.clear();
+  seeding_.give_up();
   enough_since_.reset();
   for (const std::uint32_t worker : connected_)
     send(worker_id(worker), MessageType::wait, {}, 0, 0, flag_rejoin);
@@ -171,30 +175,36 @@ void Coordinator::decide() {
     model_.shard->forget();
   }
   const bool was_empty = !model_.shard->complete();
-  seeding_.clear();
-  if (was_empty) seeding_.insert(0);
-  for (const auto& [server, has_weights] : servers_) {
-    if (!has_weights) seeding_.insert(server);
-  }
-  // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
-  // all servers, since a model is of one step.
-  const bool from_offline = !seeding_.empty() && best->second.offline > 0;
-  if (from_offline || (was_empty && best->second.clock == 0)) seed_all();
-  phase_ = Phase::seeding;
-  seeding_since_ = steady_clock::now();
-  if (seeding_.empty()) return maybe_run();
-
   std::optional<TrainingState> saved;
   if (was_empty) saved = checkpoints_.restore();
-  if (saved && saved->step > best->second.clock) {
-    seed_from_checkpoint(*saved);
+  const bool from_checkpoint = saved && saved->step > best->second.clock;
+  // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
+  // all servers, since a model is of one step.
+  const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
+  const auto servers =
+      to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
+  phase_ = Phase::seeding;
+  if (servers.empty()) return maybe_run();
+
+  if (from_checkpoint) model_.shard->optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
+  seeding_.open(servers);
+  for (auto& [server, has_weights] : servers_) {
+    if (servers.contains(server)) has_weights = false;
+  }
+  if (from_checkpoint) {
+    job_.log.line("goes on from the checkpoint of step " + std::to_string(saved->step));
+    leases_.restart(saved->step, saved->position);
+    restored_step_ = saved->step;
+    seeding_.from_checkpoint(*saved);
   } else {
-    seed_from_worker(best->first, best->second);
+    say_who_seeds(best->first, best->second, servers);
+    seeding_.from_worker(best->first);
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
     if (was_empty || from_offline || job_.config.consistency.sync)
       leases_.restart(best->second.clock, best->second.position);
   }
   if (was_empty && best->second.clock > 0) take_over();
+  maybe_run();
 }
 
 // This server was lost, and the run was not: the workers know what it had counted. How far they came with
@@ -210,64 +220,43 @@ void Coordinator::take_over() {
   leases_.count_lost(lost_samples + offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
 }
 
-// All that hold anything: a small model has fewer chunks than there may be servers.
-void Coordinator::seed_all() {
-  for (const Chunk& chunk : model_.chunks) seeding_.insert(chunk.server);
-}
-
-void Coordinator::seed_from_checkpoint(const TrainingState& saved) {
-  job_.log.line("goes on from the checkpoint of step " + std::to_string(saved.step));
-  leases_.restart(saved.step, saved.position);
-  restored_step_ = saved.step;
-  seed_all();
-  model_.shard->optimizer().check_fits(saved.optimizer_state, saved.parameters.size());
-  const bool with_state = !saved.optimizer_state.empty();
-  const std::size_t slots = model_.shard->optimizer().slots();
-  std::map<std::uint32_t, std::uint64_t> ordinal;
-  model_.shard->forget();
+// A small model has fewer chunks than there may be servers.
+std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
+  std::set<std::uint32_t> servers;
+  if (!model_.shard->complete()) servers.insert(0);
+  for (const auto& [server, has_weights] : servers_) {
+    if (!has_weights) servers.insert(server);
+  }
   for (const Chunk& chunk : model_.chunks) {
-    const auto weights = std::span(saved.parameters).subspan(chunk.offset, chunk.size);
-    const auto state = with_state ? part_of_state(saved.optimizer_state, slots, chunk.offset, chunk.size)
-                                  : std::vector<float>();
-    if (chunk.server == 0) {
-      model_.shard->seed(chunk.id, saved.step, weights, state);
-      continue;
-    }
-    Header header;
-    header.type = MessageType::seed;
-    header.data_type = DataType::float32;
-    header.key = chunk.id;
-    header.clock = saved.step;
-    header.offset = ordinal[chunk.server]++;
-    header.flags = with_state ? flag_optimizer : 0;
-    const Bytes payload =
-        PayloadWriter().raw(std::as_bytes(weights)).raw(std::as_bytes(std::span(state))).bytes();
-    peers_.transport().send(server_id(chunk.server), header, payload);
+    if (all) servers.insert(chunk.server);
   }
-  server_seeded(0);
+  return servers;
 }
 
-void Coordinator::seed_from_worker(std::uint32_t worker, const Offer& offer) {
-  if (offer.clock > 0) {
-    for (const std::uint32_t server : seeding_) {
-      job_.log.line(
-          to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) + " at step " +
-          std::to_string(offer.clock) + "; its optimizer state starts at zero" +
-          (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
-    }
+void Coordinator::say_who_seeds(std::uint32_t worker, const Offer& offer,
+                                const std::set<std::uint32_t>& servers) {
+  if (offer.clock == 0) return;
+  for (const std::uint32_t server : servers) {
+    job_.log.line(
+        to_string(server_id(server)) + " is seeded by worker/" + std::to_string(worker) + " at step " +
+        std::to_string(offer.clock) + "; its optimizer state starts at zero" +
+        (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
   }
-  for (const std::uint32_t server : seeding_)
-    send(worker_id(worker), MessageType::seed_wanted, {}, offer.clock, server);
 }
 
-void Coordinator::server_seeded(std::uint32_t server) {
-  if (server != 0) servers_[server] = true;
-  seeding_.erase(server);
+void Coordinator::server_seeded(std::uint32_t server, std::uint64_t round) {
+  if (!seeding_.seeded(server, round)) return;
+  servers_[server] = true;
+  if (phase_ == Phase::seeding) maybe_run();
+}
+
+void Coordinator::own_seeded() {
+  seeding_.own_seeded();
   if (phase_ == Phase::seeding) maybe_run();
 }
 
 void Coordinator::maybe_run() {
-  if (!seeding_.empty()) return;
+  if (!seeding_.done()) return;
   phase_ = Phase::running;
   job_.log.line("training with " + std::to_string(offers_.size()) + " of " +
                 std::to_string(job_.config.workers.count) + " workers from step " +
@@ -442,7 +431,7 @@ void Coordinator::stop() {
 void Coordinator::tick() {
   const auto now = steady_clock::now();
   if (phase_ == Phase::gathering && !stopping_) gather();
-  if (phase_ == Phase::seeding && now - seeding_since_ > seed_patience) start_gathering();
+  if (phase_ == Phase::seeding && seeding_.overdue()) start_gathering();
   checkpoints_.tick();
   if (phase_ == Phase::saving) go_on_saving();
   if (stopping_ && phase_ != Phase::saving && phase_ != Phase::terminated) {

@@ -17,6 +17,7 @@
 #include "runtime/peers.h"
 #include "runtime/ps_checkpoint.h"
 #include "runtime/ps_protocol.h"
+#include "runtime/ps_seeding.h"
 
 namespace mlk::rt {
 
@@ -32,7 +33,9 @@ class Coordinator {
   void server_joined(std::uint32_t server, bool empty, const std::string& mark);
   // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
   void server_ahead(std::uint32_t server, std::uint64_t clock);
-  void server_seeded(std::uint32_t server);
+  void seeding_opened(std::uint32_t server, std::uint64_t round) { seeding_.opened(server, round); }
+  void server_seeded(std::uint32_t server, std::uint64_t round);
+  void own_seeded();  // this server's part has come
   void worker_ready(PeerId worker, const ReadyMessage& ready);
   // async: a gradient was applied that had missed so many updates.
   void applied(std::uint64_t staleness);
@@ -62,9 +65,8 @@ class Coordinator {
   void gather();
   std::vector<std::string> missing() const;
   void decide();
-  void seed_all();
-  void seed_from_checkpoint(const TrainingState& saved);
-  void seed_from_worker(std::uint32_t worker, const Offer& offer);
+  std::set<std::uint32_t> to_be_seeded(bool all) const;
+  void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers);
   void take_over();
   void maybe_run();
   void serve_parked();
@@ -86,6 +88,7 @@ class Coordinator {
   ServedModel& model_;
   Leases leases_;
   JointCheckpoints checkpoints_;
+  Seeding seeding_;
   Patience patience_;
   Phase phase_ = Phase::gathering;
   Generation generation_;
@@ -94,9 +97,8 @@ class Coordinator {
   std::map<std::uint32_t, Offer> offers_;  // of workers that joined
   std::set<std::uint32_t> parked_;         // workers that wait for work
   std::map<std::uint32_t, bool> servers_;  // the others that are up: whether they have weights
-  std::set<std::uint32_t> seeding_;        // servers whose weights are on their way
   std::optional<SteadyTime> enough_since_;
-  SteadyTime next_wait_, seeding_since_;
+  SteadyTime next_wait_;
 
   bool save_due_ = false;
   SteadyTime saving_since_, next_try_;

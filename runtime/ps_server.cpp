@@ -48,6 +48,7 @@ class PsServer {
   void handle(const Event& event);
   void handle_message(const Event& event);
   void on_join(const Event& event);
+  void on_seed_wanted(const Event& event);
   void on_seed(const Event& event);
   void on_push(const Event& event);
   void on_pull(const Event& event);
@@ -202,6 +203,9 @@ void PsServer::handle_message(const Event& event) {
     case MessageType::join:
       on_join(event);
       break;
+    case MessageType::seed_wanted:
+      on_seed_wanted(event);
+      break;
     case MessageType::seed:
       on_seed(event);
       break;
@@ -229,7 +233,7 @@ void PsServer::handle_message(const Event& event) {
       result_ = event.payload;
       break;
     case MessageType::seeded:
-      if (coordinator_ && !from_worker) coordinator_->server_seeded(event.peer.rank);
+      if (coordinator_ && !from_worker) coordinator_->server_seeded(event.peer.rank, header.clock);
       break;
     case MessageType::ready:
       if (const auto ready = decode_ready(event.payload); ready && coordinator_) {
@@ -289,24 +293,33 @@ void PsServer::on_join(const Event& event) {
   if (coordinator_) coordinator_->worker_joined(event.peer, event.incarnation, *join);
 }
 
+// Server 0 opens a round, and is answered the same.
+void PsServer::on_seed_wanted(const Event& event) {
+  if (event.peer.role != Role::server) return;
+  if (coordinator_) return coordinator_->seeding_opened(event.peer.rank, event.header.clock);
+  if (event.peer != first_server || !model_.shard) return;
+  model_.open_seeding(event.header.clock);
+  send(first_server, MessageType::seed_wanted, event.header.clock);
+}
+
 void PsServer::on_seed(const Event& event) {
   const Header& header = event.header;
-  if (!model_.shard) return;  // nobody asked for it: server 0 waits for our join
-  if (header.offset == 0) model_.shard->forget();
+  if (!model_.shard || model_.seed_round == 0 || header.offset != model_.seed_round)
+    return peers_.transport().count_late();
   const auto values = floats(event.payload);
   const bool with_state = (header.flags & flag_optimizer) != 0;
   const std::size_t size =
       with_state ? values.size() / (1 + model_.shard->optimizer().slots()) : values.size();
-  const bool was_complete = model_.shard->complete();
   if (!model_.shard->seed(header.key, header.clock, values.first(size), values.subspan(size))) {
     job_.log.line(to_string(event.peer) + " sent weights that do not fit");
     return;
   }
-  if (was_complete || !model_.shard->complete()) return;
+  if (!model_.shard->complete()) return;
+  const std::uint64_t round = std::exchange(model_.seed_round, 0);
   if (coordinator_) {
-    coordinator_->server_seeded(0);
+    coordinator_->own_seeded();
   } else {
-    send(first_server, MessageType::seeded, header.clock);
+    send(first_server, MessageType::seeded, round);
   }
 }
 

@@ -47,7 +47,7 @@ class PsWorker {
   void handle(const Event& event);
   void handle_message(const Event& event);
   void on_weights(const Event& event);
-  void seed(std::uint32_t server);
+  void seed(std::uint32_t server, std::uint64_t round);
   void pull(std::uint64_t clock, bool all);
   bool receive_weights(std::uint64_t clock);
   bool has_next(std::uint64_t clock) const;
@@ -370,8 +370,7 @@ PsWorker::Turn PsWorker::train_end() {
 }
 
 // Gives a server that lost its weights what this worker has of them.
-void PsWorker::seed(std::uint32_t server) {
-  std::uint64_t ordinal = 0;
+void PsWorker::seed(std::uint32_t server, std::uint64_t round) {
   const auto parameters = trainer_.model().parameters();
   for (const Chunk& chunk : chunks_) {
     if (chunk.server != server) continue;
@@ -380,7 +379,7 @@ void PsWorker::seed(std::uint32_t server) {
     header.data_type = DataType::float32;
     header.key = chunk.id;
     header.clock = clock_;
-    header.offset = ordinal++;
+    header.offset = round;
     send(server, header, std::as_bytes(parameters.subspan(chunk.offset, chunk.size)));
   }
 }
@@ -426,7 +425,7 @@ void PsWorker::handle_message(const Event& event) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      if (all_servers_up()) seed(header.key);  // else the model goes on, and is not what was offered
+      if (all_servers_up()) seed(header.key, header.clock);  // else the model goes on, and is not what was offered
       break;
     case MessageType::accepted:
       if (header.flags & flag_stale) {
