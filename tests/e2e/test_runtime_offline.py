@@ -82,6 +82,26 @@ def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
         assert "is seeded" not in servers[0].errors()
 
 
+def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_another_brought(tmp_path):
+    model = {"type": "mlp", "hidden": [2000, 1000]}  # 8 MB: some 6 s on late connections
+    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=120, report_every=1, minimum=1, model=model, offline_seconds=0,
+             wires=True) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 10)
+        servers[1].kill()
+        run.wires.delay = 0.1
+        servers[1] = run.start("server", 1)
+        run.until(lambda: "server/1 is seeded by worker/" in servers[0].errors(), "server/1 to be seeded")
+        seeder = int(re.search(r"server/1 is seeded by worker/(\d)", servers[0].errors())[1])
+        time.sleep(0.5)
+        workers[seeder].signal(signal.SIGSTOP)
+        run.until(lambda: f"server/1 is seeded by worker/{1 - seeder}" in servers[0].errors(), "the other one to seed it")
+        run.wires.calm()
+        run.until(lambda: "training with 1 of 2" in servers[0].errors(), "the run to go on")
+        workers[seeder].signal(signal.SIGCONT)
+        assert_trained(servers + workers, run.steps, workers[0])
+
+
 def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):
     with Run(tmp_path, "ps", steps=600, step_delay_ms=15, minimum=1, checkpoints=True, checkpoint={"every": 20, "keep": 2}, offline_seconds=0) as run:
         servers, workers = run.start_all()

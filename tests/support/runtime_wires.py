@@ -9,11 +9,11 @@ import threading
 class Connection:
     """One connection through a proxy. Touched by the proxies' thread alone."""
 
-    def __init__(self, client, server):
+    def __init__(self, client, server, delay):
         self.ends = (client, server)  # streams to write to
         self.flowing = asyncio.Event()
         self.flowing.set()
-        self.delay = 0
+        self.delay = delay
         self.twice = False
 
     async def pump(self, reader, writer):
@@ -50,6 +50,7 @@ class Wires:
 
     def __init__(self, behind):
         self.behind = dict(behind)
+        self.delay = 0  # of connections made from now on, for each 64 KiB
         self.connections = []
         self.servers = []
         self.loop = asyncio.new_event_loop()
@@ -73,7 +74,7 @@ class Wires:
         except OSError:
             hang_up(client)
             return
-        connection = Connection(client, server)
+        connection = Connection(client, server, self.delay)
         self.connections.append(connection)
         try:
             pumps = [asyncio.ensure_future(connection.pump(reader, server)), asyncio.ensure_future(connection.pump(answers, client))]
@@ -115,10 +116,11 @@ class Wires:
                 self.behind[front] = new
 
     def calm(self):
-        """No connection is late any more. Those that are half open stay so: their bytes are gone."""
+        """No connection is late any more, nor will be. Those that are half open stay so: their bytes are gone."""
         self._call(self._calm())
 
     async def _calm(self):
+        self.delay = 0
         for connection in self.connections:
             connection.delay = 0
             connection.twice = False
