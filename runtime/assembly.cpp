@@ -68,6 +68,15 @@ bool Assembly::is_lowest_live() const {
   });
 }
 
+// The lowest live member, but for those that have not heard of the generation, and wait to be let in.
+bool Assembly::is_to_propose() const {
+  return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
+    const auto& [rank, view] = entry;
+    const bool outside = view.known && view.generation == 0;
+    return rank < self_.rank && view.standing == Standing::live && is_member(rank) && !outside;
+  });
+}
+
 bool Assembly::wants_newcomers() const {
   if (!is_lowest_live()) return false;
   return std::any_of(views_.begin(), views_.end(),
@@ -157,8 +166,9 @@ void Assembly::on_status(const Event& event) {
   if (view.generation == 0 || generation_.number == 0) return;
   if (view.lineage == lineage_) {
     // They went on without this process, which is a newcomer to them.
-    if (view.generation > generation_.number && !own_) {
+    if (view.generation > generation_.number) {
       generation_ = Generation();
+      own_.reset();
       pledged_.reset();
       current_ = false;
     }
@@ -330,7 +340,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   std::sort(proposal.members.begin(), proposal.members.end());
   const bool member = generation_.number != 0;
   if (member) {
-    if (!is_lowest_live() || !may_follow(generation_, proposal)) return {};
+    if (!is_to_propose() || !may_follow(generation_, proposal)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
     return {};
   }

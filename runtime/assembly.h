@@ -75,6 +75,7 @@ class Assembly {
   };
 
   bool is_member(std::uint32_t rank) const;
+  bool is_to_propose() const;
   bool newcomer(std::uint32_t rank, const View& view) const;
   static bool is_dead(const View& view);
   bool passed_over(const Proposal& proposal, std::uint64_t follows) const;

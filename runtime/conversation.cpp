@@ -139,6 +139,7 @@ bool Transport::Impl::promote(Connection& connection) {
     if (unproven_.contains(peer)) push(Event{Event::Kind::down, peer, last->second, {}, true, {}, {}, false});
   }
   unproven_.erase(peer);
+  dead_unless_back_.erase(peer);
   last_incarnation_[peer] = incarnation;
   connection.stage = Stage::established;
   dialer_.connected(peer);

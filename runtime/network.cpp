@@ -57,6 +57,8 @@ void Transport::Impl::turn(SteadyTime deadline) {
   const int count =
       epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(until.count()));
   now = std::chrono::steady_clock::now();
+  if (now - last_tick_ > options_.suspect_after)
+    peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
     handle(event.data.u64, event.events, now);
   }
@@ -139,6 +141,10 @@ void Transport::Impl::serve(Connection& connection) {
       connection.doomed = true;
       // After a silence the other host may only have given the connection up.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
+      if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
+        connection.proven = false;
+        dead_unless_back_[connection.peer] = peers_return_until_;
+      }
       break;
     case FrameReader::End::unproven_loss:
       connection.doomed = true;
@@ -384,6 +390,13 @@ void Transport::Impl::tick(SteadyTime now) {
     }
   }
   for (const std::uint64_t id : ended) remove(id, now);
+  std::erase_if(dead_unless_back_, [&](const auto& entry) {
+    const auto [peer, until] = entry;
+    if (now < until) return false;
+    if (unproven_.erase(peer) > 0)
+      push(Event{Event::Kind::down, peer, last_incarnation_[peer], {}, true, {}, {}, false});
+    return true;
+  });
   closed_ = closing_ && connections_.empty();
 }
 

@@ -152,6 +152,10 @@ class Transport::Impl {
   std::uint64_t next_look_up_ = 1;
   std::map<PeerId, std::uint64_t> last_incarnation_;
   std::set<PeerId> unproven_;  // lost, but perhaps alive
+  // After a pause of this process itself (stopped, its host frozen) the peers may have given it up: that they
+  // have ended their connections proves nothing until they had the time to dial again.
+  SteadyTime peers_return_until_;
+  std::map<PeerId, SteadyTime> dead_unless_back_;
   std::map<PeerId, std::set<std::uint64_t>> fenced_;
   std::set<PeerId> tcp_next_;  // something that listens beside the peer's address is not the peer
   RateLimit complaints_{5, Milliseconds(10000)};

@@ -5,8 +5,9 @@ import hmac
 import os
 import socket
 import struct
+import time
 
-HELLO, CHALLENGE, PROOF, PULL = 1, 2, 3, 25
+HELLO, CHALLENGE, PROOF, HEARTBEAT, PULL, STATUS, PROPOSE, ACCEPT = 1, 2, 3, 4, 25, 64, 65, 66
 HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header itself
 
 
@@ -29,9 +30,9 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=True, key=0, clock=0):
+def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=True, key=0, clock=0, generation=0):
     """A frame of worker RANK. Over UNIX sockets payloads have no checksum."""
-    header = HEADER.pack(b"MLK1", version, kind, 0, 0, rank | 1 << 24, key, 0, incarnation, clock, 0, len(payload), sequence,
+    header = HEADER.pack(b"MLK1", version, kind, 0, 0, rank | 1 << 24, key, generation, incarnation, clock, 0, len(payload), sequence,
                          crc32c(payload) if checksum else 0)
     return header + struct.pack("<I", crc32c(header)) + payload
 
@@ -89,3 +90,37 @@ def shake_hands(connection, run, key, rank, incarnation, checksum):
             + side(1, rank, incarnation, own_address, own_nonce) + side(sender >> 24, sender & 0xFFFFFF, fields[8], address, nonce))
     proof = hmac.new(key, text, hashlib.sha256).digest()
     connection.sendall(frame(PROOF, rank, incarnation, 1, proof, checksum=checksum))
+
+
+class Rank:
+    """Worker RANK of an allreduce run, by one connection with one other rank; says what it is told to, and nothing else."""
+
+    NO_STEP = 2**64 - 1
+
+    def __init__(self, address, key, rank, incarnation):
+        self.rank, self.incarnation, self.sequence = rank, incarnation, 2
+        self.connection = connect(address, over_unix=False)
+        shake_hands(self.connection, "run", key, rank, incarnation, checksum=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def say(self, kind, payload=b"", **fields):
+        self.connection.sendall(frame(kind, self.rank, self.incarnation, self.sequence, payload, **fields))
+        self.sequence += 1
+
+    def say_status(self, generation=0, step=NO_STEP, lineage=0):
+        self.say(STATUS, struct.pack("<Q", lineage), generation=generation, clock=step)
+
+    def hear(self, kind, deadline):
+        """(generation, clock, payload) of the next such message; others are passed over."""
+        while time.monotonic() < deadline:
+            self.say(HEARTBEAT)
+            fields = HEADER.unpack(read(self.connection, 64)[:60])
+            payload = read(self.connection, fields[11])
+            if fields[2] == kind:
+                return fields[7], fields[9], payload
+        raise TimeoutError(f"no message {kind} from the peer")
