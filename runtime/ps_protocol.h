@@ -8,9 +8,9 @@
 // When all chunks are answered, ready says that the slice is done and asks for the next.
 //
 // A server that has lost its weights gets seeds, in a round (ps_seeding.h): server 0 sends it seed_wanted
-// (header.clock: the round), is answered the same, and asks a worker with seed_wanted (header.key: the server)
-// for seeds (header.clock: of the weights; header.offset: the round; header.key: chunk). The server that has
-// all says seeded.
+// (header.clock: the round), is answered the same, and asks a worker with seed_wanted (header.key: the
+// server) for seeds (header.clock: of the weights; header.offset: the round; header.key: chunk). The server
+// that has all says seeded.
 //
 // For a checkpoint server 0 sends capture to the others, which copy what they hold and answer captured; then
 // training goes on. When a server has written its copy it sends written.

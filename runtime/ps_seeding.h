@@ -1,8 +1,9 @@
 // How servers that have no weights get them: from a checkpoint, or from the worker that has come furthest.
 //
-// Everything happens in rounds, of which server 0 opens one after the other. A server forgets what it had when
-// a round is opened at it, says so, and from then on takes seeds of that round only. So what an earlier round
-// has left under way, from a worker that was stopped in between, is never mixed with what came after it.
+// Everything happens in rounds, of which server 0 opens one after the other. A server forgets what it had
+// when a round is opened at it, says so, and from then on takes seeds of that round only. So what an earlier
+// round has left under way, from a worker that was stopped in between, is never mixed with what came after
+// it.
 #pragma once
 
 #include <cstdint>

@@ -425,7 +425,8 @@ void PsWorker::handle_message(const Event& event) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      if (all_servers_up()) seed(header.key, header.clock);  // else the model goes on, and is not what was offered
+      if (all_servers_up())
+        seed(header.key, header.clock);  // else the model goes on, and is not what was offered
       break;
     case MessageType::accepted:
       if (header.flags & flag_stale) {

@@ -121,7 +121,7 @@ void Transport::Impl::steer(SteadyTime deadline, const std::function<bool()>& do
     }
     steered_ = true;
     lock.unlock();
-    turn(deadline);
+    turn(deadline, true);
     lock.lock();
     steered_ = false;
     looked = true;
@@ -138,7 +138,7 @@ void Transport::Impl::stand_in() {
     if (waiting_ == 0 && waits_ == seen) {
       steered_ = stand_in_steers_ = true;
       lock.unlock();
-      turn(SteadyTime::max());
+      turn(SteadyTime::max(), false);
       lock.lock();
       steered_ = stand_in_steers_ = false;
       helm_changed_.notify_all();

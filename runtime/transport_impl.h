@@ -2,8 +2,8 @@
 //
 // The loop waits for sockets and serves them. It is turned by whoever waits for something: the consumer in
 // receive(), a sender without room. So a message that is waited for takes one wake-up, and its payload is
-// still in the cache of who wants it. When nobody has turned it for a while, a thread of the transport's own
-// stands in.
+// still in the cache of who wants it. While waits are short, whoever waits looks again and again before it
+// goes to sleep. When nobody has turned the loop for a while, a thread of the transport's own stands in.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,9 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
+#include <sys/epoll.h>
 #include <thread>
 #include <vector>
 
@@ -94,7 +96,8 @@ class Transport::Impl {
   // The loop.
   void stand_in();
   void steer(SteadyTime deadline, const std::function<bool()>& done);
-  void turn(SteadyTime deadline);
+  int wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin);
+  void turn(SteadyTime deadline, bool spin);
   void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
   void tick(SteadyTime now);
   void serve(Connection& connection);
@@ -159,7 +162,7 @@ class Transport::Impl {
   std::map<PeerId, std::set<std::uint64_t>> fenced_;
   std::set<PeerId> tcp_next_;  // something that listens beside the peer's address is not the peer
   RateLimit complaints_{5, Milliseconds(10000)};
-  bool closing_ = false, accepting_ = true;
+  bool closing_ = false, accepting_ = true, waits_are_short_ = false;
   SteadyTime last_tick_;
 
   // Shared.
