@@ -8,8 +8,7 @@ import socket
 import time
 
 import pytest
-import wire_peer
-from mlk import SLOW, wait_until
+from mlk import wait_until
 from runtime_processes import Run, accuracy, assert_trained
 
 pytestmark = pytest.mark.runtime
@@ -340,29 +339,6 @@ def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
             run.wires.disturb("cut")
         assert_trained(workers, run.steps, workers[0])
         assert not workers[1].lines(), "the other rank went on by itself"
-
-
-def test_a_rank_that_missed_a_beginning_is_let_in_by_those_who_did_not(tmp_path):
-    with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=100_000, step_delay_ms=5) as run:
-        workers = [run.start("worker", 1), run.start("worker", 2)]
-        run.until_step(workers[0], 20)
-        key = bytes.fromhex((tmp_path / "key").read_text())
-        deadline = time.monotonic() + 30 * SLOW
-
-        def rank_0(address):
-            rank = wire_peer.Rank(address, key, 0, 7)
-            rank.say_status()
-            return rank
-        with rank_0(run.addresses["worker"][2]) as beside, rank_0(run.addresses["worker"][1]) as at_proposer:
-            number = at_proposer.hear(wire_peer.PROPOSE, deadline)[0]
-            at_proposer.say(wire_peer.ACCEPT, generation=number, clock=wire_peer.Rank.NO_STEP)
-            run.until(lambda: workers[0].members() == 3, "a generation with rank 0")
-            # For the others it is a member, and the lowest; to it the word got lost with the connection.
-            with rank_0(run.addresses["worker"][1]) as again:
-                beside.say(wire_peer.HEARTBEAT)
-                assert again.hear(wire_peer.PROPOSE, deadline)[0] > number
-        step = workers[0].step()
-        run.until_step(workers[0], step + 20)
 
 
 def test_ranks_that_dial_again_late_after_a_pause_of_rank_0_are_not_taken_for_dead(tmp_path):

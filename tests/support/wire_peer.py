@@ -7,7 +7,8 @@ import socket
 import struct
 import time
 
-HELLO, CHALLENGE, PROOF, HEARTBEAT, PULL, STATUS, PROPOSE, ACCEPT = 1, 2, 3, 4, 25, 64, 65, 66
+HELLO, CHALLENGE, PROOF, HEARTBEAT, PULL = 1, 2, 3, 4, 25
+STATUS, PROPOSE, ACCEPT, REFUSE, BEGIN, TROUBLE = 64, 65, 66, 67, 68, 71
 HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header itself
 
 
@@ -92,6 +93,11 @@ def shake_hands(connection, run, key, rank, incarnation, checksum):
     connection.sendall(frame(PROOF, rank, incarnation, 1, proof, checksum=checksum))
 
 
+def incarnation_of(text):
+    """As the runtime makes it of MLK_INCARNATION."""
+    return struct.unpack("<Q", hashlib.sha256(text.encode()).digest()[:8])[0]
+
+
 class Rank:
     """Worker RANK of an allreduce run, by one connection with one other rank; says what it is told to, and nothing else."""
 
@@ -114,6 +120,15 @@ class Rank:
 
     def say_status(self, generation=0, step=NO_STEP, lineage=0):
         self.say(STATUS, struct.pack("<Q", lineage), generation=generation, clock=step)
+
+    def propose(self, number, follows, lineage, members):
+        """members: {rank: incarnation}"""
+        each = b"".join(struct.pack("<IQH", rank, incarnation, 0) for rank, incarnation in sorted(members.items()))
+        self.say(PROPOSE, struct.pack("<QI", lineage, len(members)) + each, generation=number, clock=follows)
+
+    def begin(self, number, step, feeder, hungry):
+        payload = struct.pack(f"<QI{len(hungry)}I", 0, len(hungry), *hungry)
+        self.say(BEGIN, payload, generation=number, clock=step, key=feeder)
 
     def hear(self, kind, deadline):
         """(generation, clock, payload) of the next such message; others are passed over."""

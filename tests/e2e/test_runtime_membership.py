@@ -1,0 +1,83 @@
+"""Ranks of an allreduce run beside others that say exactly what the test wants them to: see wire_peer.Rank."""
+
+import time
+
+import pytest
+import wire_peer
+from mlk import SLOW
+from runtime_processes import Run
+
+pytestmark = pytest.mark.runtime
+
+LINEAGE = 5
+
+
+def rank_beside(run, rank, incarnation, at):
+    """Worker RANK, connected with worker `at`; it has a state as soon as it says so."""
+    run.until(lambda: listens(run.addresses["worker"][at]), f"worker {at} to listen")
+    beside = wire_peer.Rank(run.addresses["worker"][at], bytes.fromhex((run.folder / "key").read_text()), rank, incarnation)
+    beside.say_status()
+    return beside
+
+
+def listens(address):
+    try:
+        wire_peer.connect(address, over_unix=False).close()
+        return True
+    except ConnectionRefusedError:
+        return False
+
+
+def soon():
+    return time.monotonic() + 30 * SLOW
+
+
+def test_a_rank_that_missed_a_beginning_is_let_in_by_those_who_did_not(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=100_000, step_delay_ms=5) as run:
+        workers = [run.start("worker", 1), run.start("worker", 2)]
+        run.until_step(workers[0], 20)
+        with rank_beside(run, 0, 7, at=2) as beside, rank_beside(run, 0, 7, at=1) as at_proposer:
+            number = at_proposer.hear(wire_peer.PROPOSE, soon())[0]
+            at_proposer.say(wire_peer.ACCEPT, generation=number, clock=wire_peer.Rank.NO_STEP)
+            run.until(lambda: workers[0].members() == 3, "a generation with rank 0")
+            # For the others it is a member, and the lowest; to it the word got lost with the connection.
+            with rank_beside(run, 0, 7, at=1) as again:
+                beside.say(wire_peer.HEARTBEAT)
+                assert again.hear(wire_peer.PROPOSE, soon())[0] > number
+        step = workers[0].step()
+        run.until_step(workers[0], step + 20)
+
+
+def begin_with(run, rank_0, rank_2, number):
+    """A generation of ranks 0 and 2, which have a state, and of worker 1, which is to be fed by rank 2."""
+    members = {0: 7, 1: wire_peer.incarnation_of("worker-1-0"), 2: 9}
+    for rank in (rank_0, rank_2):
+        rank.say_status(generation=number - 1, step=50, lineage=LINEAGE)
+    rank_0.propose(number, number - 1, LINEAGE, members)
+    assert rank_0.hear(wire_peer.ACCEPT, soon())[0] == number
+    rank_0.begin(number, 50, feeder=2, hungry=[1])
+
+
+def test_a_rank_whose_state_does_not_come_tells_those_who_would_wait_for_it(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
+        run.start("worker", 1)
+        with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
+            begin_with(run, rank_0, rank_2, 4)
+            rank_2.connection.close()
+            assert rank_0.hear(wire_peer.TROUBLE, soon())[0] == 4
+
+
+def test_a_rank_that_was_passed_over_follows_nobody_who_has_not_heard_of_it(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
+        run.start("worker", 1)
+        with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
+            begin_with(run, rank_0, rank_2, 4)
+            rank_2.say_status(generation=5, step=60, lineage=LINEAGE)  # it has gone on with others
+            for generation in (4, 0):  # worker 1 takes part, and has learnt that it does not any more
+                while rank_0.hear(wire_peer.STATUS, soon())[0] != generation:
+                    pass
+            own = wire_peer.incarnation_of("worker-1-0")
+            rank_0.propose(8, 4, LINEAGE, {0: 7, 1: own})
+            assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 8
+            rank_2.propose(9, 5, LINEAGE, {1: own, 2: 9})
+            assert rank_2.hear(wire_peer.ACCEPT, soon())[0] == 9
