@@ -142,6 +142,7 @@ bool Transport::Impl::promote(Connection& connection) {
   dead_unless_back_.erase(peer);
   last_incarnation_[peer] = incarnation;
   connection.stage = Stage::established;
+  connection.link->suit_send_buffer();
   dialer_.connected(peer);
   for (auto& [id, other] : connections_) {  // attempts at the peer's other addresses
     if (other.stage != Stage::established && other.dialled && other.peer == peer) other.doomed = true;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -19,6 +21,12 @@ namespace {
 // Below, one copy through the kernel is cheaper than what surrounds two without it.
 constexpr std::size_t lane_from = 16 * 1024;
 
+// Between processes of one host, and others as near: what is under way stays in the processor's cache if
+// there is little of it, which takes a third off the time of 64 MiB. Twice as much, which the kernel makes of
+// it, in 50 us is 84 Gbit/s.
+constexpr std::uint32_t short_way_us = 50;
+constexpr int send_buffer_of_short_way = 256 * 1024;
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
@@ -29,6 +37,15 @@ Link::Link(int fd, int epoll, std::uint64_t id, std::string remote, Medium mediu
 }
 
 Link::~Link() { close(); }
+
+void Link::suit_send_buffer() {
+  if (medium_ != Medium::tcp) return;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (info.tcpi_rtt == 0 || info.tcpi_rtt > short_way_us) return;
+  setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &send_buffer_of_short_way, sizeof send_buffer_of_short_way);
+}
 
 // A paused socket with nothing to write leaves epoll altogether: that its peer is gone would be reported all
 // the time.

@@ -63,6 +63,8 @@ class Link {
   const std::string& remote() const { return remote_; }
   Medium medium() const { return medium_; }
   void want_write();  // while the connection is being made
+  // Once the peers have spoken with each other, so that the length of the way is known.
+  void suit_send_buffer();
 
  private:
   // These hold mutex_.
