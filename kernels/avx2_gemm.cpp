@@ -1,11 +1,12 @@
 // After K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34, 2008), with
-// a tile of 6 x 16 sums in registers. Only b is packed in blocks, that fit the second cache; of a six rows at
-// a time are used against all of such a block, and stay in the first.
+// a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay in the first
+// cache while they meet all rows of a block of a, which fits the second.
 #include "kernels/avx2_gemm.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -16,7 +17,9 @@ namespace mlk::kernels {
 namespace {
 
 constexpr int tile_rows = 6, lanes = 8, tile_columns = 2 * lanes;
-constexpr int most_depth = 256, most_packed = 64 * 1024;  // of a block of b: rows, and numbers in all
+constexpr int most_depth = 256;                      // 16 columns of b: 16 KiB
+constexpr int most_rows = 216, most_columns = 1024;  // of a block of a, of b
+constexpr int strips_at_once = 8;
 
 // A matrix as it is stored: element (i, j) is at i * row + j * column.
 struct Strided {
@@ -27,19 +30,24 @@ struct Strided {
   }
 };
 
-// c[rows, 16] = alpha * a[rows, depth] * packed[depth, 16] + beta * c
+// c[rows, 16] = alpha * a[depth, rows] * b[depth, 16] + beta * c
 template <int rows>
-MLK_AVX2 void multiply_tile(int depth, Strided a, const float* packed, float alpha, float beta, float* c,
+MLK_AVX2 void multiply_tile(int depth, const float* a, const float* b, float alpha, float beta, float* c,
                             std::ptrdiff_t ldc) {
   __m256 sums[rows][2];
 #pragma GCC unroll 6
+  for (int i = 0; i < rows; ++i) {
+    _mm_prefetch(reinterpret_cast<const char*>(c + i * ldc), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(c + i * ldc + tile_columns - 1), _MM_HINT_T0);
+  }
+#pragma GCC unroll 6
   for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = _mm256_setzero_ps();
 #pragma GCC unroll 4
-  for (int p = 0; p < depth; ++p, a.data += a.column, packed += tile_columns) {
-    const __m256 left = _mm256_loadu_ps(packed), right = _mm256_loadu_ps(packed + lanes);
+  for (int p = 0; p < depth; ++p, a += rows, b += tile_columns) {
+    const __m256 left = _mm256_loadu_ps(b), right = _mm256_loadu_ps(b + lanes);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
-      const __m256 factor = _mm256_broadcast_ss(a.data + i * a.row);
+      const __m256 factor = _mm256_broadcast_ss(a + i);
       sums[i][0] = _mm256_fmadd_ps(factor, left, sums[i][0]);
       sums[i][1] = _mm256_fmadd_ps(factor, right, sums[i][1]);
     }
@@ -57,29 +65,32 @@ MLK_AVX2 void multiply_tile(int depth, Strided a, const float* packed, float alp
   }
 }
 
-using MultiplyTile = void (*)(int, Strided, const float*, float, float, float*, std::ptrdiff_t);
+using MultiplyTile = void (*)(int, const float*, const float*, float, float, float*, std::ptrdiff_t);
 constexpr std::array<MultiplyTile, tile_rows + 1> multiply_tiles = {
     nullptr,          multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
     multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
 // The same on fewer than 16 columns.
-void multiply_edge(int rows, int columns, int depth, Strided a, const float* packed, float alpha, float beta,
+void multiply_edge(int rows, int columns, int depth, const float* a, const float* b, float alpha, float beta,
                    float* c, std::ptrdiff_t ldc) {
   std::array<float, tile_rows * tile_columns> whole;
   for (int i = 0; beta != 0 && i < rows; ++i) std::copy_n(c + i * ldc, columns, &whole[i * tile_columns]);
-  multiply_tiles[rows](depth, a, packed, alpha, beta, whole.data(), tile_columns);
+  multiply_tiles[rows](depth, a, b, alpha, beta, whole.data(), tile_columns);
   for (int i = 0; i < rows; ++i) std::copy_n(&whole[i * tile_columns], columns, c + i * ldc);
 }
 
-// out[p, 0..8) = in[0..8, p] for 8 values of p; rows of in are `row` apart, those of out 16.
-MLK_AVX2 void transpose(const float* in, std::ptrdiff_t row, float* out) {
-  __m256 rows[8], pairs[8], fours[8];
+// The columns of a square of 8 x 8, of which the first `rows` rows are there.
+struct Columns {
+  __m256 at[8];
+};
+MLK_AVX2 Columns columns_of(int rows, const float* in, std::ptrdiff_t row) {
+  __m256 lines[8], pairs[8], fours[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) rows[i] = _mm256_loadu_ps(in + i * row);
+  for (int i = 0; i < 8; ++i) lines[i] = i < rows ? _mm256_loadu_ps(in + i * row) : _mm256_setzero_ps();
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) {
-    pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    pairs[i] = _mm256_unpacklo_ps(lines[i], lines[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(lines[i], lines[i + 1]);
   }
 #pragma GCC unroll 2
   for (int i = 0; i < 8; i += 4) {
@@ -88,11 +99,13 @@ MLK_AVX2 void transpose(const float* in, std::ptrdiff_t row, float* out) {
     fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
     fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
   }
+  Columns columns;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(out + i * tile_columns, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
-    _mm256_storeu_ps(out + (i + 4) * tile_columns, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
+    columns.at[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+    columns.at[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
   }
+  return columns;
 }
 
 // out[depth, 16] = b[depth, columns] and zeros.
@@ -104,7 +117,11 @@ MLK_AVX2 void pack_columns(int depth, int columns, Strided b, float* out) {
     if (here == lanes && b.column == 1) {
       for (; p < depth; ++p) _mm256_storeu_ps(out + p * tile_columns, _mm256_loadu_ps(in + p * b.row));
     } else if (here == lanes) {
-      for (; p + 8 <= depth; p += 8) transpose(in + p, b.column, out + p * tile_columns);
+      for (; p + 8 <= depth; p += 8) {
+        const Columns columns_here = columns_of(8, in + p, b.column);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + (p + i) * tile_columns, columns_here.at[i]);
+      }
     }
     for (; p < depth; ++p) {
       for (int i = 0; i < lanes; ++i) out[p * tile_columns + i] = i < here ? in[p * b.row + i * b.column] : 0;
@@ -112,16 +129,41 @@ MLK_AVX2 void pack_columns(int depth, int columns, Strided b, float* out) {
   }
 }
 
-// out[depth, rows] = a[rows, depth] transposed, where the rows of a lie beside each other. With `more`, two
-// further rows may be read; two numbers beyond the end of out may be written.
-MLK_AVX2 Strided pack_rows(int rows, int depth, Strided a, bool more, float* out) {
-  if (rows == tile_rows && more) {
-    for (int p = 0; p < depth; ++p)
-      _mm256_storeu_ps(out + p * tile_rows, _mm256_loadu_ps(a.data + p * a.column));
+// Strips of six rows, one behind the other: out[strip][depth, 6] = a[6, depth] transposed; the last one has
+// what is left. Two numbers beyond the end of out may be written: each store of eight is followed by that of
+// the next six.
+MLK_AVX2 void pack_rows(int rows, int depth, Strided a, float* out) {
+  const int whole = rows / tile_rows;
+  if (a.column == 1) {
+    for (int strip = 0; strip < whole; ++strip) {
+      const float* in = a.data + strip * tile_rows * a.row;
+      float* to = out + strip * tile_rows * depth;
+      int p = 0;
+      for (; p + 8 <= depth; p += 8) {
+        const Columns columns = columns_of(tile_rows, in + p, a.row);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(to + (p + i) * tile_rows, columns.at[i]);
+      }
+      for (; p < depth; ++p) {
+        for (int i = 0; i < tile_rows; ++i) to[p * tile_rows + i] = in[i * a.row + p];
+      }
+    }
   } else {
-    for (int p = 0; p < depth; ++p) std::copy_n(a.data + p * a.column, rows, out + p * rows);
+    for (int strip = 0; strip < whole; strip += strips_at_once) {
+      const int end = std::min(strip + strips_at_once, whole);
+      for (int p = 0; p < depth; ++p) {
+        const float* in = a.data + p * a.column;
+        for (int at = strip; at < end; ++at)
+          std::memcpy(out + (at * depth + p) * tile_rows, in + at * tile_rows, tile_rows * sizeof(float));
+      }
+    }
   }
-  return {out, 1, rows};
+  const int left = rows - whole * tile_rows;
+  const Strided rest = a.from(whole * tile_rows, 0);
+  float* to = out + whole * tile_rows * depth;
+  for (int p = 0; p < depth; ++p) {
+    for (int i = 0; i < left; ++i) to[p * left + i] = rest.data[i * rest.row + p * rest.column];
+  }
 }
 
 Strided stored(Transpose transpose, const float* data, int leading) {
@@ -141,30 +183,36 @@ bool has_avx2_gemm() { return __builtin_cpu_supports("avx2") && __builtin_cpu_su
 void avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
                int lda, const float* b, int ldb, float beta, float* c, int ldc, std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  const int depth = depth_of_blocks(k), width = most_packed / depth / tile_columns * tile_columns;
-  const std::size_t size_of_rows = static_cast<std::size_t>(depth) * tile_rows + lanes;
-  if (space.size() < size_of_rows + most_packed) space.resize(size_of_rows + most_packed);
-  float* const packed_rows = space.data();
-  float* const packed_b = packed_rows + size_of_rows;
-  for (int column = 0; column < n; column += width) {
-    const int columns = std::min(width, n - column);
+  const int depth = depth_of_blocks(k);
+  const auto size_of_a = static_cast<std::size_t>(std::min(m, most_rows) * depth + lanes);
+  const auto size_of_b =
+      static_cast<std::size_t>((std::min(n, most_columns) + tile_columns - 1) / tile_columns) * tile_columns *
+      static_cast<std::size_t>(depth);
+  if (space.size() < size_of_a + size_of_b) space.resize(size_of_a + size_of_b);
+  float* const packed_a = space.data();
+  float* const packed_b = packed_a + size_of_a;
+  for (int column = 0; column < n; column += most_columns) {
+    const int columns = std::min(most_columns, n - column);
     for (int at = 0; at < k; at += depth) {
       const int deep = std::min(depth, k - at);
       const float keep = at == 0 ? beta : 1;
       for (int j = 0; j < columns; j += tile_columns)
         pack_columns(deep, std::min(tile_columns, columns - j), all_b.from(at, column + j),
                      packed_b + j * deep);
-      for (int row = 0; row < m; row += tile_rows) {
-        const int rows = std::min(tile_rows, m - row);
-        Strided of_a = all_a.from(row, at);
-        if (transpose_a == Transpose::yes) of_a = pack_rows(rows, deep, of_a, row + lanes <= m, packed_rows);
-        float* out = c + static_cast<std::ptrdiff_t>(row) * ldc + column;
+      for (int block = 0; block < m; block += most_rows) {
+        const int rows_of_block = std::min(most_rows, m - block);
+        pack_rows(rows_of_block, deep, all_a.from(block, at), packed_a);
         for (int j = 0; j < columns; j += tile_columns) {
-          const float* packed = packed_b + j * deep;
-          if (columns - j >= tile_columns) {
-            multiply_tiles[rows](deep, of_a, packed, alpha, keep, out + j, ldc);
-          } else {
-            multiply_edge(rows, columns - j, deep, of_a, packed, alpha, keep, out + j, ldc);
+          const float* of_b = packed_b + j * deep;
+          for (int row = 0; row < rows_of_block; row += tile_rows) {
+            const int rows = std::min(tile_rows, rows_of_block - row);
+            const float* of_a = packed_a + row * deep;
+            float* out = c + static_cast<std::ptrdiff_t>(block + row) * ldc + column + j;
+            if (columns - j >= tile_columns) {
+              multiply_tiles[rows](deep, of_a, of_b, alpha, keep, out, ldc);
+            } else {
+              multiply_edge(rows, columns - j, deep, of_a, of_b, alpha, keep, out, ldc);
+            }
           }
         }
       }

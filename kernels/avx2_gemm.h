@@ -1,5 +1,5 @@
-// A product for processors with AVX2 and FMA: the fall-back without oneDNN, and faster where that leaves
-// matrices unpacked that should be.
+// A product for processors with AVX2 and FMA: the fall-back without oneDNN, and as fast or faster without
+// AVX-512.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace mlk::kernels {
 bool has_avx2_gemm();  // this processor can run it
 
 // Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other; k at least 1.
-// space: for packed blocks; grows once, to about 300 KiB. Calls with different spaces may run side by side.
+// space: for packed blocks; grows to 1.3 MiB at most. Calls with different spaces may run side by side.
 // The bits of a number of c do not depend on how c is cut into calls along multiples of 16.
 void avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
                int lda, const float* b, int ldb, float beta, float* c, int ldc, std::vector<float>& space);

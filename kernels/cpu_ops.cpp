@@ -26,7 +26,6 @@ namespace {
 // beside it.
 constexpr double least_operations = 16e6;
 constexpr std::size_t least_floats = 64 * 1024;
-constexpr double most_of_avx2_gemm = 400e6;  // operations: of large products oneDNN packs everything
 
 bool multiplies_avx512() {
 #if defined(__x86_64__)
@@ -205,16 +204,10 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
-// oneDNN leaves some matrices where they lie: b of a product of two that are not transposed, and those of a
-// small result. Where rows are a multiple of 1 or 2 KiB apart, as those of most layers are, they then compete
-// for a few places of the first cache, and it takes up to twice as long as avx2_gemm (oneDNN 2.6, AMD Zen 3).
-bool prefers_avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k) {
-  if (!has_avx2_gemm()) return false;
-  if (!MLK_ONEDNN) return true;
-  if (multiplies_avx512() || transpose_b == Transpose::yes || 2.0 * m * n * k > most_of_avx2_gemm)
-    return false;
-  return transpose_a == Transpose::no ? n % 512 == 0 : m % 256 == 0 && 1.0 * m * n <= 256 * 1024;
-}
+// With AVX2 alone ours is as fast as oneDNN's or faster, above all where rows are a multiple of 1 or 2 KiB
+// apart, as those of most layers are: it leaves some of those where they lie, and they compete for a few
+// places of the first cache (oneDNN 2.6, AMD Zen 3).
+bool prefers_avx2_gemm() { return has_avx2_gemm() && !(MLK_ONEDNN && multiplies_avx512()); }
 
 // Cut along the longer side of c, where a cache line of it begins.
 template <typename Number>
@@ -223,7 +216,6 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
   constexpr int unit = 16;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes, by_rows = m >= n;
   const int lda = ta ? m : k, ldb = tb ? k : n, side = by_rows ? m : n, units = (side + unit - 1) / unit;
-  const bool packs = prefers_avx2_gemm(transpose_a, transpose_b, m, n, k);  // whatever the number of threads
   in_parts(std::min<double>(units, 2.0 * m * n * k / least_operations), [&](int part, int parts) {
     const int begin = units * part / parts * unit, end = std::min(units * (part + 1) / parts * unit, side);
     const int rows = by_rows ? end - begin : m, columns = by_rows ? n : end - begin;
@@ -233,7 +225,7 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
     float* of_c = c + row * n + column;
     const bool empty = rows == 0 || columns == 0 || k == 0;  // leading dimensions of 0 are refused
     if constexpr (std::is_same_v<Number, float>) {
-      if (packs && !empty) {
+      if (!empty && prefers_avx2_gemm()) {
         return avx2_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c,
                          n, packing_[static_cast<std::size_t>(part)]);
       }

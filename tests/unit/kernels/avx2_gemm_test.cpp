@@ -25,8 +25,9 @@ TEST_CASE("avx2_gemm agrees with the reference and leaves alone what is beside t
   if (!can_run()) return;
   Numbers numbers;
   std::vector<float> space;
-  const int sizes[][3] = {{1, 1, 1},    {6, 16, 8},     {7, 17, 9},     {4, 8, 3},     {5, 15, 257},
-                          {64, 9, 300}, {13, 300, 256}, {23, 1100, 61}, {40, 290, 700}};
+  const int sizes[][3] = {{1, 1, 1},      {6, 16, 8},    {7, 17, 9},     {4, 8, 3},
+                          {5, 15, 257},   {64, 9, 300},  {13, 300, 256}, {23, 1100, 61},
+                          {40, 290, 700}, {230, 33, 20}, {435, 16, 270}};
   for (const auto& [m, n, k] : sizes) {
     for (Transpose ta : {Transpose::no, Transpose::yes}) {
       for (Transpose tb : {Transpose::no, Transpose::yes}) {
