@@ -69,6 +69,7 @@ class Assembly {
     bool known = false;  // its status has come
     std::uint64_t generation = 0, lineage = 0, step = 0;
   };
+  static constexpr std::uint64_t no_step = ~std::uint64_t{0};  // in messages: without a state
   struct Proposal {
     std::uint64_t number = 0, lineage = 0;
     std::vector<Member> members;

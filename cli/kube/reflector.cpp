@@ -24,7 +24,7 @@ struct Stopped {};  // thrown on the reflector's thread to leave whatever it is 
 enum class WatchEnd {
   in_order,  // go on from the last resource version
   broken,    // the same, but after a wait
-  expired,   // the resource version is too old: list anew
+  expired,   // the resource version is too old: list anew, after a wait
 };
 
 // Doubling waits with jitter that start over after a calm time.
@@ -172,7 +172,7 @@ void Reflector::State::run() {
         listed = true;
         const WatchEnd end = watch();
         if (end == WatchEnd::expired) listed = false;
-        if (end == WatchEnd::broken) pause();
+        if (end != WatchEnd::in_order) pause();
       } catch (const ApiError& problem) {
         failed(std::current_exception());
         if (is_final(problem)) return;

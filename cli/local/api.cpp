@@ -255,7 +255,8 @@ Answer Api::watch(const Request& request, const Target& target) {
   options.revision = request.parameter("resourceVersion");
   options.bookmarks = request.flag("allowWatchBookmarks");
   options.initial_events = request.flag("sendInitialEvents");
-  options.timeout = std::chrono::seconds(number_parameter<long>(request, "timeoutSeconds").value_or(3600));
+  const long timeout = number_parameter<long>(request, "timeoutSeconds").value_or(3600);
+  options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
   // Mistakes are answered as such, before the stream begins.
   const LabelSelector labels(options.label_selector);
   const FieldSelector fields(options.field_selector);
@@ -294,7 +295,9 @@ Answer Api::log(const Request& request, const Target& target) {
   if (seconds && !since.empty())
     throw invalid("PodLogOptions", target.name, "sinceSeconds",
                   "at most one of `sinceTime` or `sinceSeconds` may be specified");
-  if (seconds) options.since = now_() - std::chrono::seconds(*seconds);
+  if (seconds && *seconds < 1)
+    throw invalid("PodLogOptions", target.name, "sinceSeconds", "Invalid value: must be greater than 0");
+  if (seconds) options.since = later(now_(), -*seconds);
   if (!since.empty()) {
     const auto time = parse_time(since);
     if (!time) throw bad_request("unable to parse sinceTime: \"" + since + "\"");

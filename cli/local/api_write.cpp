@@ -98,7 +98,7 @@ void mark_deleted(const Kind& kind, json& object, const json& options, Time now)
   }
   const bool orphan = options.value("propagationPolicy", "Background") == "Foreground";
   if (!metadata.contains("deletionTimestamp") || metadata.value("deletionGracePeriodSeconds", 0L) != grace) {
-    metadata["deletionTimestamp"] = format_time(now + std::chrono::seconds(grace));
+    metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
   }
   if (orphan) {

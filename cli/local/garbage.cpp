@@ -84,7 +84,7 @@ class Collector {
       const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" &&
                         phase != "Failed";
       const long grace = runs ? current.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
-      metadata["deletionTimestamp"] = format_time(now_ + std::chrono::seconds(grace));
+      metadata["deletionTimestamp"] = format_time(later(now_, grace));
       metadata["deletionGracePeriodSeconds"] = grace;
     });
   }

@@ -41,7 +41,7 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
     if (metadata.contains("deletionTimestamp")) return;
     const bool bound = pod.at("spec").contains("nodeName");
     const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
-    metadata["deletionTimestamp"] = format_time(now + std::chrono::seconds(grace));
+    metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
     // Nobody runs it, so nobody will say that it ended.
     if (!bound) pod["status"]["phase"] = "Failed";
@@ -92,7 +92,7 @@ std::optional<Time> expiry_of(const json& job) {
     const std::string type = condition.value("type", "");
     const auto since = parse_time(condition.value("lastTransitionTime", ""));
     if ((type == "Complete" || type == "Failed") && since) {
-      return *since + std::chrono::seconds(job.at("spec").at("ttlSecondsAfterFinished").get<long>());
+      return later(*since, job.at("spec").at("ttlSecondsAfterFinished").get<long>());
     }
   }
   return std::nullopt;

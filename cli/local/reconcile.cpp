@@ -181,7 +181,7 @@ class Pass {
     }
     const auto start = parse_time(status_.value("startTime", ""));
     if (start && spec_.contains("activeDeadlineSeconds") && !spec_.value("suspend", false)) {
-      const Time deadline = *start + std::chrono::seconds(spec_.at("activeDeadlineSeconds").get<long>());
+      const Time deadline = later(*start, spec_.at("activeDeadlineSeconds").get<long>());
       if (now_ >= deadline)
         return Verdict{"Failed", "DeadlineExceeded", "Job was active longer than specified deadline"};
       look_again(deadline);
@@ -246,7 +246,7 @@ class Pass {
     if (!status_.contains("startTime")) {
       status_["startTime"] = format_time(now_);
       if (spec_.contains("activeDeadlineSeconds"))
-        look_again(now_ + std::chrono::seconds(spec_.at("activeDeadlineSeconds").get<long>()));
+        look_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
     }
     std::map<int, int> occupied;  // index -> pods that stand in the way of a new one
     std::vector<const JobPod*> running;

@@ -1,5 +1,6 @@
 #include "cli/util/time.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -66,7 +67,14 @@ std::optional<Time> parse_time(std::string_view text) {
   }
   if (text.substr(at) != "Z" && text.substr(at) != "+00:00") return std::nullopt;
   const long days = days_from_civil(*year, static_cast<unsigned>(*month), static_cast<unsigned>(*day));
-  return Time(seconds(days * 86400 + *hour * 3600 + *minute * 60 + *second) + nanoseconds(fraction));
+  return later(Time(nanoseconds(fraction)), days * 86400 + *hour * 3600 + *minute * 60 + *second);
+}
+
+Time later(Time time, std::int64_t by) {
+  constexpr std::int64_t most = seconds::max().count() / 1'000'000'000 - 1;
+  const auto whole = std::chrono::floor<seconds>(time);
+  const std::int64_t sum = whole.time_since_epoch().count() + std::clamp(by, -2 * most, 2 * most);
+  return Time(seconds(std::clamp(sum, -most, most))) + (time - whole);
 }
 
 std::string format_time(Time time) { return format(time, 0); }

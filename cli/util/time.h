@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +12,10 @@ namespace mlk {
 using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 
 // RFC 3339 in UTC: "2026-11-21T07:40:25Z", with up to nine digits of a fraction. nullopt when it is not one.
+// What a Time cannot hold, before 1678 or after 2261, is the nearest that it can.
 std::optional<Time> parse_time(std::string_view text);
+// So many seconds later, or earlier; the same holds.
+Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, as metav1.MicroTime
 

@@ -503,4 +503,6 @@ TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubern
   CHECK(cluster.code("GET", pods + "/p/log?container=other") == 400);
   CHECK(cluster.code("GET", pods + "/p/log?previous=true") == 400);
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=1&sinceTime=2026-11-21T12:00:00Z") == 422);
+  CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=0") == 422);
+  CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=9223372036854775807") == 400);
 }

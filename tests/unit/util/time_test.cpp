@@ -30,6 +30,16 @@ TEST_CASE("times are written as they are read") {
   for (const char* text : {"1970-01-01T00:00:00Z", "2026-11-21T07:40:25Z", "1969-12-31T23:59:59Z"}) {
     CHECK(mlk::format_time(*parse_time(text)) == text);
   }
+  for (const char* text : {"0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"}) {
+    CAPTURE(text);
+    const auto time = parse_time(text);
+    REQUIRE(time);
+    CHECK((*time > mlk::Time{}) == (text[0] == '9'));
+  }
+  CHECK(mlk::later(mlk::Time(seconds(5)), -7) == mlk::Time(seconds(-2)));
+  for (const std::int64_t far : {INT64_MAX, INT64_MIN}) {
+    CHECK((mlk::later(*parse_time("2026-11-21T07:40:25.5Z"), far) > mlk::Time{}) == (far > 0));
+  }
   CHECK(mlk::format_time_micro(*parse_time("2026-11-21T07:40:25.123456789Z")) ==
         "2026-11-21T07:40:25.123456Z");
 }
