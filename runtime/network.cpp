@@ -63,7 +63,7 @@ int Transport::Impl::wait_for_sockets(std::span<epoll_event> events, Millisecond
     } while (std::chrono::steady_clock::now() - start < spin_time);
   }
   const int count = epoll_wait(epoll_, events.data(), size, static_cast<int>(time.count()));
-  waits_are_short_ = std::chrono::steady_clock::now() - start < short_wait;
+  if (time > Milliseconds(0)) waits_are_short_ = std::chrono::steady_clock::now() - start < short_wait;
   return count;
 }
 
@@ -76,8 +76,7 @@ void Transport::Impl::turn(SteadyTime deadline, bool spin) {
   std::array<epoll_event, 64> events;
   const int count = wait_for_sockets(events, until, spin);
   now = std::chrono::steady_clock::now();
-  if (now - last_tick_ > options_.suspect_after)
-    peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
+  notice_pause(now);
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
     handle(event.data.u64, event.events, now);
   }
@@ -127,6 +126,12 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
+// Of this process itself: nobody has turned the loop for so long that peers may have given it up.
+void Transport::Impl::notice_pause(SteadyTime now) {
+  if (now - last_tick_ > options_.suspect_after)
+    peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
+}
+
 // Takes in what the peer has sent.
 void Transport::Impl::serve(Connection& connection) {
   FrameReader::Receiver receiver;
@@ -160,6 +165,7 @@ void Transport::Impl::serve(Connection& connection) {
       connection.doomed = true;
       // After a silence the other host may only have given the connection up.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
+      notice_pause(std::chrono::steady_clock::now());  // it may have come while this was read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
         connection.proven = false;
         dead_unless_back_[connection.peer] = peers_return_until_;

@@ -85,7 +85,7 @@ struct ServedModel {
   std::unique_ptr<ParameterShard> shard;  // null until then
   std::uint64_t seed_round = 0;           // whose seeds are taken (ps_seeding.h); 0: none's
 
-  void open_seeding(std::uint64_t round) {
+  void open_seeding(std::uint64_t round) {  // 0: none, but what there is is forgotten, too
     shard->forget();
     seed_round = round;
   }

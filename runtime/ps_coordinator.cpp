@@ -75,8 +75,8 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
     return;
   }
   connected_.insert(worker.rank);
-  // It may have gone on since it was asked for its weights: it is told, as all are, to join again.
-  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) return start_gathering();
+  // It may have gone on since it was asked for its weights.
+  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(worker.rank);
   parked_.erase(worker.rank);
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
@@ -110,14 +110,18 @@ void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock) {
   start_gathering();
 }
 
-void Coordinator::start_gathering() {
+// joined: a worker that has just done so.
+void Coordinator::start_gathering(std::optional<std::uint32_t> joined) {
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers
   parked_.clear();
-  seeding_.give_up();
+  for (const std::uint32_t server : seeding_.give_up()) {
+    if (servers_.contains(server)) servers_[server] = false;
+  }
   enough_since_.reset();
-  for (const std::uint32_t worker : connected_)
-    send(worker_id(worker), MessageType::wait, {}, 0, 0, flag_rejoin);
+  for (const std::uint32_t worker : connected_) {
+    if (worker != joined) send(worker_id(worker), MessageType::wait, {}, 0, 0, flag_rejoin);
+  }
 }
 
 std::vector<std::string> Coordinator::missing() const {

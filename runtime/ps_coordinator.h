@@ -76,7 +76,7 @@ class Coordinator {
   bool save_last();
   void start_checkpoint();
   void end();
-  void start_gathering();
+  void start_gathering(std::optional<std::uint32_t> joined = {});
   bool is_reporter(std::uint32_t worker) const;
   RunView run_view() const;
   Progress take_progress();

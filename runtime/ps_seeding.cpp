@@ -1,14 +1,14 @@
 // Rounds of seeds.
 #include "runtime/ps_seeding.h"
 
-#include <map>
+#include <utility>
 
 #include "runtime/ps_protocol.h"
 
 namespace mlk::rt {
 namespace {
 
-constexpr std::chrono::seconds patience{20};
+constexpr double patience_seconds = 20, least_bytes_per_second = 4e6;
 
 }  // namespace
 
@@ -19,8 +19,8 @@ Seeding::Seeding(Peers& peers, ServedModel& model)
 void Seeding::open(std::set<std::uint32_t> servers) {
   ++round_;
   worker_.reset();
-  since_ = std::chrono::steady_clock::now();
-  open_ = std::move(servers);
+  of_round_ = open_ = std::move(servers);
+  be_patient();
   for (const std::uint32_t server : open_) {
     if (server == 0) {
       model_.open_seeding(round_);
@@ -30,12 +30,23 @@ void Seeding::open(std::set<std::uint32_t> servers) {
   }
 }
 
-void Seeding::give_up() {
-  open_.clear();
+std::set<std::uint32_t> Seeding::give_up() {
   worker_.reset();
+  if (std::exchange(open_, {}).empty()) return {};
+  if (of_round_.contains(0)) model_.open_seeding(0);
+  return std::exchange(of_round_, {});
 }
 
-bool Seeding::overdue() const { return std::chrono::steady_clock::now() - since_ > patience; }
+void Seeding::be_patient() {
+  double floats = 0;
+  for (const Chunk& chunk : model_.chunks)
+    floats += open_.contains(chunk.server) ? static_cast<double>(chunk.size) : 0;
+  const double bytes = floats * sizeof(float) * static_cast<double>(1 + model_.shard->optimizer().slots());
+  const std::chrono::duration<double> patience(patience_seconds + bytes / least_bytes_per_second);
+  until_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<SteadyTime::duration>(patience);
+}
+
+bool Seeding::overdue() const { return std::chrono::steady_clock::now() > until_; }
 
 // By the same connection that opened the round, so no answer need be waited for.
 void Seeding::from_checkpoint(const TrainingState& saved) {
@@ -61,7 +72,9 @@ void Seeding::from_checkpoint(const TrainingState& saved) {
         PayloadWriter().raw(std::as_bytes(weights)).raw(std::as_bytes(std::span(state))).bytes();
     peers_.transport().send({Role::server, chunk.server}, header, payload);
   }
+  if (open_.contains(0)) model_.seed_round = 0;
   own_seeded();
+  be_patient();  // what is left is on its way since now
 }
 
 void Seeding::from_worker(std::uint32_t worker) {

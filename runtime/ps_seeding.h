@@ -27,7 +27,8 @@ class Seeding {
   // Then either of these. The optimizer's state of a checkpoint has been checked.
   void from_checkpoint(const TrainingState& saved);
   void from_worker(std::uint32_t worker);
-  void give_up();
+  // Servers that have lost what they had to a round that was not done, and must not be taken for seeded.
+  std::set<std::uint32_t> give_up();
 
   void opened(std::uint32_t server, std::uint64_t round);  // the server's answer
   // Whether that server has its weights by this.
@@ -41,15 +42,16 @@ class Seeding {
   bool overdue() const;
 
  private:
+  void be_patient();
   void ask(std::uint32_t server);
   void send(PeerId to, std::uint32_t server);
 
   Peers& peers_;
   ServedModel& model_;
   std::uint64_t round_;
-  std::set<std::uint32_t> open_;         // servers whose weights are on their way
-  std::optional<std::uint32_t> worker_;  // that has them
-  SteadyTime since_;
+  std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those whose weights are on their way
+  std::optional<std::uint32_t> worker_;      // that has them
+  SteadyTime until_;
 };
 
 }  // namespace mlk::rt

@@ -100,6 +100,7 @@ class Transport::Impl {
   void turn(SteadyTime deadline, bool spin);
   void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
   void tick(SteadyTime now);
+  void notice_pause(SteadyTime now);
   void serve(Connection& connection);
   void go_on_reading(PeerId peer);
   void notice_room(Connection& connection);
