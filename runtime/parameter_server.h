@@ -84,6 +84,7 @@ struct ServedModel {
   std::vector<Chunk> chunks;
   std::unique_ptr<ParameterShard> shard;  // null until then
   std::uint64_t seed_round = 0;           // whose seeds are taken (ps_seeding.h); 0: none's
+  std::uint64_t seeded_round = 0;         // that the shard was completed in
 
   void open_seeding(std::uint64_t round) {  // 0: none, but what there is is forgotten, too
     shard->forget();

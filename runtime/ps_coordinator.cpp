@@ -92,8 +92,10 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
   }
 }
 
-void Coordinator::server_joined(std::uint32_t server, bool empty, const std::string& mark) {
+void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t round,
+                                const std::string& mark) {
   checkpoints_.require_shared(server, mark);
+  empty = empty || seeding_.broke_off(round);
   servers_[server] = !empty;
   if (phase_ == Phase::finished) send(server_id(server), MessageType::finish, result_, leases_.step());
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();

@@ -29,8 +29,9 @@ class Coordinator {
   void worker_up(PeerId worker);
   void peer_down(PeerId peer);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join);
-  // mark: what the server left in its folder for checkpoints, or empty.
-  void server_joined(std::uint32_t server, bool empty, const std::string& mark);
+  // round: in which it got its weights, if it has any. mark: what the server left in its folder for
+  // checkpoints, or empty.
+  void server_joined(std::uint32_t server, bool empty, std::uint64_t round, const std::string& mark);
   // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
   void server_ahead(std::uint32_t server, std::uint64_t clock);
   void seeding_opened(std::uint32_t server, std::uint64_t round) { seeding_.opened(server, round); }

@@ -33,6 +33,7 @@ void Seeding::open(std::set<std::uint32_t> servers) {
 std::set<std::uint32_t> Seeding::give_up() {
   worker_.reset();
   if (std::exchange(open_, {}).empty()) return {};
+  broken_off_.insert(round_);
   if (of_round_.contains(0)) model_.open_seeding(0);
   return std::exchange(of_round_, {});
 }

@@ -38,6 +38,8 @@ class Seeding {
 
   bool done() const { return open_.empty(); }
   bool contains(std::uint32_t server) const { return open_.contains(server); }
+  // Weights that came in that round need not be of one step with those of the other servers.
+  bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
   bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
   bool overdue() const;
 
@@ -51,6 +53,7 @@ class Seeding {
   std::uint64_t round_;
   std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those whose weights are on their way
   std::optional<std::uint32_t> worker_;      // that has them
+  std::set<std::uint64_t> broken_off_;       // rounds
   SteadyTime until_;
 };
 

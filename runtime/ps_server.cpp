@@ -258,11 +258,11 @@ void PsServer::send(PeerId to, MessageType type, std::uint64_t clock, std::uint3
   peers_.transport().send(to, header, payload, WhenFull::refuse);
 }
 
-// Another server tells server 0 whether it has weights, as soon as it knows the model and could take some,
-// and where it would write its part of a checkpoint.
+// Another server tells server 0 whether it has weights and of which round, as soon as it knows the model and
+// could take some, and where it would write its part of a checkpoint.
 void PsServer::introduce() {
   if (coordinator_ || !model_.shard) return;
-  send(first_server, MessageType::join, 0, 0, model_.shard->complete() ? 0 : flag_empty,
+  send(first_server, MessageType::join, model_.seeded_round, 0, model_.shard->complete() ? 0 : flag_empty,
        PayloadWriter().text(part_.leave_mark()).bytes());
 }
 
@@ -273,7 +273,8 @@ void PsServer::on_join(const Event& event) {
       coordinator_->server_ahead(event.peer.rank, event.header.clock);
     } else {
       const bool empty = (event.header.flags & flag_empty) != 0;
-      coordinator_->server_joined(event.peer.rank, empty, PayloadReader(event.payload).text());
+      coordinator_->server_joined(event.peer.rank, empty, event.header.clock,
+                                  PayloadReader(event.payload).text());
     }
     return;
   }
@@ -315,7 +316,7 @@ void PsServer::on_seed(const Event& event) {
     return;
   }
   if (!model_.shard->complete()) return;
-  const std::uint64_t round = std::exchange(model_.seed_round, 0);
+  const std::uint64_t round = model_.seeded_round = std::exchange(model_.seed_round, 0);
   if (coordinator_) {
     coordinator_->own_seeded();
   } else {
