@@ -4,6 +4,7 @@ import re
 import signal
 import time
 
+import mlk
 import pytest
 from runtime_processes import Run, assert_trained
 
@@ -82,10 +83,11 @@ def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
         assert "is seeded" not in servers[0].errors()
 
 
+@pytest.mark.timed  # two million parameters: a sanitizer's steps take too long
 def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_another_brought(tmp_path):
     model = {"type": "mlp", "hidden": [2000, 1000]}  # 8 MB: some 6 s on late connections
-    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=120, report_every=1, minimum=1, model=model, offline_seconds=0,
-             wires=True) as run:
+    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=120, report_every=1, minimum=1, model=model,
+             offline_seconds=0, patience_seconds=int(30 * mlk.SLOW), wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
         servers[1].kill()
