@@ -14,18 +14,9 @@ LINEAGE = 5
 
 def rank_beside(run, rank, incarnation, at):
     """Worker RANK, connected with worker `at`; it has a state as soon as it says so."""
-    run.until(lambda: listens(run.addresses["worker"][at]), f"worker {at} to listen")
-    beside = wire_peer.Rank(run.addresses["worker"][at], bytes.fromhex((run.folder / "key").read_text()), rank, incarnation)
+    beside = run.beside(rank, "worker", at, incarnation)
     beside.say_status()
     return beside
-
-
-def listens(address):
-    try:
-        wire_peer.connect(address, over_unix=False).close()
-        return True
-    except ConnectionRefusedError:
-        return False
 
 
 def soon():

@@ -6,6 +6,7 @@ import time
 
 import mlk
 import pytest
+import wire_peer
 from runtime_processes import Run, assert_trained
 
 pytestmark = pytest.mark.runtime
@@ -102,6 +103,32 @@ def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_anot
         run.until(lambda: "training with 1 of 2" in servers[0].errors(), "the run to go on")
         workers[seeder].signal(signal.SIGCONT)
         assert_trained(servers + workers, run.steps, workers[0])
+
+
+@pytest.mark.parametrize("consistency", ["async", "sync"])
+def test_what_a_lost_worker_has_brought_to_one_server_is_not_mixed_with_what_another_brings(tmp_path, consistency):
+    tensors = {"layers.0.weight": (16, 16), "layers.0.bias": (16,), "layers.1.weight": (4, 16), "layers.1.bias": (4,)}
+    of_server_1 = {1: 16, 2: 64, 3: 4}  # by chunk
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, step_delay_ms=15, minimum=1, offline_seconds=0) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        for process in (*servers, workers[1]):
+            process.kill()
+        servers = [run.start("server", 0), run.start("server", 1)]
+        with run.beside(1, "server", 0) as at_0, run.beside(1, "server", 1) as at_1:
+            deadline = time.monotonic() + 30 * mlk.SLOW
+            for connection in (at_0, at_1):
+                connection.join(150, tensors)
+            round_ = {at_0.hear(wire_peer.SEED_WANTED, deadline)[1] for _ in servers}
+            assert len(round_) == 1
+            for chunk, size in of_server_1.items():
+                at_1.seed(*round_, chunk, 150, [1000] * size)
+            at_1.say(wire_peer.PULL, key=3, clock=150)
+            at_1.hear(wire_peer.WEIGHTS, deadline)
+            time.sleep(0.2)  # server 0 learns of it, too
+        assert_trained(servers + workers[:1], run.steps, workers[0])
+        for server in range(2):
+            assert re.search(rf"server/{server} is seeded by worker/0 at step \d+", servers[0].errors()), servers[0].errors()
 
 
 def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):

@@ -14,6 +14,7 @@ import subprocess
 import time
 
 import mlk
+import wire_peer
 from runtime_wires import Wires
 
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
@@ -186,6 +187,12 @@ class Run:
         servers = [self.start("server", rank) for rank in range(self.servers_count)]
         return servers, [self.start("worker", rank) for rank in range(self.workers_count)]
 
+    def beside(self, rank, role, at, incarnation=7):
+        """A worker of the test's own (wire_peer.Rank), connected with process `at` of that role as soon as it listens."""
+        address = self.addresses[role][at]
+        self.until(lambda: listens(address), f"{role}/{at} to listen")
+        return wire_peer.Rank(address, bytes.fromhex((self.folder / "key").read_text()), rank, incarnation)
+
     def until(self, condition, what, timeout=30):
         deadline = time.monotonic() + timeout * mlk.SLOW
         while not condition():
@@ -196,6 +203,14 @@ class Run:
 
     def until_step(self, process, step):
         self.until(lambda: process.step() >= step, f"step {step} of {process.name}")
+
+
+def listens(address):
+    try:
+        wire_peer.connect(address, over_unix=False).close()
+        return True
+    except ConnectionRefusedError:
+        return False
 
 
 def newest_checkpoint(folder):

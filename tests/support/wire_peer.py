@@ -7,7 +7,8 @@ import socket
 import struct
 import time
 
-HELLO, CHALLENGE, PROOF, HEARTBEAT, PULL = 1, 2, 3, 4, 25
+HELLO, CHALLENGE, PROOF, HEARTBEAT = 1, 2, 3, 4
+JOIN, SEED_WANTED, SEED, PULL, WEIGHTS = 16, 17, 18, 25, 26
 STATUS, PROPOSE, ACCEPT, REFUSE, BEGIN, TROUBLE = 64, 65, 66, 67, 68, 71
 HEADER = struct.Struct("<4sBBBBIIQQQQIII")  # without the checksum of the header itself
 
@@ -31,10 +32,10 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=True, key=0, clock=0, generation=0):
+def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=True, key=0, clock=0, generation=0, offset=0):
     """A frame of worker RANK. Over UNIX sockets payloads have no checksum."""
-    header = HEADER.pack(b"MLK1", version, kind, 0, 0, rank | 1 << 24, key, generation, incarnation, clock, 0, len(payload), sequence,
-                         crc32c(payload) if checksum else 0)
+    header = HEADER.pack(b"MLK1", version, kind, 0, 0, rank | 1 << 24, key, generation, incarnation, clock, offset, len(payload),
+                         sequence, crc32c(payload) if checksum else 0)
     return header + struct.pack("<I", crc32c(header)) + payload
 
 
@@ -99,7 +100,7 @@ def incarnation_of(text):
 
 
 class Rank:
-    """Worker RANK of an allreduce run, by one connection with one other rank; says what it is told to, and nothing else."""
+    """Worker RANK of a run, by one connection with one other process; says what it is told to, and nothing else."""
 
     NO_STEP = 2**64 - 1
 
@@ -129,6 +130,15 @@ class Rank:
     def begin(self, number, step, feeder, hungry):
         payload = struct.pack(f"<QI{len(hungry)}I", 0, len(hungry), *hungry)
         self.say(BEGIN, payload, generation=number, clock=step, key=feeder)
+
+    def join(self, clock, tensors):
+        """As a worker of parameter servers, with weights of step `clock`. tensors: {name: shape}"""
+        each = b"".join(struct.pack("<H", len(name)) + name.encode() + struct.pack(f"<B{len(shape)}q", len(shape), *shape)
+                        for name, shape in tensors.items())
+        self.say(JOIN, struct.pack("<4QI", 0, 0, 0, 0, len(tensors)) + each, clock=clock)
+
+    def seed(self, round_, chunk, clock, weights):
+        self.say(SEED, struct.pack(f"<{len(weights)}f", *weights), key=chunk, clock=clock, offset=round_)
 
     def hear(self, kind, deadline):
         """(generation, clock, payload) of the next such message; others are passed over."""
