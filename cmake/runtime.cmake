@@ -9,6 +9,8 @@ mlk_library(kernels kernels ${CMAKE_DL_LIBS})
 target_compile_options(mlk_kernels PRIVATE -ffp-contract=off)
 # A square root that may set errno is not vectorised.
 set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
+# Both products call the sizes of their tiles the same.
+set_source_files_properties(kernels/avx512_gemm.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 if(DNNL_LIBRARY AND DNNL_INCLUDE)
   target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
   target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/strided.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
@@ -20,15 +22,6 @@ constexpr int tile_rows = 6, lanes = 8, tile_columns = 2 * lanes;
 constexpr int most_depth = 256;                      // 16 columns of b: 16 KiB
 constexpr int most_rows = 216, most_columns = 1024;  // of a block of a, of b
 constexpr int strips_at_once = 8;
-
-// A matrix as it is stored: element (i, j) is at i * row + j * column.
-struct Strided {
-  const float* data;
-  std::ptrdiff_t row, column;
-  Strided from(std::ptrdiff_t i, std::ptrdiff_t j) const {
-    return {data + i * row + j * column, row, column};
-  }
-};
 
 // c[rows, 16] = alpha * a[depth, rows] * b[depth, 16] + beta * c
 template <int rows>
@@ -166,16 +159,6 @@ MLK_AVX2 void pack_rows(int rows, int depth, Strided a, float* out) {
   }
 }
 
-Strided stored(Transpose transpose, const float* data, int leading) {
-  return transpose == Transpose::yes ? Strided{data, 1, leading} : Strided{data, leading, 1};
-}
-
-// Evenly, and in eights, which are what transpose() takes.
-int depth_of_blocks(int k) {
-  const int blocks = (k + most_depth - 1) / most_depth;
-  return ((k + blocks - 1) / blocks + 7) / 8 * 8;
-}
-
 }  // namespace
 
 bool has_avx2_gemm() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -183,7 +166,7 @@ bool has_avx2_gemm() { return __builtin_cpu_supports("avx2") && __builtin_cpu_su
 void avx2_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
                int lda, const float* b, int ldb, float beta, float* c, int ldc, std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  const int depth = depth_of_blocks(k);
+  const int depth = depth_of_blocks(k, most_depth);
   const auto size_of_a = static_cast<std::size_t>(std::min(m, most_rows) * depth + lanes);
   const auto size_of_b =
       static_cast<std::size_t>((std::min(n, most_columns) + tile_columns - 1) / tile_columns) * tile_columns *

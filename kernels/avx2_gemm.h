@@ -1,5 +1,4 @@
-// A product for processors with AVX2 and FMA: the fall-back without oneDNN, and as fast or faster without
-// AVX-512.
+// A product for processors with AVX2 and FMA.
 #pragma once
 
 #include <vector>

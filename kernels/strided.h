@@ -1,0 +1,30 @@
+// Matrices as products take them.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/ops.h"
+
+namespace mlk::kernels {
+
+// Element (i, j) is at i * row + j * column, and one of both is 1.
+struct Strided {
+  const float* data;
+  std::ptrdiff_t row, column;
+  Strided from(std::ptrdiff_t i, std::ptrdiff_t j) const {
+    return {data + i * row + j * column, row, column};
+  }
+};
+
+// op(matrix), whose stored rows begin `leading` numbers after each other.
+inline Strided stored(Transpose transpose, const float* data, int leading) {
+  return transpose == Transpose::yes ? Strided{data, 1, leading} : Strided{data, leading, 1};
+}
+
+// The depth of blocks of at most `most` that k is cut into: evenly, and in eights, which suit the vectors.
+inline int depth_of_blocks(int k, int most) {
+  const int blocks = (k + most - 1) / most;
+  return ((k + blocks - 1) / blocks + 7) / 8 * 8;
+}
+
+}  // namespace mlk::kernels
