@@ -70,7 +70,7 @@ class AllReduce {
   Ring ring_;
   bool has_state_ = false;
   TrainingState state_;  // the parameters live in the model
-  std::vector<float> summed_;
+  kernels::Floats summed_;
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
   Pace pace_;
@@ -167,7 +167,7 @@ void AllReduce::make_state() {
     trainer_.optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
     std::ranges::copy(saved->parameters, trainer_.model().parameters().begin());
     state_ = std::move(*saved);
-    state_.parameters = std::vector<float>();
+    state_.parameters = kernels::Floats();
     state_.optimizer_state.resize(trainer_.state_size());
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));

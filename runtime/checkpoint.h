@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "kernels/floats.h"
 #include "runtime/checkpoint_format.h"
 #include "runtime/log.h"
 #include "runtime/model.h"
@@ -17,9 +17,9 @@ namespace mlk::rt {
 struct TrainingState {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
-  std::vector<float> parameters;
+  kernels::Floats parameters;
   // Of the optimizer: slots times as long as parameters, all of slot 0 first; or empty: there is none yet.
-  std::vector<float> optimizer_state;
+  kernels::Floats optimizer_state;
 };
 
 // A folder of checkpoints of one run: step-<number>/ with safetensors files and a manifest.json, which has

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/floats.h"
+
 namespace mlk::rt {
 
 // A view into a BatchBuffer: `size` rows of inputs, row-major, and as many labels.
@@ -18,7 +20,7 @@ struct Batch {
 
 // Memory that one caller uses for batch after batch. A gather invalidates the views of the one before.
 struct BatchBuffer {
-  std::vector<float> inputs;
+  kernels::Floats inputs;
   std::vector<std::int32_t> labels;
 };
 

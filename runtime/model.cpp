@@ -56,7 +56,7 @@ void Mlp::forward(const Batch& batch) {
   const float* input = batch.inputs.data();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    std::vector<float>& output = activations_[i];
+    kernels::Floats& output = activations_[i];
     // Grows once to the largest batch and is never shrunk: no allocation in the loop of training.
     const std::size_t size = batch.size * static_cast<std::size_t>(layer.outputs);
     if (output.size() < size) output.resize(size);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/floats.h"
 #include "kernels/ops.h"
 #include "runtime/config.h"
 #include "runtime/dataset.h"
@@ -62,8 +63,8 @@ class Mlp {
   kernels::Ops& ops_;
   std::vector<Layer> layers_;
   std::vector<TensorInfo> tensors_;
-  std::vector<float> parameters_, gradients_;
-  std::vector<std::vector<float>> activations_,
+  kernels::Floats parameters_, gradients_;
+  std::vector<kernels::Floats> activations_,
       deltas_;  // per layer: its output, and the loss's gradient by it
 };
 

@@ -60,9 +60,9 @@ void Optimizer::check_fits(std::span<const float> state, std::size_t parameters)
                     std::to_string(state.size() / parameters) + ", not " + std::to_string(slots()));
 }
 
-std::vector<float> part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
-                                 std::size_t size) {
-  std::vector<float> part;
+kernels::Floats part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
+                              std::size_t size) {
+  kernels::Floats part;
   part.reserve(slots * size);
   const std::size_t whole = state.size() / slots;
   for (std::size_t slot = 0; slot < slots; ++slot) {

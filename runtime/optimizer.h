@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "kernels/floats.h"
 #include "kernels/ops.h"
 #include "runtime/config.h"
 
@@ -43,7 +43,7 @@ class Optimizer {
 };
 
 // What belongs to the parameters [offset, offset + size) of the state of all of them, slot by slot.
-std::vector<float> part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
-                                 std::size_t size);
+kernels::Floats part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
+                              std::size_t size);
 
 }  // namespace mlk::rt

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/floats.h"
 #include "runtime/config.h"
 #include "runtime/optimizer.h"
 #include "runtime/ps_protocol.h"
@@ -62,7 +63,7 @@ class ParameterShard {
   struct Part {
     std::uint64_t clock = 0, state_since = 0;  // state_since: the clock at which the state was zeros
     bool seeded = false;
-    std::vector<float> weights, state, previous, sum;
+    kernels::Floats weights, state, previous, sum;
     std::vector<bool> seen;
     std::uint64_t samples = 0;
     std::map<std::uint32_t, Origin> last;  // per worker

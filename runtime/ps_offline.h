@@ -8,8 +8,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "kernels/floats.h"
 #include "runtime/job.h"
 #include "runtime/trainer.h"
 
@@ -40,7 +40,7 @@ class OfflineSteps {
   Trainer& trainer_;
   const std::uint64_t slices_;
   std::uint64_t slice_ = 0, made_ = 0;
-  std::vector<float> sum_, state_;  // gradients of the slices so far; of the optimizer
+  kernels::Floats sum_, state_;  // gradients of the slices so far; of the optimizer
 };
 
 }  // namespace mlk::rt

@@ -57,7 +57,7 @@ void Seeding::from_checkpoint(const TrainingState& saved) {
     if (!open_.contains(chunk.server)) continue;
     const auto weights = std::span(saved.parameters).subspan(chunk.offset, chunk.size);
     const auto state = with_state ? part_of_state(saved.optimizer_state, slots, chunk.offset, chunk.size)
-                                  : std::vector<float>();
+                                  : kernels::Floats();
     if (chunk.server == 0) {
       model_.shard->seed(chunk.id, saved.step, weights, state);
       continue;

@@ -48,7 +48,7 @@ void SingleTrainer::restore() {
   trainer_.optimizer().check_fits(found->optimizer_state, found->parameters.size());
   std::ranges::copy(found->parameters, trainer_.model().parameters().begin());
   state_ = std::move(*found);
-  state_.parameters = std::vector<float>();
+  state_.parameters = kernels::Floats();
   restored_step_ = state_.step;
   job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/floats.h"
 #include "kernels/ops.h"
 #include "runtime/dataset.h"
 #include "runtime/model.h"
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
   mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
   const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
   const mlk::rt::Dataset data = noise();
-  std::vector<float> momentum(model.parameters().size());
+  mlk::kernels::Floats momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
   mlk::rt::BatchBuffer buffer;
   std::uint64_t position = 0;

@@ -17,7 +17,7 @@ namespace kernels = mlk::kernels;
 
 namespace {
 
-using Floats = std::vector<float>;
+using mlk::kernels::Floats;
 constexpr auto adam = OptimizerType::adam, adamw = OptimizerType::adamw;
 
 // One parameter that starts at 1, after each of three updates with these gradients.

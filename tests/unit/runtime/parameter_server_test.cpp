@@ -15,6 +15,8 @@ using Outcome = ParameterShard::Outcome;
 
 namespace {
 
+using mlk::kernels::Floats;
+
 struct Shard {
   std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
   std::vector<Chunk> chunks{{0, 0, 0, 2}, {1, 0, 2, 1}};
@@ -23,16 +25,14 @@ struct Shard {
   explicit Shard(std::uint32_t slices, float lr = 1, float momentum = 0)
       : shard(chunks, 0, Optimizer({.lr = lr, .momentum = momentum}, 100), slices, *ops) {}
   void seed(std::uint64_t clock) {
-    CHECK(shard.seed(0, clock, std::vector<float>{10, 20}, {}));
-    CHECK(shard.seed(1, clock, std::vector<float>{30}, {}));
+    CHECK(shard.seed(0, clock, Floats{10, 20}, {}));
+    CHECK(shard.seed(1, clock, Floats{30}, {}));
   }
-  std::vector<float> weights(std::uint32_t chunk) const {
+  Floats weights(std::uint32_t chunk) const {
     const auto view = shard.view(chunk);
     return {view->weights.begin(), view->weights.end()};
   }
 };
-
-using Floats = std::vector<float>;
 
 }  // namespace
 
