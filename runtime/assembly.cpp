@@ -183,6 +183,7 @@ std::vector<std::string> Assembly::missing() const {
 std::optional<Beginning> Assembly::assemble() {
   current_ = false;
   beginning_.reset();
+  enough_since_.reset();
   patience_.satisfied();
   for (const auto& [rank, view] : views_) {
     if (view.standing == Standing::live) send_status(rank);

@@ -177,8 +177,9 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
+    // Who trains goes on, also when it is not heard of any more.
+    if (view.generation != 0 && !is_dead(view)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
-    if (view.generation != 0) somebody_trains = true;
     if (is_member(rank) || newcomer(rank, view)) proposal.members.push_back({rank, view.incarnation});
   }
   std::sort(proposal.members.begin(), proposal.members.end());

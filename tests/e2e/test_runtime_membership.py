@@ -10,6 +10,7 @@ from runtime_processes import Run
 pytestmark = pytest.mark.runtime
 
 LINEAGE = 5
+SUSPECT_AFTER, START_GRACE = 5, 3  # seconds, in runtime/transport.h and membership.h
 
 
 def rank_beside(run, rank, incarnation, at):
@@ -72,3 +73,15 @@ def test_a_rank_that_was_passed_over_follows_nobody_who_has_not_heard_of_it(tmp_
             assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 8
             rank_2.propose(9, 5, LINEAGE, {1: own, 2: 9})
             assert rank_2.hear(wire_peer.ACCEPT, soon())[0] == 9
+
+
+def test_newcomers_begin_no_run_of_their_own_while_somebody_trains_who_is_not_heard_of(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
+        run.start("worker", 0)
+        with run.beside(2, "worker", 0) as trains:
+            trains.say_status(generation=5, step=60, lineage=LINEAGE)
+            with rank_beside(run, 1, 9, at=0) as newcomer:
+                with pytest.raises(TimeoutError):
+                    newcomer.hear(wire_peer.PROPOSE, time.monotonic() + SUSPECT_AFTER + START_GRACE + 3)
+                trains.say_status()  # it has started anew
+                assert newcomer.hear(wire_peer.PROPOSE, soon())
