@@ -33,9 +33,13 @@ class Collector {
       if (!kind.writable) continue;
       for (const Object& object : store.list(kind.plural)) {
         objects_.emplace_back(kind.plural, object);
-        uids_.insert(uid_of(*object));
         if (has_finalizer(*object, foreground)) going_.insert(uid_of(*object));
       }
+    }
+    // After all of them: others go on making objects, and an owner is there before what it owns.
+    for (const Kind& kind : kinds()) {
+      if (!kind.writable) continue;
+      for (const Object& object : store.list(kind.plural)) uids_.insert(uid_of(*object));
     }
   }
 

@@ -1,0 +1,57 @@
+// Garbage, while others go on making objects.
+#include "cli/local/garbage.h"
+
+#include <atomic>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/local/samples.h"
+
+using namespace mlk::local;
+using mlk::local::samples::Folder;
+
+namespace {
+
+json named(const std::string& name) {
+  return {{"metadata", {{"name", name}, {"namespace", "ns"}, {"uid", "u-" + name}}}};
+}
+
+json owned_by(const std::string& owner, const std::string& name) {
+  json made = named(name);
+  made["metadata"]["ownerReferences"] = json::array({{{"uid", "u-" + owner}, {"name", owner}}});
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("what belongs to an object that is gone goes") {
+  const Folder folder;
+  Store store(folder.path());
+  store.create("configmaps", named("owner"));
+  store.create("secrets", owned_by("owner", "kept"));
+  store.create("secrets", owned_by("gone", "orphan"));
+  store.create("secrets", named("nobodys"));
+  collect_garbage(store, std::chrono::system_clock::now());
+  CHECK(store.find("secrets", "ns", "kept"));
+  CHECK_FALSE(store.find("secrets", "ns", "orphan"));
+  CHECK(store.find("secrets", "ns", "nobodys"));
+}
+
+TEST_CASE("what is made with its owner while garbage is collected stays") {
+  const Folder folder;
+  Store store(folder.path());
+  std::atomic<bool> done = false;
+  std::thread collector([&] {
+    while (!done) collect_garbage(store, std::chrono::system_clock::now());
+  });
+  constexpr int count = 1000;
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    store.create("configmaps", named("owner-" + number));
+    store.create("secrets", owned_by("owner-" + number, "owned-" + number));
+  }
+  done = true;
+  collector.join();
+  CHECK(store.list("secrets").size() == count);
+}
