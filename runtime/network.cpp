@@ -285,9 +285,8 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
   Medium medium = Medium::one_host;
   int fd = -1, outcome = 0;
-  if (options_.unix_sockets && tcp_next_.erase(peer) == 0 && is_of_this_host(address)) {
-    fd = connect_locally(address);
-  }
+  const bool locally = options_.unix_sockets && tcp_next_.erase(peer) == 0 && is_of_this_host(address);
+  if (locally) fd = connect_locally(address);
   if (fd < 0) {
     medium = Medium::tcp;
     fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -297,6 +296,12 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
     }
     tune(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
+    // The peer may have begun to listen in between, and then first by its UNIX socket.
+    if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
+      ::close(std::exchange(fd, late));
+      medium = Medium::one_host;
+      outcome = 0;
+    }
   }
   const std::uint64_t id = next_id_++;
   Connection connection;
