@@ -36,6 +36,12 @@ void Assembly::send_status(std::uint32_t rank) {
   send(rank, MessageType::status, generation_.number, step, 0, PayloadWriter().put(lineage_).bytes());
 }
 
+void Assembly::send_status_to_all() {
+  for (const auto& [rank, view] : views_) {
+    if (view.standing == Standing::live) send_status(rank);
+  }
+}
+
 bool Assembly::is_member(std::uint32_t rank) const {
   const auto view = views_.find(rank);
   return rank == self_.rank ? generation_.contains(self_)
@@ -158,6 +164,7 @@ void Assembly::on_status(const Event& event) {
       own_.reset();
       pledged_.reset();
       current_ = false;
+      send_status_to_all();
     }
     return;
   }
@@ -185,9 +192,7 @@ std::optional<Beginning> Assembly::assemble() {
   beginning_.reset();
   enough_since_.reset();
   patience_.satisfied();
-  for (const auto& [rank, view] : views_) {
-    if (view.standing == Standing::live) send_status(rank);
-  }
+  send_status_to_all();
   while (!beginning_) {
     if (trained_ || job_.stop.requested()) return {};
     if (auto event = peers_.next(Milliseconds(own_ || theirs_ ? 20 : 50))) {
@@ -210,9 +215,7 @@ std::optional<Beginning> Assembly::assemble() {
     }
     if (!beginning_) patience_.missing(missing());
   }
-  for (const auto& [rank, view] : views_) {
-    if (view.standing == Standing::live) send_status(rank);
-  }
+  send_status_to_all();
   return std::exchange(beginning_, {});
 }
 

@@ -1,9 +1,9 @@
 // How the ranks of an allreduce run agree on generations.
 //
 // Everyone is connected with everyone and tells them its status. Whoever is the lowest live member of the
-// last generation (before the first: the lowest rank present) proposes the next when members were lost or
-// others want to join; it begins when all of its members have accepted. Those who are behind are then fed by
-// one who is not.
+// last generation (before the first: the lowest rank present, unless somebody was seen to train who is not
+// proven dead) proposes the next when members were lost or others want to join; it begins when all of its
+// members have accepted. Those who are behind are then fed by one who is not.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +94,7 @@ class Assembly {
   void answer_proposal();
   std::vector<std::string> missing() const;
   void send_status(std::uint32_t rank);
+  void send_status_to_all();
   void send_trained(std::uint32_t rank);
   void send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
             std::uint32_t key = 0, std::span<const std::byte> payload = {});

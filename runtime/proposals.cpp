@@ -187,6 +187,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   if (member) {
     if (!is_to_propose() || !may_follow(generation_, proposal)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
+    enough_since_.reset();
     return {};
   }
   bool state_somewhere = callbacks_.own_step().has_value();

@@ -75,6 +75,18 @@ def test_a_rank_that_was_passed_over_follows_nobody_who_has_not_heard_of_it(tmp_
             assert rank_2.hear(wire_peer.ACCEPT, soon())[0] == 9
 
 
+def test_a_rank_that_learns_while_it_waits_that_it_was_passed_over_says_so(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
+        run.start("worker", 1)
+        with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
+            begin_with(run, rank_0, rank_2, 4)
+            rank_2.connection.close()
+            rank_0.hear(wire_peer.TROUBLE, soon())
+            assert rank_0.hear(wire_peer.STATUS, soon())[0] == 4  # it waits for the next
+            rank_0.say_status(generation=5, step=60, lineage=LINEAGE)
+            assert rank_0.hear(wire_peer.STATUS, soon())[0] == 0
+
+
 def test_newcomers_begin_no_run_of_their_own_while_somebody_trains_who_is_not_heard_of(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 0)
