@@ -1,6 +1,7 @@
 #include "cli/local/garbage.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,7 +54,7 @@ class Collector {
         has_owner = has_owner || (uids_.contains(uid) && !going_.contains(uid));
         if (going_.contains(uid) && owner.value("blockOwnerDeletion", false)) waited_for.insert(uid);
       }
-      if (owned && !has_owner) remove(plural, *object);
+      if (owned && !has_owner) remove_orphan(plural, *object);
     }
     for (const auto& [plural, object] : objects_) {
       if (!going_.contains(uid_of(*object)) || waited_for.contains(uid_of(*object))) continue;
@@ -80,9 +81,18 @@ class Collector {
     modify("namespaces", name_space, [](json& current) { drop_finalizer(current, "kubernetes"); });
   }
 
-  void remove(const std::string& plural, const json& object) {
+  // Not one that has been made nobody's meanwhile, so that it outlives its owner.
+  void remove_orphan(const std::string& plural, const json& object) {
+    const auto owners = [](const json& of) { return of.at("metadata").value("ownerReferences", json()); };
+    remove(plural, object, [&](const json& current) { return owners(current) == owners(object); });
+  }
+
+  void remove(
+      const std::string& plural, const json& object,
+      const std::function<bool(const json&)>& still = [](const json&) { return true; }) {
     if (object.at("metadata").contains("deletionTimestamp")) return;
     modify(plural, object, [&](json& current) {
+      if (!still(current)) return;
       json& metadata = current["metadata"];
       const std::string phase = current.value("/status/phase"_json_pointer, "");
       const bool runs = plural == "pods" && current.at("spec").contains("nodeName") && phase != "Succeeded" &&

@@ -112,6 +112,13 @@ def runs(pid):
         return False
 
 
+def kill_server(cluster):
+    """To its end: as long as it still answers, nobody would start another."""
+    pid = state_of(cluster)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    mlk.wait_until(lambda: not runs(pid), "the server to be gone", interval=0.01)
+
+
 def state_of(cluster):
     return local(cluster, "status", "-o", "json").json()
 
@@ -223,7 +230,7 @@ def test_pods_live_on_when_the_server_is_killed_and_the_job_completes(fresh_embe
     k = kubectl_for(fresh_embedded)
     k.apply(name, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run")}
-    os.kill(state_of(fresh_embedded)["pid"], signal.SIGKILL)
+    kill_server(fresh_embedded)
     local(fresh_embedded, "up")
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
     pods = k.pods(name)
@@ -237,7 +244,7 @@ def test_the_server_may_be_killed_again_and_again(fresh_embedded, kubectl_for, n
     k = kubectl_for(fresh_embedded)
     k.apply(name, "sleep 4")
     for _ in range(4):
-        os.kill(state_of(fresh_embedded)["pid"], signal.SIGKILL)
+        kill_server(fresh_embedded)
         local(fresh_embedded, "up")
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
     assert k.json("get", "job", f"{name}-worker")["status"].get("failed", 0) == 0

@@ -38,7 +38,7 @@ TEST_CASE("what belongs to an object that is gone goes") {
   CHECK(store.find("secrets", "ns", "nobodys"));
 }
 
-TEST_CASE("what is made with its owner while garbage is collected stays") {
+TEST_CASE("what is made with its owner, or made nobody's before it goes, stays while garbage is collected") {
   const Folder folder;
   Store store(folder.path());
   std::atomic<bool> done = false;
@@ -47,9 +47,12 @@ TEST_CASE("what is made with its owner while garbage is collected stays") {
   });
   constexpr int count = 1000;
   for (int i = 0; i < count; ++i) {
-    const std::string number = std::to_string(i);
-    store.create("configmaps", named("owner-" + number));
-    store.create("secrets", owned_by("owner-" + number, "owned-" + number));
+    const std::string owner = "owner-" + std::to_string(i), owned = "owned-" + std::to_string(i);
+    store.create("configmaps", named(owner));
+    store.create("secrets", owned_by(owner, owned));
+    if (i % 2 == 0 || !store.find("secrets", "ns", owned)) continue;
+    store.modify("secrets", "ns", owned, [](json& object) { object["metadata"].erase("ownerReferences"); });
+    store.remove("configmaps", "ns", owner);
   }
   done = true;
   collector.join();
