@@ -32,7 +32,8 @@ constexpr __mmask16 all = first(lanes);
 
 int in_whole_vectors(int columns) { return (columns + lanes - 1) / lanes * lanes; }
 
-// c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and whose rows are how far apart.
+// c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and how far apart the rows of
+// each are.
 struct Panel {
   int depth;
   const float* b;  // its last vector is whole

@@ -1,4 +1,4 @@
-// Arrays of floats that begin with a cache line, so that no vector of them lies in two.
+// Arrays of floats that begin with a cache line: vectors that are counted from the beginning lie in one each.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,8 @@ from runtime_processes import Run, assert_trained
 
 pytestmark = pytest.mark.runtime
 
+AHEAD = 10_000  # a step that no run of these comes to
+
 
 def offline(process):
     """(made, step) of the last time that the worker was offline."""
@@ -118,12 +120,12 @@ def test_what_a_lost_worker_has_brought_to_one_server_is_not_mixed_with_what_ano
         with run.beside(1, "server", 0) as at_0, run.beside(1, "server", 1) as at_1:
             deadline = time.monotonic() + 30 * mlk.SLOW
             for connection in (at_0, at_1):
-                connection.join(150, tensors)
+                connection.join(AHEAD, tensors)
             round_ = {at_0.hear(wire_peer.SEED_WANTED, deadline)[1] for _ in servers}
             assert len(round_) == 1
             for chunk, size in of_server_1.items():
-                at_1.seed(*round_, chunk, 150, [1000] * size)
-            at_1.say(wire_peer.PULL, key=3, clock=150)
+                at_1.seed(*round_, chunk, AHEAD, [1000] * size)
+            at_1.say(wire_peer.PULL, key=3, clock=AHEAD)
             at_1.hear(wire_peer.WEIGHTS, deadline)
             time.sleep(0.2)  # server 0 learns of it, too
         assert_trained(servers + workers[:1], run.steps, workers[0])
