@@ -9,6 +9,7 @@ import random
 import re
 import secrets
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -22,10 +23,24 @@ PORT = 7070
 MOST_SEEDS = 64
 
 
-def address_block():
-    """The beginning of 254 addresses that are nobody else's: runs side by side and one after the other do not meet, and none is
-    an embedded cluster's."""
-    return f"127.{130 + secrets.randbelow(120)}.{secrets.randbelow(256)}"
+class AddressBlock:
+    """254 addresses 127.x.y.z, of no other test until close(), and of no embedded cluster: runs side by side do not meet."""
+
+    def __init__(self):
+        while True:
+            self.prefix = f"127.{130 + secrets.randbelow(120)}.{secrets.randbelow(256)}"
+            self.claim = socket.socket(socket.AF_UNIX)
+            try:
+                self.claim.bind(f"\0mlk-test {self.prefix}")
+                return
+            except OSError:  # another test's
+                self.claim.close()
+
+    def __str__(self):
+        return self.prefix
+
+    def close(self):
+        self.claim.close()
 
 
 def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
@@ -116,7 +131,8 @@ class Run:
         self.processes = {}
         self.started = itertools.count()
         self.hosts = {}
-        block = address_block()
+        block = AddressBlock()
+        self.blocks = [block]
         self.addresses = {"worker": [f"{block}.{1 + r}:{PORT}" for r in range(workers)],
                           "server": [f"{block}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
         self.spare = f"{block}.250:{PORT}"  # for a process besides those
@@ -128,7 +144,8 @@ class Run:
         self.seeds = {role: addresses[:MOST_SEEDS] for role, addresses in self.addresses.items()}
         self.wires = None
         if wires:
-            proxies = address_block()
+            proxies = AddressBlock()
+            self.blocks.append(proxies)
             behind = {f"{proxies}.{address.split(':')[0].split('.')[3]}:{PORT}": address
                       for addresses in self.seeds.values() for address in addresses}
             self.wires = Wires(behind)
@@ -161,6 +178,8 @@ class Run:
                 process.kill()
         if self.wires:
             self.wires.close()
+        for block in self.blocks:
+            block.close()
 
     def start(self, role, rank, **env):
         number = next(self.started)
