@@ -210,9 +210,9 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
 // alone ours is as fast or faster, above all where rows are a multiple of 1 or 2 KiB apart: oneDNN leaves
 // some of those where they lie, and they compete for a few places of the first cache (AMD Zen 3).
 decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
-  constexpr int four_kib = 1024;
-  const bool apart = lda % four_kib != 0 && ldb % four_kib != 0;
-  if (has_avx512_gemm() && (!MLK_ONEDNN || (apart && !is_from_intel()))) return avx512_gemm;
+  constexpr int four_kib = 1024;  // of numbers
+  const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
+  if (has_avx512_gemm() && !(MLK_ONEDNN && (four_kib_apart || is_from_intel()))) return avx512_gemm;
   if (has_avx2_gemm() && !(MLK_ONEDNN && has_avx512_gemm())) return avx2_gemm;
   return nullptr;
 }
