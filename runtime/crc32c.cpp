@@ -112,9 +112,19 @@ constexpr std::uint32_t power(unsigned n) {
 // Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). The exponents are those of the halves' ends,
 // less one for the bit that a product of reversed numbers is short of.
 template <unsigned distance>
+constexpr long long low_half = power(8 * distance + 31);
+template <unsigned distance>
+constexpr long long high_half = power(8 * distance - 33);
+
+template <unsigned distance>
 [[gnu::target("avx2")]] __m256i fold_constants() {
-  constexpr long long low = power(8 * distance + 31), high = power(8 * distance - 33);
-  return _mm256_set_epi64x(high, low, high, low);
+  return _mm256_set_epi64x(high_half<distance>, low_half<distance>, high_half<distance>, low_half<distance>);
+}
+
+template <unsigned distance>
+[[gnu::target("avx512f")]] __m512i wide_fold_constants() {
+  constexpr long long low = low_half<distance>, high = high_half<distance>;
+  return _mm512_set_epi64(high, low, high, low, high, low, high, low);
 }
 
 [[gnu::target("avx2,vpclmulqdq,pclmul")]] __m256i fold(__m256i block, __m256i constants, __m256i into) {
@@ -122,8 +132,30 @@ template <unsigned distance>
                                                  _mm256_clmulepi64_epi128(block, constants, 0x11)));
 }
 
+[[gnu::target("avx512f,vpclmulqdq")]] __m512i fold(__m512i block, __m512i constants, __m512i into) {
+  constexpr int exclusive_or_of_three = 0x96;
+  return _mm512_ternarylogic_epi64(into, _mm512_clmulepi64_epi128(block, constants, 0x00),
+                                   _mm512_clmulepi64_epi128(block, constants, 0x11), exclusive_or_of_three);
+}
+
 [[gnu::target("avx2")]] __m256i block_at(const unsigned char* data) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
+}
+
+[[gnu::target("avx512f")]] __m512i wide_block_at(const unsigned char* data) {
+  return _mm512_loadu_si512(data);
+}
+
+// The checksum of a block into which all before it has been folded, and of the `size` bytes behind it.
+[[gnu::target("avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t end_of_fold(__m256i block,
+                                                                           const unsigned char* data,
+                                                                           std::size_t size) {
+  // The last step folds the lower half into the upper one, which then is as if it were all there is.
+  const __m256i swapped = _mm256_permute2x128_si256(block, block, 0x01);
+  const __m128i all = _mm256_castsi256_si128(fold(block, fold_constants<16>(), swapped));
+  std::uint64_t crc = _mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_extract_epi64(all, 0)));
+  crc = _mm_crc32_u64(crc, static_cast<std::uint64_t>(_mm_extract_epi64(all, 1)));
+  return ~by_words(data, size, crc);
 }
 
 [[gnu::target("avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t crc32c_vpclmul(const void* bytes,
@@ -140,13 +172,29 @@ template <unsigned distance>
     third = fold(third, by_four, block_at(data + 64));
     fourth = fold(fourth, by_four, block_at(data + 96));
   }
+  return end_of_fold(fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth), data, size);
+}
+
+// The same in blocks twice as long, which takes half the time.
+[[gnu::target("avx512f,avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t crc32c_vpclmul_wide(
+    const void* bytes, std::size_t size, std::uint32_t previous) {
+  if (size < 512) return crc32c_vpclmul(bytes, size, previous);
+  const auto* data = static_cast<const unsigned char*>(bytes);
+  __m512i first = _mm512_xor_si512(wide_block_at(data), _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, ~previous));
+  __m512i second = wide_block_at(data + 64), third = wide_block_at(data + 128);
+  __m512i fourth = wide_block_at(data + 192);
+  const __m512i by_four = wide_fold_constants<256>(), by_one = wide_fold_constants<64>();
+  for (data += 256, size -= 256; size >= 256; data += 256, size -= 256) {
+    first = fold(first, by_four, wide_block_at(data));
+    second = fold(second, by_four, wide_block_at(data + 64));
+    third = fold(third, by_four, wide_block_at(data + 128));
+    fourth = fold(fourth, by_four, wide_block_at(data + 192));
+  }
   fourth = fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth);
-  // The last step folds the lower half into the upper one, which then is as if it were all there is.
-  const __m256i swapped = _mm256_permute2x128_si256(fourth, fourth, 0x01);
-  const __m128i all = _mm256_castsi256_si128(fold(fourth, fold_constants<16>(), swapped));
-  std::uint64_t crc = _mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_extract_epi64(all, 0)));
-  crc = _mm_crc32_u64(crc, static_cast<std::uint64_t>(_mm_extract_epi64(all, 1)));
-  return ~by_words(data, size, crc);
+  // Masked, though all of it is wanted: GCC 12 warns of the other forms (its bug 105593).
+  const __m256i lower = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 0);
+  const __m256i upper = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 1);
+  return end_of_fold(fold(lower, fold_constants<32>(), upper), data, size);
 }
 #endif
 
@@ -169,10 +217,11 @@ std::uint32_t crc32c_by_table(const void* data, std::size_t size, std::uint32_t 
 
 std::span<const Crc32c> crc32c_ways() {
 #if defined(__x86_64__)
-  static constexpr Crc32c ways[] = {crc32c_vpclmul, crc32c_sse42, crc32c_by_table};
+  static constexpr Crc32c ways[] = {crc32c_vpclmul_wide, crc32c_vpclmul, crc32c_sse42, crc32c_by_table};
   if (!__builtin_cpu_supports("sse4.2")) return std::span(ways).last(1);
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq"))
     return std::span(ways).last(2);
+  if (!__builtin_cpu_supports("avx512f")) return std::span(ways).last(3);
 #else
   static constexpr Crc32c ways[] = {crc32c_by_table};
 #endif
