@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/checkpoint_format.h"
+#include "runtime/checkpoint.h"
 #include "runtime/parameter_server.h"
 #include "runtime/peers.h"
 
