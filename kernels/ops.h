@@ -17,7 +17,8 @@ enum class Transpose { no, yes };
 enum class Precision { float32, bfloat16 };
 
 // All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
-// an input. An object is for one thread at a time; nothing throws.
+// an input. An object is for one thread at a time. gemm may throw
+// std::bad_alloc; nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -70,10 +71,11 @@ class Ops {
 // Plain loops, written for reading: what the other implementations are held to, and the fall-back.
 std::unique_ptr<Ops> make_reference_ops();
 
-// The best for this processor: oneDNN for matrices where it was there at build time, own vector loops for the
-// rest. threads: how many share an operation that is large enough, at least 1. They block between operations
-// (thread_pool.h). With Precision::bfloat16 on a processor that does not multiply them, they are imitated:
-// the results are as good, and come no sooner than with float32.
+// The best for this processor: for matrices our own products or oneDNN's, if that was there at build time
+// (cpu_ops.cpp says when which), own vector loops for the rest. threads: how many share an operation that is
+// large enough, at least 1. They block between operations (thread_pool.h). With Precision::bfloat16 on a
+// processor that does not multiply them, they are imitated: the results are as good, and come no sooner than
+// with float32.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
 
 // Whether make_cpu_ops' gemm has bfloat16 products of this processor (AVX512-BF16, AMX) and oneDNN.

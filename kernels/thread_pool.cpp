@@ -1,6 +1,8 @@
 // Parts are handed out one by one under a lock: they take far longer than it.
 #include "kernels/thread_pool.h"
 
+#include <system_error>
+
 namespace mlk::kernels {
 
 ThreadPool::~ThreadPool() {
@@ -13,7 +15,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::run(int parts, const std::function<void(int)>& part) {
-  while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
+  start();
   std::unique_lock lock(mutex_);
   part_ = &part;
   parts_ = unfinished_ = parts;
@@ -21,6 +23,16 @@ void ThreadPool::run(int parts, const std::function<void(int)>& part) {
   begun_.notify_all();
   take_parts(lock);
   done_.wait(lock, [this] { return unfinished_ == 0; });
+}
+
+void ThreadPool::start() {
+  if (started_) return;
+  started_ = true;
+  try {
+    while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
+  } catch (const std::system_error&) {
+    // The process may have no more: it goes on with those that there are, or alone.
+  }
 }
 
 void ThreadPool::serve() {

@@ -14,7 +14,8 @@ namespace mlk::kernels {
 // for parts that somebody is at: a thread that gets no processor holds nobody up.
 class ThreadPool {
  public:
-  // threads: with the caller, at least 1. They start with the first operation.
+  // threads: with the caller, at least 1. They start with the first operation, or as many of them as can be
+  // had.
   explicit ThreadPool(int threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -27,6 +28,7 @@ class ThreadPool {
   void run(int parts, const std::function<void(int)>& part);
 
  private:
+  void start();
   void serve();
   void take_parts(std::unique_lock<std::mutex>& lock);
 
@@ -35,7 +37,7 @@ class ThreadPool {
   std::condition_variable begun_, done_;
   const std::function<void(int)>* part_ = nullptr;
   int parts_ = 0, next_ = 0, unfinished_ = 0;
-  bool stop_ = false;
+  bool started_ = false, stop_ = false;
   std::vector<std::thread> others_;
 };
 

@@ -205,7 +205,7 @@ bool AllReduce::wait_for_state(std::size_t hungry) {
 }
 
 // feed: header.clock: the step, header.offset: of these floats in parameters, then the optimizer's state;
-// the payload begins with the position.
+// the payload begins with the position and state_since.
 void AllReduce::feed(std::uint32_t rank) {
   const std::size_t size = trainer_.model().parameters().size();
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
@@ -216,7 +216,8 @@ void AllReduce::feed(std::uint32_t rank) {
       header.generation = assembly_.generation().number;
       header.clock = state_.step;
       header.offset = base + at;
-      const Bytes payload = PayloadWriter().put(state_.position).raw(std::as_bytes(part)).bytes();
+      const Bytes payload =
+          PayloadWriter().put(state_.position).put(state_.state_since).raw(std::as_bytes(part)).bytes();
       if (!peers_.transport().send({Role::worker, rank}, header, payload)) return;
     }
   };
@@ -232,14 +233,13 @@ void AllReduce::eat(const Event& event) {
   }
   const std::size_t size = trainer_.model().parameters().size(), all = size + trainer_.state_size();
   PayloadReader reader(event.payload);
-  const auto position = reader.get<std::uint64_t>();
-  const std::size_t count =
-      (event.payload.size() - std::min<std::size_t>(8, event.payload.size())) / sizeof(float);
+  const auto position = reader.get<std::uint64_t>(), state_since = reader.get<std::uint64_t>();
+  const std::size_t count = reader.left() / sizeof(float);
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
   if (event.header.generation != assembly_.generation().number || has_state_)
     return peers_.transport().count_late();
-  if (!reader.complete()) return;
+  if (!reader.complete() || state_since > event.header.clock) return;
   if (offset > all || offset + count > all || (offset < size && offset + count > size)) return;
   float* into = offset < size ? trainer_.model().parameters().data() + offset
                               : state_.optimizer_state.data() + (offset - size);
@@ -248,6 +248,7 @@ void AllReduce::eat(const Event& event) {
   if (hunger_ > 0) return;
   state_.step = event.header.clock;
   state_.position = position;
+  state_.state_since = state_since;
   has_state_ = true;
 }
 
@@ -350,7 +351,7 @@ void AllReduce::update() {
   const auto gradients = trainer_.model().gradients();
   const float samples = summed_[summed_samples];
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[front_ + i] / samples;
-  trainer_.apply(state_.optimizer_state, state_.step);
+  trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
   ++state_.step;
   state_.position += step_samples();
   if (reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
@@ -383,7 +384,7 @@ void AllReduce::after_step() {
 // The lowest rank ends the run for all.
 ExitCode AllReduce::end() {
   job_.reporter.checkpoint(checkpointer_.committed());
-  reports_.at_step(state_.step, state_.position, restored_step_, true);
+  if (!reports_.at_step(state_.step, state_.position, restored_step_, true)) return terminate();
   job_.reporter.finish(true, "");
   const std::size_t told = assembly_.tell_trained(job_.reporter.trained_result());
   if (told + 1 < static_cast<std::size_t>(job_.config.workers.count)) {

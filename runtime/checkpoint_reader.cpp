@@ -104,7 +104,7 @@ TrainingState read_checkpoint(const fs::path& folder, std::span<const TensorInfo
   const std::size_t parameters = parameter_count(tensors);
   const std::size_t slots = require_whole(std::move(pieces), parameters);
   TrainingState state{manifest.step, manifest.position, kernels::Floats(parameters),
-                      kernels::Floats(slots * parameters)};
+                      kernels::Floats(slots * parameters), slots == 0 ? manifest.step : 0};
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (const Piece& piece : files[i].pieces) {
       float* into = piece.part == 0

@@ -9,6 +9,8 @@
 namespace mlk::rt {
 namespace {
 
+constexpr int highest_rank = 999'999;
+
 std::string value_of(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -29,6 +31,8 @@ bool parse_number(const std::string& text, int least, int most, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
 }
+
+bool parse_rank(const std::string& text, int& rank) { return parse_number(text, 0, highest_rank, rank); }
 
 void check_address(const char* name, const std::string& address) {
   const std::size_t colon = address.rfind(':');
@@ -62,8 +66,8 @@ LaunchEnv read_launch_env() {
   if (env.role != "worker" && env.role != "server")
     refuse("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
   const std::string rank = required("MLK_RANK");
-  if (!parse_number(rank, 0, 999'999, env.rank))
-    refuse("MLK_RANK", "must be a rank from 0, not '" + rank + "'");
+  if (!parse_rank(rank, env.rank))
+    refuse("MLK_RANK", "must be a rank from 0 to " + std::to_string(highest_rank) + ", not '" + rank + "'");
   env.address = value_of("MLK_ADDRESS");
   if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
   env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");
@@ -82,7 +86,7 @@ LaunchEnv read_launch_env() {
   if (!transport.empty() && transport != "tcp")
     refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");
   env.unix_sockets = transport.empty();
-  // Not ours, so a value that OpenMP would not take either is passed over, not refused.
+  // Not ours, so what is not one number of threads, as OpenMP's lists by level, is passed over, not refused.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   return env;
 }
@@ -96,5 +100,10 @@ void require_peers(const LaunchEnv& env, bool with_servers) {
 }
 
 std::string result_path_from_env() { return value_of("MLK_RESULT"); }
+
+int rank_from_env() {
+  int rank = 0;
+  return parse_rank(value_of("MLK_RANK"), rank) ? rank : 0;
+}
 
 }  // namespace mlk::rt

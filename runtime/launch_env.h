@@ -27,7 +27,9 @@ LaunchEnv read_launch_env();
 // MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
 void require_peers(const LaunchEnv& env, bool with_servers);
 
-// MLK_RESULT alone: where a message goes when read_launch_env itself fails. Empty if unset.
+// MLK_RESULT and MLK_RANK alone: where a message goes when read_launch_env itself fails, and whose it is.
+// Empty and 0 if unset or malformed.
 std::string result_path_from_env();
+int rank_from_env();
 
 }  // namespace mlk::rt

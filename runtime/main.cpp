@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -74,6 +75,8 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
   } catch (const Failure& failure) {
     code = failure.code;
     message = failure.what();
+  } catch (const std::bad_alloc&) {
+    message = "out of memory; a smaller model.hidden or data.batch needs less";
   } catch (const std::exception& error) {
     message = std::string("internal error: ") + error.what();
   }
@@ -85,7 +88,7 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
 ExitCode run() {
   StopSignal stop;
   LaunchEnv env;
-  Reporter early(std::cout, result_path_from_env(), 0);
+  Reporter early(std::cout, result_path_from_env(), rank_from_env());
   const ExitCode environment = guarded(Log("mlk-runtime"), early, [&] {
     env = read_launch_env();
     return ExitCode::trained;

@@ -102,12 +102,13 @@ float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
   return loss;
 }
 
-Evaluation Mlp::evaluate(const Dataset& data) {
+std::optional<Evaluation> Mlp::evaluate(const Dataset& data, const std::function<bool()>& stop) {
   constexpr std::uint64_t rows_at_once = 256;
   BatchBuffer buffer;
   std::vector<std::uint64_t> ids;
   Evaluation sum;
   for (std::uint64_t first = 0; first < data.size(); first += rows_at_once) {
+    if (stop && stop()) return {};
     ids.clear();
     for (std::uint64_t id = first; id < std::min(first + rows_at_once, data.size()); ++id) ids.push_back(id);
     const Batch batch = data.gather(ids, buffer);
@@ -119,7 +120,7 @@ Evaluation Mlp::evaluate(const Dataset& data) {
     sum.accuracy += static_cast<double>(ops_.count_correct(rows, classes, logits, batch.labels.data()));
   }
   const auto size = static_cast<double>(data.size());
-  return {sum.loss / size, sum.accuracy / size};
+  return Evaluation{sum.loss / size, sum.accuracy / size};
 }
 
 }  // namespace mlk::rt

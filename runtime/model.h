@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,7 +49,8 @@ class Mlp {
   // first.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
-  Evaluation evaluate(const Dataset& data);
+  // Empty if stop, which is asked every 256 samples, says so: large sets take minutes on small machines.
+  std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  private:
   struct Layer {

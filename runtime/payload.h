@@ -89,6 +89,7 @@ class PayloadReader {
   std::span<const std::byte> raw(std::size_t size) {
     return take(size) ? taken_ : std::span<const std::byte>();
   }
+  std::size_t left() const { return rest_.size(); }
   bool ok() const { return ok_; }
   // ok(), and nothing is left over.
   bool complete() const { return ok_ && rest_.empty(); }

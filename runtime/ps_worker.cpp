@@ -274,7 +274,7 @@ PsWorker::Turn PsWorker::train_end() {
   if (!receive_weights(step)) return finished_ ? Turn::over : Turn::rejoin;
   clock_ = step;
   position_ = message.run_position;
-  reports_.at_step(step, position_, step, true);
+  if (!reports_.at_step(step, position_, step, true)) return Turn::rejoin;
   Header header;
   header.type = MessageType::reported;
   exchange_.send(0, header, PayloadWriter().text(job_.reporter.trained_result()).bytes());

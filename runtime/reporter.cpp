@@ -97,6 +97,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
     if (figure.value) scalars.push_back({figure.name, *figure.value});
   }
   accuracy_is_new_ = false;
+  metrics_.clear();  // a line that did not get through, to a disk that was full, silences no later ones
   metrics_ << line + "\n" << std::flush;
   if (events_) events_->write(step, scalars);
   write(result_text(false, ""));
@@ -172,14 +173,12 @@ void Reporter::write(std::string text) {
   if (result_path_.empty()) return;
   // Padded to what was there, so that one write replaces it all: a process killed between two system calls
   // would leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
-  const bool first = longest_ == 0;
   longest_ = std::max(longest_, text.size());
   text.resize(longest_, ' ');
   const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return;  // the metrics lines still say it all
-  if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && first) {
-    [[maybe_unused]] const int cut = ftruncate(fd, static_cast<off_t>(text.size()));
-  }
+  if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && !cut_)
+    cut_ = ftruncate(fd, static_cast<off_t>(text.size())) == 0;
   close(fd);
 }
 

@@ -89,6 +89,7 @@ class Reporter {
   Curve curve_;
   std::optional<EventFile> events_;
   std::size_t longest_ = 0;  // text in the file so far
+  bool cut_ = false;         // what an earlier process left behind it
 };
 
 }  // namespace mlk::rt

@@ -27,8 +27,8 @@ class SingleTrainer {
   void restore();
   void step();
   ExitCode terminate();
-  void report() {
-    reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
+  bool report() {
+    return reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
   }
   LiveState live() {
     return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state};
@@ -56,7 +56,7 @@ void SingleTrainer::restore() {
 void SingleTrainer::step() {
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   reports_.add_loss(trainer_.compute(state_.position, batch), 1);
-  trainer_.apply(state_.optimizer_state, state_.step);
+  trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
   state_.position += batch;
   ++state_.step;
   trainer_.clock().turn_to(StepClock::Activity::other);
@@ -74,14 +74,15 @@ ExitCode SingleTrainer::terminate() {
 }
 
 ExitCode SingleTrainer::run() {
-  report();
+  bool reported = report();
   while (state_.step < job_.config.steps) {
     if (job_.stop.requested()) return terminate();
     step();
     checkpointer_.after_step(live());
     job_.reporter.checkpoint(checkpointer_.committed());
-    report();
+    reported = report();
   }
+  if (!reported) return terminate();
   const std::chrono::seconds patience(job_.config.patience_seconds);
   Checkpointer::Last last;
   while ((last = checkpointer_.last(live(), patience)) == Checkpointer::Last::under_way) {

@@ -21,14 +21,12 @@ class Trainer {
   explicit Trainer(const Job& job);
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
-  // mean gradient. Sleeps step_delay_ms first. Throws Failure{diverged} when the loss is not a number.
-  // final: see Mlp; what it was told of may belong to a loss that is not a number. Leaves the clock at
-  // computing.
+  // mean gradient. Takes memory for data.batch of them, however many there are. Sleeps step_delay_ms first.
+  // Throws Failure{diverged} when the loss is not a number. final: see Mlp; what it was told of may belong to
+  // a loss that is not a number. Leaves the clock at computing.
   double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
 
-  // One update of the model, which has had `step` of them, with model().gradients(). state: as
-  // Optimizer::apply wants it.
-  void apply(std::span<float> state, std::uint64_t step) { apply(state, {step, step}); }
+  // One update of the model with model().gradients(). state: as Optimizer::apply wants it.
   void apply(std::span<float> state, const UpdateCount& count) {
     optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, count);
   }
@@ -44,6 +42,8 @@ class Trainer {
   std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
 
  private:
+  float compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final);
+
   const Job& job_;
   std::unique_ptr<kernels::Ops> ops_;
   DataSplit data_;
@@ -51,6 +51,7 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
+  kernels::Floats earlier_;  // of a step in parts: the gradients of those before, weighted
   StepClock clock_;
 };
 
@@ -61,8 +62,9 @@ class RunReports {
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // The model is at `step`. Prints, and evaluates, what is due; at the end (`last`) both are.
-  void at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
+  // The model is at `step`. Prints, and evaluates, what is due; at the end (`last`) both are. False: the
+  // process was told to stop before the evaluation was over.
+  bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:
   Job& job_;

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from mlk import wait_until
-from runtime_processes import Run, accuracy, assert_trained
+from runtime_processes import Run, accuracy, assert_trained, write_digits
 
 pytestmark = pytest.mark.runtime
 
@@ -235,6 +235,32 @@ def test_sigterm_saves_and_ends_with_143_and_the_next_start_goes_on(tmp_path, mo
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])
         assert workers[0].result()["restored_step"] >= 50
+
+
+@pytest.mark.parametrize("mode", ["ps", "allreduce"])
+def test_sigterm_ends_the_evaluation_at_the_end_too_and_the_next_start_makes_up_for_it(tmp_path, mode):
+    with Run(tmp_path, mode, consistency="sync", steps=2, checkpoints=True, model={"type": "mlp", "hidden": [2048, 2048]}) as run:
+        write_digits(run.data, held_out=20_000, repeat=20)  # half a minute's work
+        servers, workers = run.start_all()
+        run.until(lambda: (run.checkpoints / "step-000000000002").exists(), "the last checkpoint")
+        for process in servers + workers:
+            process.signal(signal.SIGTERM)
+        for process in servers + workers:
+            assert process.wait(15) == 143, process.errors()
+        assert workers[0].result()["done"] is False
+        write_digits(run.data)
+        servers, workers = run.start_all()
+        for process in servers + workers:
+            assert process.wait() == 0, process.errors()
+        assert workers[0].result()["done"] is True
+        assert "accuracy" in workers[0].result()["metrics"]
+
+
+def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
+    with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16384, 16384]}) as run:
+        process = run.start("worker", 0, under=["prlimit", f"--as={512 << 20}"])
+        assert process.wait() == 70
+        assert process.result()["message"] == "out of memory; a smaller model.hidden or data.batch needs less"
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])

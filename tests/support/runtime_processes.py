@@ -43,17 +43,17 @@ class AddressBlock:
         self.claim.close()
 
 
-def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4):
-    """IDX files with clusters of bytes that a small model separates well, but not in its first steps."""
+def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4, repeat=1):
+    """IDX files with clusters of bytes that a small model separates well, but not in its first steps. repeat: so often in a row."""
     rng = random.Random(7)
     centres = [[rng.randrange(60, 196) for _ in range(inputs)] for _ in range(classes)]
     folder.mkdir(exist_ok=True)
     for prefix, count in (("train", samples), ("t10k", held_out)):
         labels = [rng.randrange(classes) for _ in range(count)]
         pixels = bytes(min(255, max(0, int(rng.gauss(value, 30)))) for label in labels for value in centres[label])
-        images = struct.pack(">IIII", 0x803, count, 4, inputs // 4) + pixels
+        images = struct.pack(">IIII", 0x803, count * repeat, 4, inputs // 4) + pixels * repeat
         (folder / f"{prefix}-images-idx3-ubyte").write_bytes(images)
-        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + bytes(labels))
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count * repeat) + bytes(labels) * repeat)
 
 
 def complete_optimizer(given):
@@ -181,7 +181,8 @@ class Run:
         for block in self.blocks:
             block.close()
 
-    def start(self, role, rank, **env):
+    def start(self, role, rank, under=(), **env):
+        """under: a command that starts it."""
         number = next(self.started)
         base = self.folder / f"{role}-{rank}-{number}"
         environment = {
@@ -195,7 +196,7 @@ class Run:
         environment.update(env)
         log, metrics = pathlib.Path(f"{base}.log"), pathlib.Path(f"{base}.out")
         with log.open("wb") as errors, metrics.open("wb") as out:
-            command = [*(self.hosts[role, rank].command if self.hosts else []), RUNTIME]
+            command = [*(self.hosts[role, rank].command if self.hosts else []), *under, RUNTIME]
             popen = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
         process = Process(f"{role}/{rank}", popen, log, metrics, pathlib.Path(f"{base}.result"))
         self.processes[role, rank, number] = process

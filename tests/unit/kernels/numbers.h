@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,16 @@ class Numbers {
  private:
   std::uint64_t state_ = 42;
 };
+
+// The largest difference of two vectors of one length; infinite where one has what is not a number.
+inline double furthest_apart(const std::vector<float>& a, const std::vector<float>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    worst = std::isnan(apart) ? HUGE_VAL : std::max(worst, apart);
+  }
+  return worst;
+}
 
 inline std::size_t area(int rows, int columns) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);

@@ -15,6 +15,7 @@
 
 using namespace mlk::kernels;
 using mlk::test::area;
+using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
 namespace {
@@ -33,9 +34,7 @@ const AdamStep adam_step = {.lr = 0.1f,
 
 void check_close(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
   REQUIRE(a.size() == b.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) - double(b[i])));
-  CHECK(worst <= tolerance);
+  CHECK(furthest_apart(a, b) <= tolerance);
 }
 
 }  // namespace

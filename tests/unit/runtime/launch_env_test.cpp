@@ -22,9 +22,10 @@ class Environment {
 
  private:
   static void clear() {
-    for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER",
-                             "MLK_SEEDS_SERVER", "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT",
-                             "MLK_SECRET", "MLK_INCARNATION", "MLK_TRANSPORT", "OMP_NUM_THREADS"}) {
+    for (const char* name :
+         {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER",
+          "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT", "MLK_SECRET", "MLK_INCARNATION",
+          "MLK_TRANSPORT", "MLK_TENSORBOARD", "MLK_METRICS_PORT", "OMP_NUM_THREADS"}) {
       unsetenv(name);
     }
   }
@@ -44,6 +45,8 @@ const Values complete = {{"MLK_RUN", "digits-ab12c"},
                          {"MLK_RESULT", "/dev/termination-log"},
                          {"MLK_SECRET", "/etc/mlk/secret"},
                          {"MLK_INCARNATION", "uid"},
+                         {"MLK_TENSORBOARD", "/events"},
+                         {"MLK_METRICS_PORT", "9100"},
                          {"OMP_NUM_THREADS", "4"}};
 
 // The message for the complete environment with one variable changed, or taken away if the value is empty.
@@ -79,6 +82,8 @@ TEST_CASE("the environment is read whole") {
   CHECK(env.result == "/dev/termination-log");
   CHECK(env.secret_path == "/etc/mlk/secret");
   CHECK(env.incarnation == "uid");
+  CHECK(env.tensorboard == "/events");
+  CHECK(env.metrics_port == 9100);
   CHECK(env.threads == 4);
 }
 
@@ -89,6 +94,8 @@ TEST_CASE("a variable that is missing is named") {
   }
   CHECK(refusal_of("MLK_CHECKPOINTS", "") == "accepted");
   CHECK(refusal_of("MLK_RESULT", "") == "accepted");
+  CHECK(refusal_of("MLK_TENSORBOARD", "") == "accepted");
+  CHECK(refusal_of("MLK_METRICS_PORT", "") == "accepted");
 }
 
 TEST_CASE("UNIX sockets are used unless TCP is wanted") {
@@ -106,9 +113,13 @@ TEST_CASE("UNIX sockets are used unless TCP is wanted") {
 
 TEST_CASE("a variable that is malformed is named with its value") {
   CHECK(refusal_of("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
-  for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "99999999999"}) {
+  for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "1000000", "99999999999"}) {
     CHECK(refusal_of("MLK_RANK", rank) ==
-          std::string("environment: MLK_RANK must be a rank from 0, not '") + rank + "'");
+          std::string("environment: MLK_RANK must be a rank from 0 to 999999, not '") + rank + "'");
+  }
+  for (const char* port : {"0", "65536", "x"}) {
+    CHECK(refusal_of("MLK_METRICS_PORT", port) ==
+          std::string("environment: MLK_METRICS_PORT must be a port from 1 to 65535, not '") + port + "'");
   }
   for (const char* address :
        {"host", "host:", ":7000", "host:0", "host:65536", "host:7x", "::1:7000", "a b:7000"}) {
@@ -119,6 +130,15 @@ TEST_CASE("a variable that is malformed is named with its value") {
   }
   CHECK(refusal_of("MLK_SEEDS_SERVER", "a:1,") ==
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
+}
+
+TEST_CASE("whose failure it is to read the environment is known if MLK_RANK is") {
+  for (const auto& [text, rank] : std::map<std::string, int>{{"12", 12}, {"1x", 0}, {"1000000", 0}}) {
+    Environment environment({{"MLK_RANK", text}});
+    CHECK(rank_from_env() == rank);
+  }
+  Environment environment({});
+  CHECK(rank_from_env() == 0);
 }
 
 TEST_CASE("a server needs no data, and a mode alone needs no peers") {

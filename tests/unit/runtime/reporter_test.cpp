@@ -1,7 +1,9 @@
 #include "runtime/reporter.h"
 
+#include <csignal>
 #include <limits>
 #include <sstream>
+#include <sys/resource.h>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -182,6 +184,30 @@ TEST_CASE("a result file that cannot be written does not stop the reports") {
   reporter.started(0, 0);
   reporter.report(1, 0, 64, 0.5);
   CHECK(metrics.str() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
+}
+
+TEST_CASE("a line that did not get through silences no later ones") {
+  Reports bench;
+  bench.reporter.report(1, 0, 64, 0.5);
+  bench.metrics.str("");
+  bench.metrics.setstate(std::ios::badbit);  // as a disk leaves it that was full for a moment
+  bench.reporter.report(2, 0, 128, 0.25);
+  CHECK(bench.metrics.str().starts_with("mlk step=2 "));
+}
+
+TEST_CASE("what an earlier process left of its result goes, also if the disk was full at first") {
+  Reports bench;
+  mlk::test::write_file(bench.path, std::string(2900, 'x'));
+  rlimit usual;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+  bench.reporter.finish(false, "first");
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  std::signal(SIGXFSZ, handler);
+  bench.reporter.finish(false, "second");
+  CHECK(bench.result()["message"] == "second");
 }
 
 TEST_CASE("a loss that is not a number still leaves JSON") {

@@ -148,6 +148,57 @@ TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the nex
   CHECK(cut.state() == whole.state());
 }
 
+TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long enough for") {
+  Training bench;
+  const std::uint32_t held_out = 400'000;  // half a minute's work
+  write_file(bench.folder.path() / held_out_images,
+             idx_header({held_out, 4, 4}) + std::string(std::size_t{16} * held_out, '\1'));
+  write_file(bench.folder.path() / held_out_labels, idx_header({held_out}) + std::string(held_out, '\0'));
+  bench.config.model.hidden = {2048, 2048};
+  bench.config.evaluate_every = 1;
+  bench.config.checkpoint.every = 1;
+  const fs::path first = bench.folder.path() / "checkpoints" / "step-000000000001";
+  SUBCASE("in the middle of the run") {}
+  SUBCASE("at its end") { bench.config.steps = 1; }
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    _exit(static_cast<int>(bench.run()));
+  }
+  int status = 0;
+  while (!fs::exists(first) && waitpid(child, &status, WNOHANG) == 0) usleep(1000);
+  kill(child, SIGTERM);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 143);
+  CHECK(bench.result()["done"] == false);
+  CHECK(bench.result()["message"] == "terminated after step 1");
+}
+
+TEST_CASE("Adam goes on from weights without its state as from a start, not with steps too large") {
+  Training bench;
+  bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
+  REQUIRE(bench.run() == ExitCode::trained);
+  const CheckpointStore store(bench.env.checkpoints, 3, bench.log);
+  Mlp model(bench.config.model, 16, 3, 1, *mlk::kernels::make_reference_ops());
+  const auto trained = store.load_newest(model.tensors());
+  REQUIRE(trained);
+  // As if the weights had come from elsewhere, late in a run.
+  Snapshot weights;
+  weights.restart(5000, trained->position, trained->parameters.size());
+  weights.add(0, 0, trained->parameters);
+  REQUIRE(store.save(weights, model.tensors()));
+  bench.config.steps = 5001;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const auto next = store.load_newest(model.tensors());
+  REQUIRE(next);
+  double largest = 0;
+  for (std::size_t i = 0; i < next->parameters.size(); ++i)
+    largest = std::max(largest, std::abs(double(next->parameters[i]) - double(trained->parameters[i])));
+  // The first step of Adam is as long as lr in every direction.
+  CHECK(largest / 0.001 == doctest::Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("the seed decides the result, bit for bit") {
   Training a, b, other;
   other.config.seed = 2;
