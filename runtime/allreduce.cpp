@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "kernels/thread_pool.h"
@@ -69,7 +70,9 @@ class AllReduce {
   const std::size_t front_;  // of summed_: floats before the gradients
   Ring ring_;
   bool has_state_ = false;
-  TrainingState state_;  // the parameters live in the model
+  std::uint64_t summed_in_ = 0;     // see StateVersion
+  std::set<std::uint32_t> hungry_;  // of this generation, until its first step is done
+  TrainingState state_;             // the parameters live in the model
   kernels::Floats summed_;
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
@@ -93,7 +96,9 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
       ring_(peers.transport(), trainer_.model().parameters().size() + front_),
       assembly_(job, peers,
-                {[this] { return has_state_ ? std::optional(state_.step) : std::nullopt; },
+                {[this] {
+                   return has_state_ ? std::optional(StateVersion{state_.step, summed_in_}) : std::nullopt;
+                 },
                  [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
                  [this](Event&& event) {
                    if (event.header.type == MessageType::feed) return eat(event);
@@ -169,6 +174,7 @@ void AllReduce::make_state() {
     state_ = std::move(*saved);
     state_.parameters = kernels::Floats();
     state_.optimizer_state.resize(trainer_.state_size());
+    summed_in_ = 0;
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   }
@@ -178,6 +184,7 @@ void AllReduce::make_state() {
 // Gives the state to those who are behind, or waits for it. False: the generation is over before that.
 bool AllReduce::catch_up(const Beginning& beginning) {
   const std::uint32_t self = peers_.self().rank;
+  hungry_ = beginning.hungry;
   if (beginning.feeder == self) {
     for (const std::uint32_t rank : beginning.hungry) feed(rank);
   }
@@ -205,7 +212,7 @@ bool AllReduce::wait_for_state(std::size_t hungry) {
 }
 
 // feed: header.clock: the step, header.offset: of these floats in parameters, then the optimizer's state;
-// the payload begins with the position and state_since.
+// the payload begins with the position, state_since and summed_in.
 void AllReduce::feed(std::uint32_t rank) {
   const std::size_t size = trainer_.model().parameters().size();
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
@@ -216,8 +223,12 @@ void AllReduce::feed(std::uint32_t rank) {
       header.generation = assembly_.generation().number;
       header.clock = state_.step;
       header.offset = base + at;
-      const Bytes payload =
-          PayloadWriter().put(state_.position).put(state_.state_since).raw(std::as_bytes(part)).bytes();
+      const Bytes payload = PayloadWriter()
+                                .put(state_.position)
+                                .put(state_.state_since)
+                                .put(summed_in_)
+                                .raw(std::as_bytes(part))
+                                .bytes();
       if (!peers_.transport().send({Role::worker, rank}, header, payload)) return;
     }
   };
@@ -233,7 +244,8 @@ void AllReduce::eat(const Event& event) {
   }
   const std::size_t size = trainer_.model().parameters().size(), all = size + trainer_.state_size();
   PayloadReader reader(event.payload);
-  const auto position = reader.get<std::uint64_t>(), state_since = reader.get<std::uint64_t>();
+  const auto position = reader.get<std::uint64_t>(), state_since = reader.get<std::uint64_t>(),
+             summed_in = reader.get<std::uint64_t>();
   const std::size_t count = reader.left() / sizeof(float);
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
@@ -249,6 +261,7 @@ void AllReduce::eat(const Event& event) {
   state_.step = event.header.clock;
   state_.position = position;
   state_.state_since = state_since;
+  summed_in_ = summed_in;
   has_state_ = true;
 }
 
@@ -260,6 +273,7 @@ bool AllReduce::step() {
   }
   update();
   note_step();
+  hungry_.clear();
   return true;
 }
 
@@ -354,6 +368,7 @@ void AllReduce::update() {
   trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
   ++state_.step;
   state_.position += step_samples();
+  summed_in_ = assembly_.generation().number;
   if (reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
 }
 
@@ -403,7 +418,8 @@ ExitCode AllReduce::end_elsewhere() {
 }
 
 ExitCode AllReduce::terminate() {
-  if (has_state_ && reports()) checkpointer_.save_now(live());
+  // Who would report may be one that has not been fed yet.
+  if (has_state_ && (reports() || assembly_.is_lowest_live(hungry_))) checkpointer_.save_now(live());
   job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(false, "terminated after step " + std::to_string(state_.step));
   return ExitCode::terminated;

@@ -22,17 +22,19 @@ Assembly::Assembly(Job& job, Peers& peers, Callbacks callbacks)
       patience_(job) {}
 
 void Assembly::send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock,
-                    std::uint32_t key, std::span<const std::byte> payload) {
+                    std::uint32_t key, std::span<const std::byte> payload, std::uint64_t offset) {
   Header header;
   header.type = type;
   header.generation = generation;
   header.clock = clock;
   header.key = key;
+  header.offset = offset;
   peers_.transport().send({Role::worker, rank}, header, payload, WhenFull::refuse);
 }
 
 void Assembly::send_status(std::uint32_t rank) {
-  const std::uint64_t step = callbacks_.own_step().value_or(no_step);
+  const auto own = callbacks_.own_state();
+  const std::uint64_t step = own ? own->step : no_step;
   send(rank, MessageType::status, generation_.number, step, 0, PayloadWriter().put(lineage_).bytes());
 }
 
@@ -50,14 +52,18 @@ bool Assembly::is_member(std::uint32_t rank) const {
 
 // Somebody who is there and should be let in.
 bool Assembly::newcomer(std::uint32_t rank, const View& view) const {
-  if (view.standing != Standing::live || !view.known || is_member(rank)) return false;
-  const auto until = unreachable_until_.find(rank);
-  return until == unreachable_until_.end() || steady_clock::now() >= until->second;
+  return view.standing == Standing::live && view.known && !is_member(rank) && !unreachable(rank);
 }
 
-bool Assembly::is_lowest_live() const {
+bool Assembly::unreachable(std::uint32_t rank) const {
+  const auto found = unreachable_.find(rank);
+  return found != unreachable_.end() && steady_clock::now() < found->second.until;
+}
+
+bool Assembly::is_lowest_live(const std::set<std::uint32_t>& besides) const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
-    return entry.first < self_.rank && entry.second.standing == Standing::live && is_member(entry.first);
+    const auto& [rank, view] = entry;
+    return rank < self_.rank && view.standing == Standing::live && is_member(rank) && !besides.contains(rank);
   });
 }
 
@@ -168,7 +174,7 @@ void Assembly::on_status(const Event& event) {
     }
     return;
   }
-  const std::uint64_t own_step = callbacks_.own_step().value_or(0);
+  const std::uint64_t own_step = callbacks_.own_state().value_or(StateVersion()).step;
   if (view.step != no_step && std::pair(view.step, self_.rank) > std::pair(own_step, event.peer.rank)) {
     throw Failure(ExitCode::peers_lost,
                   "ranks of this run started apart; " + to_string(event.peer) + " is further");

@@ -26,12 +26,19 @@ struct Beginning {
   std::set<std::uint32_t> hungry;  // ranks that the feeder has to send the state to
 };
 
+// Two states of a run are the same, bit for bit, where both of these are: of one sum all get the same bits.
+struct StateVersion {
+  std::uint64_t step = 0;
+  std::uint64_t summed_in = 0;  // the generation of the last sum; 0: none since the checkpoint or the start
+
+  auto operator<=>(const StateVersion&) const = default;
+};
+
 class Assembly {
  public:
-  // own_step: the step of the own state, or nothing without a state. start_alone: one rank may start without
-  // others.
+  // own_state: nothing without one. start_alone: one rank may start without others.
   struct Callbacks {
-    std::function<std::optional<std::uint64_t>()> own_step;
+    std::function<std::optional<StateVersion>()> own_state;
     // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.
     std::function<void()> make_state;
     std::function<bool()> start_alone;
@@ -53,7 +60,8 @@ class Assembly {
   // Generations that began without a member of the one before: all of this run, since it was started or
   // restored, whoever took part in them.
   std::uint64_t restarts() const { return restarts_; }
-  bool is_lowest_live() const;
+  // besides: members that do not count.
+  bool is_lowest_live(const std::set<std::uint32_t>& besides = {}) const;
   bool trained() const { return trained_; }              // a peer said so
   const std::string& result() const { return result_; }  // then: of the rank that reported
   // Tells all peers, and later those who come, that the run is trained, and its result. The number of those
@@ -69,6 +77,11 @@ class Assembly {
     bool known = false;  // its status has come
     std::uint64_t generation = 0, lineage = 0, step = 0;
   };
+  // Left out until then; twice as long the next time.
+  struct Unreachable {
+    SteadyTime until;
+    std::chrono::seconds pause;
+  };
   static constexpr std::uint64_t no_step = ~std::uint64_t{0};  // in messages: without a state
   struct Proposal {
     std::uint64_t number = 0, lineage = 0;
@@ -78,26 +91,30 @@ class Assembly {
   bool is_member(std::uint32_t rank) const;
   bool is_to_propose() const;
   bool newcomer(std::uint32_t rank, const View& view) const;
+  bool unreachable(std::uint32_t rank) const;
   static bool is_dead(const View& view);
   bool passed_over(const Proposal& proposal, std::uint64_t follows) const;
   bool may_follow(const Generation& last, const Proposal& proposal) const;
   bool keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const;
   std::optional<Proposal> may_propose();
+  void leave_out_unreachable(Proposal& proposal) const;
   void propose(const Proposal& proposal);
   std::string address_beyond_seeds(std::uint32_t rank) const;
   void on_status(const Event& event);
   void on_propose(const Event& event);
   void on_accept(const Event& event);
   void on_refuse(const Event& event);
+  void note_cut(std::uint32_t one, std::uint32_t other);
   void on_begin(const Event& event);
   void begin_own();
+  Beginning choose_beginning() const;
   void answer_proposal();
   std::vector<std::string> missing() const;
   void send_status(std::uint32_t rank);
   void send_status_to_all();
   void send_trained(std::uint32_t rank);
   void send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
-            std::uint32_t key = 0, std::span<const std::byte> payload = {});
+            std::uint32_t key = 0, std::span<const std::byte> payload = {}, std::uint64_t offset = 0);
 
   Job& job_;
   Peers& peers_;
@@ -115,8 +132,8 @@ class Assembly {
   bool trained_ = false;
   std::string result_;  // then: of the rank that reported
 
-  std::optional<Proposal> own_;                                     // under way, made here
-  std::map<std::uint32_t, std::optional<std::uint64_t>> accepted_;  // its answers: the steps
+  std::optional<Proposal> own_;                                    // under way, made here
+  std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers
   SteadyTime own_since_, not_before_;
   std::optional<Proposal> theirs_;  // to be answered, or answered and not begun
   std::uint32_t proposer_ = 0;
@@ -125,7 +142,7 @@ class Assembly {
   // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
   std::optional<Proposal> pledged_;
   std::uint32_t pledged_to_ = 0;
-  std::map<std::uint32_t, SteadyTime> unreachable_until_;  // newcomers that a member could not reach
+  std::map<std::uint32_t, Unreachable> unreachable_;  // ranks that a member could not reach
   std::optional<SteadyTime> enough_since_;
   std::optional<Beginning> beginning_;
 };

@@ -121,15 +121,20 @@ bool is_ours(std::string_view name, std::string_view prefix) {
 
 // Puts the finished folder in its place. Training that went back to an older checkpoint comes by the same
 // steps again, and a folder cannot be renamed over one that is not empty: the two change names at once, where
-// the file system can do that, and the older one goes.
+// the file system can do that. Elsewhere the older one gets another name of the same step meanwhile: there
+// may be nothing else if this process is killed in between.
 void put_in_place(const fs::path& aside, const fs::path& target) {
-  if (!fs::exists(target)) return fs::rename(aside, target);
-  if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    return remove_quietly(aside);
+  std::string name = target.filename();
+  const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");
+  if (!fs::exists(target)) {
+    fs::rename(aside, target);
+  } else if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    remove_quietly(aside);
+  } else {
+    remove_quietly(older);
+    fs::rename(target, older);
+    fs::rename(aside, target);
   }
-  const fs::path older = aside.string() + "-older";
-  fs::rename(target, older);
-  fs::rename(aside, target);
   remove_quietly(older);
 }
 

@@ -13,7 +13,7 @@ using std::chrono::steady_clock;
 constexpr Milliseconds reach_patience{2500}, retry_pause{100};
 // A member whose connection has ended may have been cut off: it dials again much sooner than this.
 constexpr Milliseconds return_patience{1000};
-constexpr std::chrono::seconds unreachable_pause{5};
+constexpr std::chrono::seconds first_unreachable_pause{5}, longest_unreachable_pause{300};
 constexpr std::uint32_t most_members = 65536;
 
 std::uint64_t random_lineage() {
@@ -82,13 +82,17 @@ void Assembly::answer_proposal() {
     pledged_ = theirs_;
     pledged_to_ = proposer_;
   }
-  send(proposer_, MessageType::accept, theirs_->number, callbacks_.own_step().value_or(no_step));
+  const auto own = callbacks_.own_state();
+  send(proposer_, MessageType::accept, theirs_->number, own ? own->step : no_step, 0, {},
+       own ? own->summed_in : 0);
 }
 
+// header.clock: the step of the own state, header.offset: its summed_in.
 void Assembly::on_accept(const Event& event) {
   if (!own_ || event.header.generation != own_->number) return;
-  const std::uint64_t step = event.header.clock;
-  accepted_[event.peer.rank] = step == no_step ? std::nullopt : std::optional(step);
+  auto& state = accepted_[event.peer.rank];
+  state.reset();
+  if (event.header.clock != no_step) state = StateVersion{event.header.clock, event.header.offset};
   if (accepted_.size() == own_->members.size()) begin_own();
 }
 
@@ -97,16 +101,33 @@ void Assembly::on_accept(const Event& event) {
 void Assembly::on_refuse(const Event& event) {
   promised_ = std::max(promised_, event.header.generation);
   if (!own_ || event.header.clock != own_->number) return;
-  if (event.header.key > 0 && !is_member(event.header.key - 1)) {
-    unreachable_until_[event.header.key - 1] = steady_clock::now() + unreachable_pause;
-  }
+  if (event.header.key > 0) note_cut(event.peer.rank, event.header.key - 1);
   own_.reset();
   not_before_ = steady_clock::now() + retry_pause;
 }
 
+// Two ranks cannot reach each other: one is to be left out for a while, always the same one. Rather the one
+// that is no member.
+void Assembly::note_cut(std::uint32_t one, std::uint32_t other) {
+  if (one == self_.rank || other == self_.rank) return;
+  const bool one_is_outside = !is_member(one), other_is_outside = !is_member(other);
+  const std::uint32_t rank = one_is_outside == other_is_outside ? std::max(one, other)
+                             : one_is_outside                   ? one
+                                                                : other;
+  const auto [found, first] = unreachable_.try_emplace(rank, Unreachable{{}, first_unreachable_pause});
+  auto& [until, pause] = found->second;
+  if (!first) pause = std::min(2 * pause, longest_unreachable_pause);
+  until = steady_clock::now() + pause;
+}
+
 void Assembly::on_begin(const Event& event) {
-  if (!theirs_ || event.peer.rank != proposer_ || event.header.generation != theirs_->number || !answered_)
+  if (!theirs_ || event.peer.rank != proposer_ || event.header.generation != theirs_->number || !answered_) {
+    // Too late, for one who no longer waited for it, or has accepted another since: whoever began it would
+    // wait for this rank in the first sum.
+    if (event.header.generation > generation_.number)
+      send(event.peer.rank, MessageType::trouble, event.header.generation);
     return;
+  }
   PayloadReader reader(event.payload);
   Beginning beginning;
   beginning.step = event.header.clock;
@@ -185,12 +206,13 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   std::sort(proposal.members.begin(), proposal.members.end());
   const bool member = generation_.number != 0;
   if (member) {
+    leave_out_unreachable(proposal);
     if (!is_to_propose() || !may_follow(generation_, proposal)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
     enough_since_.reset();
     return {};
   }
-  bool state_somewhere = callbacks_.own_step().has_value();
+  bool state_somewhere = callbacks_.own_state().has_value();
   for (const Member& m : proposal.members) {
     if (m != self_ && views_[m.rank].step != no_step) state_somewhere = true;
   }
@@ -206,6 +228,13 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   proposal.lineage = member ? lineage_ : random_lineage();
   if (!keeps_pledge(proposal, self_.rank)) return {};
   return proposal;
+}
+
+// Of two members that cannot reach each other one has to go, if the others are enough without it.
+void Assembly::leave_out_unreachable(Proposal& proposal) const {
+  Proposal rest = proposal;
+  std::erase_if(rest.members, [&](const Member& member) { return unreachable(member.rank); });
+  if (may_follow(generation_, rest) && keeps_pledge(rest, self_.rank)) proposal = std::move(rest);
 }
 
 // Where others find a rank that is not among the seeds; empty for one that is.
@@ -228,28 +257,34 @@ void Assembly::propose(const Proposal& proposal) {
     if (member != self_)
       send(member.rank, MessageType::propose, proposal.number, generation_.number, 0, payload.bytes());
   }
-  accepted_[self_.rank] = callbacks_.own_step();
+  accepted_[self_.rank] = callbacks_.own_state();
   if (proposal.members.size() == 1) begin_own();
 }
 
-// Everyone has accepted: the generation begins, at the newest step that anyone has.
+// At the newest step that anyone has. Who has come to the same step by another sum is fed as well: there the
+// samples were divided in another way, and so rounded in another.
+Beginning Assembly::choose_beginning() const {
+  Beginning beginning;
+  // The proposer feeds if it can: it knows that all can reach it.
+  beginning.feeder = self_.rank;
+  for (const auto& [rank, state] : accepted_) {
+    if (state > accepted_.at(beginning.feeder)) beginning.feeder = rank;
+  }
+  const auto& newest = accepted_.at(beginning.feeder);
+  beginning.step = newest->step;
+  for (const auto& [rank, state] : accepted_) {
+    if (state != newest) beginning.hungry.insert(rank);
+  }
+  return beginning;
+}
+
+// Everyone has accepted: the generation begins.
 void Assembly::begin_own() {
   if (std::none_of(accepted_.begin(), accepted_.end(), [](const auto& a) { return a.second.has_value(); })) {
     callbacks_.make_state();
-    accepted_[self_.rank] = callbacks_.own_step();
+    accepted_[self_.rank] = callbacks_.own_state();
   }
-  Beginning beginning;
-  for (const auto& [rank, step] : accepted_) {
-    if (step && (beginning.step < *step || !accepted_[beginning.feeder])) {
-      beginning.step = *step;
-      beginning.feeder = rank;
-    }
-  }
-  // The proposer feeds if it can: it knows that all can reach it.
-  if (accepted_[self_.rank] == beginning.step) beginning.feeder = self_.rank;
-  for (const auto& [rank, step] : accepted_) {
-    if (step != beginning.step) beginning.hungry.insert(rank);
-  }
+  Beginning beginning = choose_beginning();
   const auto stays = [&](const Member& member) {
     return std::ranges::find(own_->members, member) != own_->members.end();
   };
@@ -263,6 +298,7 @@ void Assembly::begin_own() {
   own_.reset();
   pledged_.reset();
   for (const Member& member : generation_.members) {
+    unreachable_.erase(member.rank);
     if (member != self_) {
       send(member.rank, MessageType::begin, generation_.number, beginning.step, beginning.feeder,
            payload.bytes());

@@ -66,6 +66,11 @@ void Coordinator::peer_down(PeerId peer) {
   if (phase_ == Phase::ending) end();
 }
 
+void Coordinator::worker_cut_off(PeerId worker) {
+  peer_down(worker);
+  connected_.insert(worker.rank);
+}
+
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join) {
   if (phase_ == Phase::finished) {
     told_.insert(worker.rank);

@@ -28,6 +28,8 @@ class Coordinator {
 
   void worker_up(PeerId worker);
   void peer_down(PeerId peer);
+  // It has lost another server, and takes no part until it has it back.
+  void worker_cut_off(PeerId worker);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join);
   // round: in which it got its weights, if it has any. mark: what the server left in its folder for
   // checkpoints, or empty.
@@ -68,6 +70,7 @@ class Coordinator {
   void decide();
   std::set<std::uint32_t> to_be_seeded(bool all) const;
   void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers);
+  std::optional<TrainingState> restore(bool workers_know);
   void take_over();
   void maybe_run();
   void serve_parked();

@@ -8,6 +8,7 @@ namespace mlk::rt {
 
 // joined: a worker that has just done so.
 void Coordinator::start_gathering(std::optional<std::uint32_t> joined) {
+  if (phase_ != Phase::gathering) patience_.satisfied();  // until now nobody was missing
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers
   parked_.clear();
@@ -76,7 +77,7 @@ void Coordinator::decide() {
   }
   const bool was_empty = !model_.shard->complete();
   std::optional<TrainingState> saved;
-  if (was_empty) saved = checkpoints_.restore();
+  if (was_empty) saved = restore(best->second.clock > 0);
   const bool from_checkpoint = saved && saved->step > best->second.clock;
   // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
   // all servers, since a model is of one step.
@@ -105,6 +106,17 @@ void Coordinator::decide() {
   }
   if (was_empty && best->second.clock > 0) take_over();
   maybe_run();
+}
+
+// workers_know: the model, so that the run does not depend on what is on disk.
+std::optional<TrainingState> Coordinator::restore(bool workers_know) {
+  try {
+    return checkpoints_.restore();
+  } catch (const Failure& failure) {
+    if (!workers_know || failure.code != ExitCode::checkpoint_unusable) throw;
+    job_.log.line("warning: goes on with the weights of a worker: " + std::string(failure.what()));
+    return {};
+  }
 }
 
 // This server was lost, and the run was not: the workers know what it had counted. How far they came with

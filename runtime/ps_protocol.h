@@ -12,6 +12,8 @@
 // server) for seeds (header.clock: of the weights; header.offset: the round; header.key: chunk). The server
 // that has all says seeded.
 //
+// A worker that has lost a server tells server 0 that it is cut off, and joins again when it has it back.
+//
 // For a checkpoint server 0 sends capture to the others, which copy what they hold and answer captured; then
 // training goes on. When a server has written its copy it sends written.
 #pragma once

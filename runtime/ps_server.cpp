@@ -240,6 +240,11 @@ void PsServer::handle_message(const Event& event) {
         coordinator_->worker_ready(event.peer, *ready);
       }
       break;
+    case MessageType::cut_off:
+      if (!from_worker) break;
+      workers_.erase(event.peer.rank);
+      if (coordinator_) coordinator_->worker_cut_off(event.peer);
+      break;
     case MessageType::reported:
       if (coordinator_) coordinator_->worker_reported(event.payload);
       break;

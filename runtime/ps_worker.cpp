@@ -19,6 +19,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr Milliseconds cut_off_after{1000};
+
 class PsWorker {
  public:
   PsWorker(Job& job, Peers& peers);
@@ -130,9 +132,17 @@ void PsWorker::settle() {
 void PsWorker::await_servers() {
   const auto until = steady_clock::now() + std::chrono::seconds(job_.config.offline_seconds);
   const std::uint64_t made = offline_.made();
-  bool told = false;
+  const auto since = steady_clock::now();
+  bool told = false, coordinator_told = false;
   while (!all_servers_up() && !finished_ && !job_.stop.requested()) {
     patience_.missing(missing_servers());
+    // Later than it would have noticed itself if the server were lost to all.
+    if (!coordinator_told && up_.contains(0) && steady_clock::now() - since > cut_off_after) {
+      coordinator_told = true;
+      Header header;
+      header.type = MessageType::cut_off;
+      exchange_.send(0, header, {});
+    }
     const bool go_on = clock_ > 0 && clock_ < job_.config.steps && steady_clock::now() < until;
     if (const auto event = peers_.next(Milliseconds(go_on ? 0 : 100))) {
       handle(*event);
@@ -219,6 +229,7 @@ PsWorker::Turn PsWorker::work_on(const Work& work) {
     reports_.at_step(clock_, position_, work.message.restored_step, false);
   }
   const double loss = trainer_.compute(work.message.position, work.message.samples);
+  patience_.satisfied();  // its own work is no waiting
   trainer_.clock().turn_to(StepClock::Activity::communication);
   exchange_.push(work.clock, work.slice, work.message.samples);
   if (!pump([this] { return exchange_.answered(); })) return Turn::rejoin;
@@ -275,6 +286,7 @@ PsWorker::Turn PsWorker::train_end() {
   clock_ = step;
   position_ = message.run_position;
   if (!reports_.at_step(step, position_, step, true)) return Turn::rejoin;
+  patience_.satisfied();
   Header header;
   header.type = MessageType::reported;
   exchange_.send(0, header, PayloadWriter().text(job_.reporter.trained_result()).bytes());

@@ -38,7 +38,7 @@ std::string to_string(PeerId id) {
 
 bool is_known(MessageType type) {
   const auto between = [type](MessageType first, MessageType last) { return type >= first && type <= last; };
-  return between(MessageType::hello, MessageType::lane) || between(MessageType::join, MessageType::written) ||
+  return between(MessageType::hello, MessageType::lane) || between(MessageType::join, MessageType::cut_off) ||
          between(MessageType::status, MessageType::done);
 }
 

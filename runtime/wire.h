@@ -53,6 +53,7 @@ enum class MessageType : std::uint8_t {
   capture,
   captured,
   written,
+  cut_off,
   // Allreduce.
   status = 64,
   propose,

@@ -263,6 +263,45 @@ def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
         assert process.result()["message"] == "out of memory; a smaller model.hidden or data.batch needs less"
 
 
+@pytest.mark.parametrize("consistency", ["sync", "async"])
+def test_a_server_may_be_lost_later_in_the_run_than_anybody_would_wait_for_it(tmp_path, consistency):
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=100_000, step_delay_ms=15, patience_seconds=4) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 10)
+        time.sleep(5)  # training
+        servers[1].kill()
+        run.until(lambda: "server/1 is lost" in servers[0].errors(), "the loss")
+        back = run.start("server", 1)
+        run.until(lambda: "server/1 is seeded by" in servers[0].errors(), "the new server to be seeded")
+        step = workers[0].step()
+        run.until_step(workers[0], step + 20)
+        assert all(process.running() for process in [servers[0], back, *workers])
+
+
+def test_steps_may_take_longer_than_anybody_would_wait(tmp_path):
+    with Run(tmp_path, "ps", consistency="sync", steps=1, step_delay_ms=12_000, patience_seconds=11) as run:
+        config = json.loads((run.folder / "config.json").read_text())
+        (run.folder / "slower.json").write_text(json.dumps({**config, "step_delay_ms": 15_000}))
+        server = run.start("server", 0)
+        workers = [run.start("worker", 0), run.start("worker", 1, MLK_CONFIG=str(run.folder / "slower.json"))]
+        for process in [server, *workers]:
+            assert process.wait() == 0, process.errors()
+
+
+def test_a_server_that_finds_no_usable_checkpoint_goes_on_with_what_the_workers_have(tmp_path):
+    checkpoint = {"every": 20, "keep": 3}
+    with Run(tmp_path, "ps", consistency="sync", steps=200, step_delay_ms=15, checkpoints=True, checkpoint=checkpoint) as run:
+        servers, workers = run.start_all()
+        run.until(lambda: (run.checkpoints / "step-000000000040").exists(), "checkpoints")
+        servers[0].kill()
+        for manifest in run.checkpoints.glob("step-*/manifest.json"):
+            manifest.write_text("{}")
+        back = run.start("server", 0)
+        assert_trained([back, *workers], run.steps, workers[0])
+        assert "server/0 is seeded by worker/" in back.errors()
+        assert "warning: goes on with the weights of a worker: no checkpoint can be used" in back.errors()
+
+
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
 def test_a_run_starts_with_the_minimum_and_names_who_is_missing(tmp_path, mode):
     with Run(tmp_path, mode, workers=3, minimum=2, consistency="sync", steps=150, step_delay_ms=15) as run:

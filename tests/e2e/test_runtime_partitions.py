@@ -1,5 +1,7 @@
 """Runs whose network falls apart: never do two sides go on. Each process has a network namespace of its own."""
 
+import signal
+
 import pytest
 from runtime_network import Network
 from runtime_processes import Run, assert_trained
@@ -80,6 +82,57 @@ def test_nobody_goes_on_while_server_0_is_alone(tmp_path, consistency):
         assert_trained(servers + workers, run.steps, workers[0])
         # Who comes back may report the step that the others are at.
         assert len(told_twice(workers)) <= 1, told_twice(workers)
+
+
+@pytest.mark.parametrize("workers,pair", [(3, (1, 2)), (4, (1, 3))])
+def test_a_cut_between_two_ranks_costs_one_of_them_and_not_the_run(tmp_path, workers, pair):
+    with Network() as network, Run(tmp_path, "allreduce", workers=workers, minimum=1, network=network, steps=1500, step_delay_ms=20,
+                                   report_every=1) as run:
+        _, processes = run.start_all()
+        run.until_step(processes[0], 20)
+        one, other = (run.hosts["worker", rank] for rank in pair)
+        network.cut(one, other)
+        run.until(lambda: f": {workers - 1} of {workers} workers" in processes[0].errors(), "a generation without one of the two", 40)
+        step = processes[0].step()
+        run.until_step(processes[0], step + 50)
+        network.mend(one, other)
+        # The pauses in which it is not tried again have grown meanwhile.
+        run.until(lambda: processes[0].members() == workers, "all to be back", 60)
+        assert_trained(processes, run.steps, processes[0])
+        assert set(told_twice(processes)) <= {run.steps}  # the last with the accuracy
+
+
+@pytest.mark.parametrize("consistency,mended", [("sync", True), ("sync", False), ("async", False)])
+def test_a_worker_that_one_server_does_not_hear_holds_nobody_up(tmp_path, consistency, mended):
+    with Network() as network, Run(tmp_path, "ps", workers=3, servers=2, consistency=consistency, network=network, steps=300,
+                                   step_delay_ms=20, patience_seconds=120) as run:
+        servers, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        cut_off, server = run.hosts["worker", 2], run.hosts["server", 1]
+        network.cut(cut_off, server)
+        run.until(lambda: lost(workers[2], "server/1"), "the loss")
+        if mended:
+            run.until_step(workers[0], workers[0].step() + 50)
+            network.mend(cut_off, server)
+        assert_trained(servers + workers, run.steps, workers[0])
+        assert not mended or "worker/2 has joined" in servers[0].errors()
+
+
+def test_sigterm_saves_also_while_the_lowest_rank_is_still_being_fed(tmp_path):
+    with Network() as network, Run(tmp_path, "allreduce", workers=2, minimum=1, network=network, steps=3000, step_delay_ms=20,
+                                   checkpoints=True, model={"type": "mlp", "hidden": [16384]}) as run:
+        _, workers = run.start_all()
+        run.until_step(workers[0], 20)
+        workers[0].kill()
+        run.until_step(workers[1], 30)
+        network.slow(run.hosts["worker", 0])
+        back = run.start("worker", 0)
+        run.until(lambda: workers[1].errors().count("2 of 2 workers") == 1, "a generation with rank 0")
+        for process in (back, workers[1]):
+            process.signal(signal.SIGTERM)
+        for process in (back, workers[1]):
+            assert process.wait() == 143, process.errors()
+        assert [folder for folder in run.checkpoints.iterdir() if folder.name.startswith("step-")], workers[1].errors()
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "async"), ("allreduce", "sync")])

@@ -78,6 +78,15 @@ class Network:
         for host in self.hosts:
             ip("-n", self.name, "link", "set", host.wire, "master", "whole")
 
+    def cut(self, one, other):
+        """These two do not hear each other any more; all others hear both. Until mend()."""
+        for host, peer in ((one, other), (other, one)):
+            ip("-n", host.namespace, "neigh", "replace", peer.address, "lladdr", "02:00:00:00:00:77", "dev", "eth0", "nud", "permanent")
+
+    def mend(self, one, other):
+        for host, peer in ((one, other), (other, one)):
+            ip("-n", host.namespace, "neigh", "del", peer.address, "dev", "eth0")
+
     def slow(self, host, rate="2mbit"):
         """What goes to this host, and what comes from it, takes its time."""
         for where, device in ((self.name, host.wire), (host.namespace, "eth0")):

@@ -1,11 +1,19 @@
 #include "runtime/checkpoint.h"
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <set>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +72,45 @@ int in_child(Body body) {
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
+}
+
+// From here on as on a file system that can rename, but not in the ways of renameat2's flags: NFS.
+bool refuse_rename_flags() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[4])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(filter), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+template <class Body>
+void killed_at_second_rename(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    body();
+    _exit(0);
+  }
+  int status = 0, renames = 0;
+  while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD);  // else calls are not told from signals
+    __ptrace_syscall_info call{};
+    ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof call, &call);
+    const bool plain =
+        call.entry.nr == SYS_rename || (call.entry.nr == SYS_renameat2 && call.entry.args[4] == 0);
+    if (call.op == PTRACE_SYSCALL_INFO_ENTRY && plain && ++renames == 2) kill(child, SIGKILL);
+    ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+  }
+  REQUIRE(WIFSIGNALED(status));
+  REQUIRE(WTERMSIG(status) == SIGKILL);
 }
 
 }  // namespace
@@ -174,6 +221,35 @@ TEST_CASE("a name from another process leads nowhere else") {
   }
   CHECK_FALSE(fs::exists(run.checkpoints));
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
+}
+
+TEST_CASE(
+    "a checkpoint of the same step takes the older one's place also where folders cannot change names") {
+  Checkpoints run;
+  run.save(7);
+  const auto before = fs::last_write_time(run.at(7) / "manifest.json");
+  CHECK(in_child([&] {
+          if (!refuse_rename_flags()) return 2;
+          return run.store().save(snapshot_of(state_at(7, 9)), two_tensors) ? 0 : 1;
+        }) == 0);
+  CHECK(fs::last_write_time(run.at(7) / "manifest.json") > before);
+  CHECK(run.names() == std::set<std::string>{run.at(7).filename()});
+  CHECK(run.loaded() == 7);
+}
+
+TEST_CASE(
+    "a checkpoint whose process was killed while it made room for a newer one of the step is still one") {
+  Checkpoints run;
+  run.save(6);
+  run.save(7);
+  killed_at_second_rename([&] {
+    if (refuse_rename_flags()) run.store().save(snapshot_of(state_at(7, 9)), two_tensors);
+  });
+  CHECK_FALSE(fs::exists(run.at(7)));
+  CHECK(run.loaded() == 7);
+  run.save(7);
+  CHECK(run.names() == std::set<std::string>{run.at(6).filename(), run.at(7).filename()});
+  CHECK(run.loaded() == 7);
 }
 
 TEST_CASE("a mark is found in a folder that is shared, and only there") {
