@@ -2,6 +2,7 @@
 #include "kernels/thread_pool.h"
 
 #include <system_error>
+#include <utility>
 
 namespace mlk::kernels {
 
@@ -23,6 +24,7 @@ void ThreadPool::run(int parts, const std::function<void(int)>& part) {
   begun_.notify_all();
   take_parts(lock);
   done_.wait(lock, [this] { return unfinished_ == 0; });
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::start() {
@@ -47,8 +49,14 @@ void ThreadPool::take_parts(std::unique_lock<std::mutex>& lock) {
   while (next_ < parts_) {
     const int mine = next_++;
     lock.unlock();
-    (*part_)(mine);
+    std::exception_ptr thrown;
+    try {
+      (*part_)(mine);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
     lock.lock();
+    if (!thrown_) thrown_ = thrown;
     if (--unfinished_ == 0) done_.notify_one();
   }
 }

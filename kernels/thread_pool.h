@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -23,8 +24,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls part(0), ..., part(parts - 1), each once, in any thread and order; returns when all have returned.
-  // part must not throw. For one caller at a time.
+  // Calls part(0), ..., part(parts - 1), each once, in any thread and order; returns when all have returned,
+  // or throws what the first of them has thrown. For one caller at a time.
   void run(int parts, const std::function<void(int)>& part);
 
  private:
@@ -38,6 +39,7 @@ class ThreadPool {
   const std::function<void(int)>* part_ = nullptr;
   int parts_ = 0, next_ = 0, unfinished_ = 0;
   bool started_ = false, stop_ = false;
+  std::exception_ptr thrown_;
   std::vector<std::thread> others_;
 };
 

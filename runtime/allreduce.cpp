@@ -2,9 +2,7 @@
 #include "runtime/allreduce.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <exception>
 #include <optional>
 #include <set>
 #include <vector>
@@ -118,6 +116,7 @@ ExitCode AllReduce::run() {
   const std::chrono::seconds patience(job_.config.patience_seconds);
   while (true) {
     const auto beginning = assembly_.assemble();
+    if (beginning) hungry_ = beginning->hungry;
     if (assembly_.trained()) return end_elsewhere();
     if (job_.stop.requested()) return terminate();
     if (!beginning || !catch_up(*beginning)) continue;
@@ -184,7 +183,6 @@ void AllReduce::make_state() {
 // Gives the state to those who are behind, or waits for it. False: the generation is over before that.
 bool AllReduce::catch_up(const Beginning& beginning) {
   const std::uint32_t self = peers_.self().rank;
-  hungry_ = beginning.hungry;
   if (beginning.feeder == self) {
     for (const std::uint32_t rank : beginning.hungry) feed(rank);
   }
@@ -342,21 +340,13 @@ bool AllReduce::compute_and_sum() {
 // The other thread has the peers, and all that hears of them, to itself until both are done.
 bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum) {
   bool summed = false;
-  std::array<std::exception_ptr, 2> thrown;
   overlap_.run(2, [&](int part) {
-    try {
-      if (part == 0) {
-        compute();
-      } else {
-        summed = sum();
-      }
-    } catch (...) {
-      thrown[static_cast<std::size_t>(part)] = std::current_exception();
+    if (part == 0) {
+      compute();
+    } else {
+      summed = sum();
     }
   });
-  for (const std::exception_ptr& exception : thrown) {
-    if (exception) std::rethrow_exception(exception);
-  }
   return summed;
 }
 
@@ -418,8 +408,8 @@ ExitCode AllReduce::end_elsewhere() {
 }
 
 ExitCode AllReduce::terminate() {
-  // Who would report may be one that has not been fed yet.
-  if (has_state_ && (reports() || assembly_.is_lowest_live(hungry_))) checkpointer_.save_now(live());
+  // Who would report may not have been fed yet.
+  if (has_state_ && assembly_.is_lowest_live(hungry_)) checkpointer_.save_now(live());
   job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(false, "terminated after step " + std::to_string(state_.step));
   return ExitCode::terminated;

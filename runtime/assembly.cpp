@@ -52,18 +52,14 @@ bool Assembly::is_member(std::uint32_t rank) const {
 
 // Somebody who is there and should be let in.
 bool Assembly::newcomer(std::uint32_t rank, const View& view) const {
-  return view.standing == Standing::live && view.known && !is_member(rank) && !unreachable(rank);
+  return view.standing == Standing::live && view.known && !is_member(rank) && !left_out().contains(rank);
 }
 
-bool Assembly::unreachable(std::uint32_t rank) const {
-  const auto found = unreachable_.find(rank);
-  return found != unreachable_.end() && steady_clock::now() < found->second.until;
-}
-
-bool Assembly::is_lowest_live(const std::set<std::uint32_t>& besides) const {
+bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
+  const auto place = [&](std::uint32_t rank) { return std::pair(last.contains(rank), rank); };
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
-    return rank < self_.rank && view.standing == Standing::live && is_member(rank) && !besides.contains(rank);
+    return place(rank) < place(self_.rank) && view.standing == Standing::live && is_member(rank);
   });
 }
 
@@ -91,6 +87,7 @@ bool Assembly::handle(Event&& event) {
       if (view.incarnation != event.incarnation) {
         if (is_member(rank)) current_ = false;
         view = View();
+        forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
       }
       view.incarnation = event.incarnation;
       view.address = event.address;

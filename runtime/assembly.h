@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/membership.h"
@@ -60,8 +61,8 @@ class Assembly {
   // Generations that began without a member of the one before: all of this run, since it was started or
   // restored, whoever took part in them.
   std::uint64_t restarts() const { return restarts_; }
-  // besides: members that do not count.
-  bool is_lowest_live(const std::set<std::uint32_t>& besides = {}) const;
+  // Of the live members; those of `last` come after all others.
+  bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   bool trained() const { return trained_; }              // a peer said so
   const std::string& result() const { return result_; }  // then: of the rank that reported
   // Tells all peers, and later those who come, that the run is trained, and its result. The number of those
@@ -77,8 +78,8 @@ class Assembly {
     bool known = false;  // its status has come
     std::uint64_t generation = 0, lineage = 0, step = 0;
   };
-  // Left out until then; twice as long the next time.
-  struct Unreachable {
+  // Two ranks cannot reach each other, and are kept apart until then; twice as long the next time.
+  struct Cut {
     SteadyTime until;
     std::chrono::seconds pause;
   };
@@ -91,13 +92,13 @@ class Assembly {
   bool is_member(std::uint32_t rank) const;
   bool is_to_propose() const;
   bool newcomer(std::uint32_t rank, const View& view) const;
-  bool unreachable(std::uint32_t rank) const;
+  std::set<std::uint32_t> left_out() const;
   static bool is_dead(const View& view);
   bool passed_over(const Proposal& proposal, std::uint64_t follows) const;
   bool may_follow(const Generation& last, const Proposal& proposal) const;
   bool keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const;
   std::optional<Proposal> may_propose();
-  void leave_out_unreachable(Proposal& proposal) const;
+  void leave_out_cut_off(Proposal& proposal) const;
   void propose(const Proposal& proposal);
   std::string address_beyond_seeds(std::uint32_t rank) const;
   void on_status(const Event& event);
@@ -105,6 +106,10 @@ class Assembly {
   void on_accept(const Event& event);
   void on_refuse(const Event& event);
   void note_cut(std::uint32_t one, std::uint32_t other);
+  template <typename Which>
+  void forget_cuts(Which which) {
+    std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
+  }
   void on_begin(const Event& event);
   void begin_own();
   Beginning choose_beginning() const;
@@ -142,7 +147,8 @@ class Assembly {
   // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
   std::optional<Proposal> pledged_;
   std::uint32_t pledged_to_ = 0;
-  std::map<std::uint32_t, Unreachable> unreachable_;  // ranks that a member could not reach
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
+  std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
   std::optional<Beginning> beginning_;
 };

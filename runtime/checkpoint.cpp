@@ -227,12 +227,19 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
   for (const auto& [step, path] : list_checkpoints(folder_, error)) {
     if (step <= saved_step && ++kept > keep_) remove_quietly(path);
   }
+  std::vector<fs::path> left;  // by processes that were killed while saving
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    // Left by a process that was killed while saving. What is beyond this step may be another's at work: of a
-    // rank that has just taken over.
+    // What is beyond this step may be another's at work: of a rank that has just taken over.
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(aside_prefix)) continue;
-    if (number_in(name, aside_prefix, '-').value_or(0) <= saved_step) remove_quietly(entry->path());
+    if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
+      left.push_back(entry->path());
+  }
+  for (const fs::path& path : left) {
+    // Of this step, too, it may be: so it goes at once, not file by file, and whoever commits finds it whole
+    // or not at all.
+    const fs::path gone = path.string() + "-gone";
+    fs::rename(path, gone, error);
+    remove_quietly(error ? path : gone);
   }
 }
 

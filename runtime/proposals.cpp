@@ -1,5 +1,6 @@
 // Who proposes the next generation, who may vote for it, and how it begins.
 #include <algorithm>
+#include <tuple>
 
 #include "runtime/assembly.h"
 #include "runtime/handshake.h"
@@ -13,7 +14,7 @@ using std::chrono::steady_clock;
 constexpr Milliseconds reach_patience{2500}, retry_pause{100};
 // A member whose connection has ended may have been cut off: it dials again much sooner than this.
 constexpr Milliseconds return_patience{1000};
-constexpr std::chrono::seconds first_unreachable_pause{5}, longest_unreachable_pause{300};
+constexpr std::chrono::seconds first_cut_pause{5}, longest_cut_pause{60};
 constexpr std::uint32_t most_members = 65536;
 
 std::uint64_t random_lineage() {
@@ -100,24 +101,41 @@ void Assembly::on_accept(const Event& event) {
 // that it cannot reach, 0 if that is not the reason.
 void Assembly::on_refuse(const Event& event) {
   promised_ = std::max(promised_, event.header.generation);
-  if (!own_ || event.header.clock != own_->number) return;
+  if (event.header.clock != proposed_) return;
+  // Also after another has refused: who is at fault is seen by all of them together.
   if (event.header.key > 0) note_cut(event.peer.rank, event.header.key - 1);
   own_.reset();
   not_before_ = steady_clock::now() + retry_pause;
 }
 
-// Two ranks cannot reach each other: one is to be left out for a while, always the same one. Rather the one
-// that is no member.
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other) {
-  if (one == self_.rank || other == self_.rank) return;
-  const bool one_is_outside = !is_member(one), other_is_outside = !is_member(other);
-  const std::uint32_t rank = one_is_outside == other_is_outside ? std::max(one, other)
-                             : one_is_outside                   ? one
-                                                                : other;
-  const auto [found, first] = unreachable_.try_emplace(rank, Unreachable{{}, first_unreachable_pause});
+  if (!views_.contains(one) || !views_.contains(other)) return;
+  const auto now = steady_clock::now();
+  const auto [found, first] = cuts_.try_emplace(std::minmax(one, other), Cut{now, first_cut_pause});
   auto& [until, pause] = found->second;
-  if (!first) pause = std::min(2 * pause, longest_unreachable_pause);
-  until = steady_clock::now() + pause;
+  if (now < until) return;  // both have said so
+  if (!first) pause = std::min(2 * pause, longest_cut_pause);
+  until = now + pause;
+}
+
+// Those without whom no two are left that cannot reach each other: first who cannot reach the most, rather
+// who is no member, and else always the same one.
+std::set<std::uint32_t> Assembly::left_out() const {
+  std::set<std::uint32_t> out;
+  const auto now = steady_clock::now();
+  while (true) {
+    std::map<std::uint32_t, int> cuts_of;
+    for (const auto& [pair, cut] : cuts_) {
+      if (now >= cut.until || out.contains(pair.first) || out.contains(pair.second)) continue;
+      ++cuts_of[pair.first];
+      ++cuts_of[pair.second];
+    }
+    if (cuts_of.empty()) return out;
+    const auto weight = [&](const auto& entry) {
+      return std::tuple(entry.second, !is_member(entry.first), entry.first);
+    };
+    out.insert(std::ranges::max_element(cuts_of, {}, weight)->first);
+  }
 }
 
 void Assembly::on_begin(const Event& event) {
@@ -206,7 +224,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
   std::sort(proposal.members.begin(), proposal.members.end());
   const bool member = generation_.number != 0;
   if (member) {
-    leave_out_unreachable(proposal);
+    leave_out_cut_off(proposal);
     if (!is_to_propose() || !may_follow(generation_, proposal)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
     enough_since_.reset();
@@ -231,9 +249,9 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
 }
 
 // Of two members that cannot reach each other one has to go, if the others are enough without it.
-void Assembly::leave_out_unreachable(Proposal& proposal) const {
+void Assembly::leave_out_cut_off(Proposal& proposal) const {
   Proposal rest = proposal;
-  std::erase_if(rest.members, [&](const Member& member) { return unreachable(member.rank); });
+  std::erase_if(rest.members, [out = left_out()](const Member& member) { return out.contains(member.rank); });
   if (may_follow(generation_, rest) && keeps_pledge(rest, self_.rank)) proposal = std::move(rest);
 }
 
@@ -245,7 +263,7 @@ std::string Assembly::address_beyond_seeds(std::uint32_t rank) const {
 }
 
 void Assembly::propose(const Proposal& proposal) {
-  promised_ = proposal.number;
+  promised_ = proposed_ = proposal.number;
   own_ = proposal;
   own_since_ = steady_clock::now();
   accepted_.clear();
@@ -297,8 +315,8 @@ void Assembly::begin_own() {
   begun_ = generation_.number;
   own_.reset();
   pledged_.reset();
+  forget_cuts([&](std::uint32_t one, std::uint32_t other) { return is_member(one) && is_member(other); });
   for (const Member& member : generation_.members) {
-    unreachable_.erase(member.rank);
     if (member != self_) {
       send(member.rank, MessageType::begin, generation_.number, beginning.step, beginning.feeder,
            payload.bytes());

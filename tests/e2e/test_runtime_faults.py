@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from mlk import wait_until
+from mlk import SLOW, wait_until
 from runtime_processes import Run, accuracy, assert_trained, write_digits
 
 pytestmark = pytest.mark.runtime
@@ -265,10 +265,11 @@ def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
 def test_a_server_may_be_lost_later_in_the_run_than_anybody_would_wait_for_it(tmp_path, consistency):
-    with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=100_000, step_delay_ms=15, patience_seconds=4) as run:
+    patience = int(4 * SLOW)
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=100_000, step_delay_ms=15, patience_seconds=patience) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
-        time.sleep(5)  # training
+        time.sleep(patience + 1)  # training
         servers[1].kill()
         run.until(lambda: "server/1 is lost" in servers[0].errors(), "the loss")
         back = run.start("server", 1)

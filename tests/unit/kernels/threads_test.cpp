@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <new>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,22 @@ TEST_CASE("a pool shares its parts among all its threads") {
     while (met < 3) std::this_thread::yield();  // each part ends only when all three have begun
   });
   CHECK(met == 3);
+}
+
+TEST_CASE("what a part throws comes out when all parts are over, and the pool goes on") {
+  ThreadPool pool(3);
+  for (int time = 0; time < 20; ++time) {
+    std::atomic<int> over{0};
+    CHECK_THROWS_AS(pool.run(10,
+                             [&](int part) {
+                               ++over;
+                               if (part % 3 == 1) throw std::bad_alloc();
+                             }),
+                    std::bad_alloc);
+    CHECK(over == 10);
+    pool.run(10, [&](int) { ++over; });
+    CHECK(over == 20);
+  }
 }
 
 TEST_CASE("a pool that was never used ends") { const ThreadPool pool(4); }

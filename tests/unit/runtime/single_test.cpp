@@ -150,7 +150,7 @@ TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the nex
 
 TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long enough for") {
   Training bench;
-  const std::uint32_t held_out = 400'000;  // half a minute's work
+  const std::uint32_t held_out = 800'000;  // a minute's work
   write_file(bench.folder.path() / held_out_images,
              idx_header({held_out, 4, 4}) + std::string(std::size_t{16} * held_out, '\1'));
   write_file(bench.folder.path() / held_out_labels, idx_header({held_out}) + std::string(held_out, '\0'));
@@ -162,7 +162,7 @@ TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long en
   SUBCASE("at its end") { bench.config.steps = 1; }
   const pid_t child = fork();
   if (child == 0) {
-    alarm(10);
+    alarm(45);
     _exit(static_cast<int>(bench.run()));
   }
   int status = 0;
