@@ -256,6 +256,7 @@ def test_sigterm_ends_the_evaluation_at_the_end_too_and_the_next_start_makes_up_
         assert "accuracy" in workers[0].result()["metrics"]
 
 
+@pytest.mark.timed
 def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
     with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16384, 16384]}) as run:
         process = run.start("worker", 0, under=["prlimit", f"--as={512 << 20}"])
