@@ -108,7 +108,7 @@ class Pass {
     const int limit = spec_.at("backoffLimitPerIndex").get<int>();
     for (const auto& [index, pod] : last_failure_) {
       if (completed_.contains(index)) continue;
-      if (pod->failures_after() > limit || pod->rule.action == FailureAction::fail_index)
+      if (pod->tracked && (pod->failures_after() > limit || pod->rule.action == FailureAction::fail_index))
         failed_indexes_.insert(index);
     }
   }
@@ -170,6 +170,16 @@ class Pass {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
+    // In the order of the real controller: it gives a Job up for failed indexes before it looks whether
+    // enough others have succeeded.
+    if (by_index_ && spec_.contains("maxFailedIndexes") &&
+        static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
+      return Verdict{"Failed", "MaxFailedIndexesExceeded",
+                     "Job has exceeded the specified maximal number of failed indexes"};
+    }
+    if (failed_indexes_.size() > 0 &&
+        static_cast<int>(completed_.size() + failed_indexes_.size()) >= completions_)
+      return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
     const auto rule = matched_success_rule(spec_, completed_);
     if (rule && ranks_may_end_together()) {
       look_again(*last_success() + gathering);
@@ -186,13 +196,7 @@ class Pass {
         return Verdict{"Failed", "DeadlineExceeded", "Job was active longer than specified deadline"};
       look_again(deadline);
     }
-    if (by_index_ && spec_.contains("maxFailedIndexes") &&
-        static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
-      return Verdict{"Failed", "MaxFailedIndexesExceeded",
-                     "Job has exceeded the specified maximal number of failed indexes"};
-    }
-    if (static_cast<int>(completed_.size() + failed_indexes_.size()) < completions_) return std::nullopt;
-    if (failed_indexes_.size() > 0) return Verdict{"Failed", "FailedIndexes", "Job has failed indexes"};
+    if (static_cast<int>(completed_.size()) < completions_) return std::nullopt;
     return Verdict{"Complete", "CompletionsReached", "Reached expected number of succeeded pods"};
   }
 
@@ -227,9 +231,12 @@ class Pass {
                                good ? "Job completed" : verdict.message});
   }
 
+  // What becomes of the pods is of no account: they are let go before they are removed.
   void suspend() {
     for (const JobPod& pod : pods_) {
-      if (pod.active()) remove(pod);
+      if (!pod.active()) continue;
+      if (pod.tracked) actions_.release.push_back(pod.name);
+      remove(pod);
     }
     if (set_condition("Suspended", "True", "JobSuspended", "Job suspended")) {
       actions_.events.push_back({"Normal", "Suspended", "Job suspended"});

@@ -177,6 +177,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
+// How ranks of a run end that is stopped: that must not fail it, since it may be resumed.
+constexpr std::size_t ended_by_sigterm = 143;
+
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
   std::array<bool, 256> final{};
   bool retry_disruptions = true;
@@ -188,6 +191,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     mark_codes(on, final, false);
     // What no retry can mend is final for the runtime whatever the file says.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
+    final[ended_by_sigterm] = false;
   } else {
     mark_codes(role.final_codes, final, true);
   }

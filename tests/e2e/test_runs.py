@@ -201,6 +201,28 @@ def test_who_waits_for_a_run_that_is_being_stopped_waits_for_its_results(cluster
 
 
 @pytest.mark.nodes
+def test_a_stopped_run_goes_on_whatever_its_ranks_have_left_of_their_tries(cluster, name, experiment):
+    file = experiment(program(name, "trap 'exit 143' TERM; while :; do sleep 0.1; done")
+                      .replace("{retries: 0}", "{retries: 0, on: [75]}"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
+    cluster.mlk("stop", run, check=0, timeout=150)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
+    cluster.mlk("resume", run, check=0)
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] in ("Running", "Succeeded"), "it to go on")
+    cluster.mlk("delete", run, check=0, timeout=120)
+
+
+@pytest.mark.nodes
+def test_a_run_succeeds_with_its_minimum_although_a_rank_was_given_up(cluster, name, experiment):
+    text = program(name, "if [ $MLK_RANK = 2 ]; then exit 1; fi; sleep 6", count=3)
+    file = experiment(text.replace("count: 3", "count: 3, min: 1"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    cluster.mlk("wait", run, check=0, timeout=120)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Succeeded"
+
+
+@pytest.mark.nodes
 def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
     file = experiment(program(name, "sleep 600").replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()

@@ -209,6 +209,31 @@ TEST_CASE(
   CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
 }
 
+TEST_CASE("ranks that suspending ends are given up neither for their number of failures nor for their code") {
+  const json last_try = pod(0, "Running", 0, 3);
+  json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
+  const std::string name = last_try["metadata"]["name"];
+  const JobActions actions = decide(suspended, {last_try});
+  CHECK(actions.release == std::vector<std::string>{name});
+  CHECK(actions.remove == std::vector<std::string>{name});
+  suspended["spec"]["podFailurePolicy"] = policy;
+  suspended["status"] = actions.status;
+  json ended = deleted(pod(0, "Failed", 64, 3));
+  ended["metadata"].erase("finalizers");
+  const JobActions after = decide(suspended, {ended});
+  CHECK(conditions(after) == std::vector<std::string>{"Suspended=JobSuspended"});
+  CHECK(after.status.value("failedIndexes", "") == "");
+}
+
+TEST_CASE(
+    "a Job of which an index was given up has failed when all others are over, whatever its success policy") {
+  const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
+                         {"backoffLimitPerIndex", 0}};
+  const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};
+  CHECK(conditions(settle(job(3, by_count), pods)) ==
+        std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
+}
+
 TEST_CASE("with podReplacementPolicy Failed a pod that is still ending blocks its index, else it does not") {
   const json ending = deleted(pod(0, "Running"));
   CHECK(created(decide(job(1), {ending})).empty());

@@ -324,6 +324,25 @@ TEST_CASE("without the mark the workers decide, and a single Job decides alone")
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
+TEST_CASE(
+    "a run of which enough ranks ended well has succeeded, also if its Job counts those that were given up") {
+  for (const char* condition : {"Failed", "FailureTarget"}) {
+    Fixture fixture = load("running_with_a_failed_rank");
+    auto& status = fixture.objects.jobs[0]["status"];
+    status["conditions"] = {{{"type", condition},
+                             {"status", "True"},
+                             {"reason", "FailedIndexes"},
+                             {"message", "Job has failed indexes"},
+                             {"lastTransitionTime", "2026-11-21T08:03:40Z"}}};
+    status["completedIndexes"] = "0";
+    CHECK(fixture.observed().why.find("worker/1: ") != std::string::npos);
+    status["completedIndexes"] = "0,2";
+    const RunStatus both = fixture.observed();
+    CHECK(both.why.find("failing") == std::string::npos);
+    CHECK((both.phase == Phase::succeeded) == (std::string(condition) == "Failed"));
+  }
+}
+
 TEST_CASE("a pod that the kubelet evicted says what it used too much of") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
