@@ -36,19 +36,22 @@ int main(int argc, char** argv) {
       {"w", {static_cast<std::int64_t>(parameters)}, 0, parameters}};
 
   const std::vector<float> weights(parameters, 0.5f), state(parameters, 0.25f);
-  std::vector<float> copied(2 * parameters);
-  const auto copy_state = [&] {
-    std::memcpy(copied.data(), weights.data(), parameters * sizeof(float));
-    std::memcpy(copied.data() + parameters, state.data(), parameters * sizeof(float));
+  // The second one is written to once for each checkpoint, as the checkpointer's own copy is: what neither
+  // has in the cache costs both alike.
+  std::vector<float> warm(2 * parameters), copied(2 * parameters);
+  const auto copy_state = [&](std::vector<float>& target) {
+    std::memcpy(target.data(), weights.data(), parameters * sizeof(float));
+    std::memcpy(target.data() + parameters, state.data(), parameters * sizeof(float));
   };
   mlk::rt::Checkpointer checkpointer(job, tensors);
   const int repetitions = std::atoi(argv[3]);
   for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(repetitions) + 1; ++step) {
     const mlk::rt::LiveState live{step, step, weights, state};
-    copy_state();  // the optimizer has just been over the state, in both cases
+    copy_state(warm);  // the optimizer has just been over the state, in both cases
     const auto copy_start = Clock::now();
-    copy_state();
+    copy_state(copied);
     const double copy = milliseconds_since(copy_start);
+    copy_state(warm);
     const auto start = Clock::now();
     checkpointer.after_step(live);
     const double stall = milliseconds_since(start);
@@ -57,5 +60,5 @@ int main(int argc, char** argv) {
     // The first one takes its memory from the system.
     if (step > 1) std::printf("%.6f %.6f %.6f\n", stall, copy, committed);
   }
-  return copied[parameters - 1] == 0.5f ? 0 : 1;
+  return copied[parameters - 1] == 0.5f && warm[parameters - 1] == 0.5f ? 0 : 1;
 }
