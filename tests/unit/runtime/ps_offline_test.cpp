@@ -1,41 +1,23 @@
 // Steps that a worker makes by itself.
 #include "runtime/ps_offline.h"
 
-#include <sstream>
-
 #include <doctest/doctest.h>
 
-#include "tests/unit/runtime/idx_files.h"
+#include "tests/unit/runtime/worker_job.h"
 
 using namespace mlk::rt;
 using namespace mlk::test;
 
 namespace {
 
-// A worker's model and data, and what it does with them.
-struct LoneWorker {
-  TemporaryFolder folder;
-  LaunchEnv env;
-  Config config;
-  StopSignal stop;
-  Log log{"test", -1};
-  std::ostringstream metrics;
-  Reporter reporter{metrics, "", 0};
-
+struct LoneWorker : WorkerJob {
   explicit LoneWorker(bool sync) {
-    write_learnable(folder.path());
-    env.data = folder.path().string();
-    env.threads = 1;
-    config.model.hidden = {8};
     config.data.batch = 4;
     config.optimizer = {.lr = 0.1, .momentum = 0.9};
     config.steps = 100;
-    config.seed = 1;
     config.consistency.sync = sync;
     config.workers = {3, 1};
   }
-
-  Job job() { return {env, config, stop, reporter, log}; }
 };
 
 std::vector<float> weights_of(Trainer& trainer) {
@@ -47,7 +29,7 @@ std::vector<float> weights_of(Trainer& trainer) {
 
 TEST_CASE("offline with sync a step takes the samples of all workers, slice by slice") {
   LoneWorker worker(true);
-  const Job job = worker.job();
+  const Job& job = worker.job;
   Trainer trainer(job), whole(job);
   OfflineSteps offline(job, trainer);
   std::vector<float> state(whole.state_size());
@@ -68,7 +50,7 @@ TEST_CASE("offline with sync a step takes the samples of all workers, slice by s
 
 TEST_CASE("slices of a step that is given up leave no trace") {
   LoneWorker worker(true);
-  const Job job = worker.job();
+  const Job& job = worker.job;
   Trainer trainer(job), other(job);
   OfflineSteps offline(job, trainer), undisturbed(job, other);
   std::uint64_t step = 1, position = 12, other_step = 1, other_position = 12;
@@ -85,7 +67,7 @@ TEST_CASE("slices of a step that is given up leave no trace") {
 
 TEST_CASE("offline with async a step is one update, of the size that it has with all workers") {
   LoneWorker worker(false);
-  const Job job = worker.job();
+  const Job& job = worker.job;
   Trainer trainer(job), usual(job);
   OfflineSteps offline(job, trainer);
   std::uint64_t step = 5, position = 20;
@@ -101,7 +83,7 @@ TEST_CASE("offline with async a step is one update, of the size that it has with
 
 TEST_CASE("what was made offline is forgotten with the momentum when the servers' weights have come") {
   LoneWorker worker(false);
-  const Job job = worker.job();
+  const Job& job = worker.job;
   Trainer trainer(job), fresh(job);
   const auto initial = weights_of(trainer);
   OfflineSteps offline(job, trainer), first(job, fresh);

@@ -1,12 +1,11 @@
 #include "runtime/trainer.h"
 
 #include <fstream>
-#include <sstream>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/runtime/idx_files.h"
+#include "tests/unit/runtime/worker_job.h"
 
 using namespace mlk::rt;
 using namespace mlk::test;
@@ -14,23 +13,10 @@ using namespace mlk::test;
 namespace {
 
 // A worker whose share of a step is `batch` as long as nobody is lost.
-struct Worker {
-  TemporaryFolder folder;
-  LaunchEnv env;
-  Config config;
-  StopSignal stop;
-  Log log{"test", -1};
-  std::ostringstream metrics;
-  Reporter reporter{metrics, "", 0};
-  Job job{env, config, stop, reporter, log};
-
+struct Worker : WorkerJob {
   Worker(int batch, std::vector<int> hidden) {
-    write_learnable(folder.path());
-    env.data = folder.path().string();
-    env.threads = 1;
     config.model.hidden = std::move(hidden);
     config.data.batch = batch;
-    config.seed = 1;
   }
 };
 
