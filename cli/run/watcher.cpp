@@ -67,8 +67,8 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
 }
 
 struct RunWatcher::State {
-  State(kube::Client& client, std::string name_space, std::string run)
-      : client(client), name_space(std::move(name_space)), run(std::move(run)) {}
+  State(kube::Client& api, std::string where, std::string which)
+      : client(api), name_space(std::move(where)), run(std::move(which)) {}
 
   std::mutex mutex;
   std::condition_variable changed;
