@@ -352,6 +352,9 @@ TEST_CASE("a checkpoint in the folder of another step is passed over") {
   run.save(1);
   fs::copy(run.at(1), run.at(9), fs::copy_options::recursive);
   CHECK(run.loaded() == 1);
+  // It is not what was loaded: without the right one there is none.
+  fs::remove_all(run.at(1));
+  CHECK_THROWS_AS(run.store().load_newest(two_tensors), Failure);
 }
 
 TEST_CASE("when none can be used, that is a failure that names the newest and its reason") {

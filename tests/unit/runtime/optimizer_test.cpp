@@ -148,4 +148,8 @@ TEST_CASE("the state of another optimizer is refused") {
       two.check_fits(Floats(5), 5),
       "the checkpoint was made with another optimizer: its values of state per parameter are 1, not 2",
       Failure);
+  CHECK_THROWS_WITH_AS(
+      sgd.check_fits(Floats(10), 5),
+      "the checkpoint was made with another optimizer: its values of state per parameter are 2, not 1",
+      Failure);
 }

@@ -166,6 +166,32 @@ TEST_CASE("frames of an earlier sum get into no later one, and are counted") {
   CHECK(members[0].transport->late_messages() == 1);
 }
 
+TEST_CASE("an early frame of another size than the sum expects is counted as late, and written nowhere") {
+  auto members = make_members(2);
+  Header early;
+  early.type = MessageType::reduce;
+  early.data_type = DataType::float32;
+  early.generation = 1;
+  early.clock = 4;
+  for (const std::size_t size : {std::size_t{50'000}, std::size_t{10}}) {
+    CAPTURE(size);
+    const std::vector<float> wrong(size, 9);
+    CHECK(members[1].transport->send({Role::worker, 0}, early, std::as_bytes(std::span(wrong))));
+    auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
+    REQUIRE(event);
+    members[0].ring->keep(std::move(*event));
+    const std::uint64_t late = members[0].transport->late_messages();
+    std::vector<float> one(1000, 1), other(1000, 2);
+    std::thread thread([&] { CHECK(members[1].sum(other, 1, 2, early.clock)); });
+    CHECK(members[0].sum(one, 0, 2, early.clock));
+    thread.join();
+    CHECK(one == std::vector<float>(1000, 3));
+    CHECK(other == one);
+    CHECK(members[0].transport->late_messages() == late + 1);
+    ++early.clock;
+  }
+}
+
 TEST_CASE("what is left of an earlier generation keeps out nothing that comes early of the next") {
   auto members = make_members(2);
   std::vector<float> one(800'000, 1), other(800'000, 2);

@@ -1,0 +1,138 @@
+// One rank under test among peers that are played by the test: real connections on loopback, messages by
+// hand.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/peers.h"
+#include "tests/unit/runtime/worker_job.h"
+
+namespace mlk::test {
+
+inline constexpr std::chrono::seconds scripted_patience{20};
+
+// The peers of a process with this role and rank. One thread does it all: whoever waits for a message also
+// hands what has come to the process under test.
+class ScriptedPeers {
+ public:
+  ScriptedPeers(rt::PeerId subject, std::uint32_t workers, std::uint32_t servers = 0)
+      : subject_(subject), stage_(make_job(subject, workers, servers)) {
+    peers_ = std::make_unique<rt::Peers>(stage_->job);
+  }
+
+  rt::Job& job() { return stage_->job; }
+  rt::Config& config() { return stage_->config; }
+  rt::Peers& peers() { return *peers_; }
+  std::filesystem::path folder() const { return stage_->folder.path(); }
+
+  // What the process under test does with its events.
+  void on_event(std::function<void(rt::Event&&)> handler) { handler_ = std::move(handler); }
+
+  // The peer is there, and the process under test has heard of it. Again: as another incarnation.
+  void arrive(rt::PeerId peer) {
+    ++incarnations_[peer];
+    auto& transport = transports_[peer];
+    transport.reset();
+    transport = std::make_unique<rt::Transport>(
+        rt::Identity{"run", peer, incarnation_of(peer), "127.0.0.1:0"}, rt::parse_key(key_text()),
+        rt::TransportOptions(), [](std::string_view) {});
+    transport->dial(subject_, peers_->transport().address());
+    until("is up", [&] {
+      return seen_ && seen_->kind == rt::Event::Kind::up && seen_->peer == peer &&
+             seen_->incarnation == incarnation_of(peer);
+    });
+  }
+
+  // Its process has ended; returns when the process under test has heard of it.
+  void depart(rt::PeerId peer) {
+    transports_[peer].reset();
+    until("is down",
+          [&] { return seen_ && seen_->kind == rt::Event::Kind::down && seen_->peer == peer; });
+  }
+
+  std::uint64_t incarnation_of(rt::PeerId peer) const {
+    if (peer == subject_) return peers_->transport().self().incarnation;
+    const auto found = incarnations_.find(peer);
+    return 1000 * (found == incarnations_.end() ? 1 : found->second) + peer.rank;
+  }
+
+  void say(rt::PeerId peer, const rt::Header& header, std::span<const std::byte> payload = {}) {
+    REQUIRE(transports_.at(peer)->send(subject_, header, payload));
+  }
+
+  // The next message to this peer of one of these types; others are dropped.
+  rt::Event hear(rt::PeerId peer, std::vector<rt::MessageType> types) {
+    std::optional<rt::Event> heard;
+    until("says something", [&] {
+      heard = transports_.at(peer)->receive({});
+      return heard && heard->kind == rt::Event::Kind::message &&
+             std::ranges::find(types, heard->header.type) != types.end();
+    });
+    return std::move(*heard);
+  }
+
+  // From now on another thread runs the process under test.
+  void stand_back() { driving_ = false; }
+
+  // Hands events to the process under test until the condition holds.
+  void until(const char* what, const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + scripted_patience;
+    while (!holds()) {
+      INFO(what);
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      if (!driving_) {
+        std::this_thread::sleep_for(rt::Milliseconds(1));
+        continue;
+      }
+      seen_ = peers_->next(rt::Milliseconds(1));
+      if (seen_ && handler_) handler_(rt::Event(*seen_));
+    }
+    seen_.reset();
+  }
+
+ private:
+  static std::string key_text() { return std::string(64, 'a'); }
+
+  static std::unique_ptr<WorkerJob> make_job(rt::PeerId subject, std::uint32_t workers,
+                                             std::uint32_t servers) {
+    auto stage = std::make_unique<WorkerJob>();
+    write_file(stage->folder / "key", key_text());
+    stage->env.run = "run";
+    stage->env.role = subject.role == rt::Role::worker ? "worker" : "server";
+    stage->env.rank = static_cast<int>(subject.rank);
+    stage->env.address = "127.0.0.1:0";
+    stage->env.secret_path = stage->folder / "key";
+    stage->env.incarnation = "subject";
+    stage->config.mode = servers > 0 ? rt::Mode::ps : rt::Mode::allreduce;
+    stage->config.workers = {static_cast<int>(workers), 1};
+    stage->config.servers = {static_cast<int>(servers)};
+    stage->config.patience_seconds = 900;
+    stage->config.steps = 100;
+    stage->config.data.batch = 4;
+    return stage;
+  }
+
+  const rt::PeerId subject_;
+  std::unique_ptr<WorkerJob> stage_;
+  std::unique_ptr<rt::Peers> peers_;
+  std::map<rt::PeerId, std::unique_ptr<rt::Transport>> transports_;
+  std::map<rt::PeerId, std::uint64_t> incarnations_;
+  std::function<void(rt::Event&&)> handler_;
+  std::optional<rt::Event> seen_;
+  bool driving_ = true;
+};
+
+}  // namespace mlk::test
