@@ -7,7 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
+#include "runtime/json.h"
 
 namespace mlk::rt {
 namespace {
@@ -169,7 +169,7 @@ std::uint64_t whole_number(const json& object, const char* key,
 
 Manifest decode_manifest(std::string_view text) {
   try {
-    const json value = json::parse(text);
+    const json value = parse_json(text, "manifest.json");
     const json& version = value.at("schema");
     if (version != schema) {
       throw std::runtime_error("its manifest has schema " + version.dump() +

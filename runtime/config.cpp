@@ -6,10 +6,10 @@
 #include <fstream>
 #include <limits>
 #include <set>
-
-#include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "runtime/exit_code.h"
+#include "runtime/json.h"
 
 namespace mlk::rt {
 namespace {
@@ -214,9 +214,9 @@ Config::Checkpoint read_checkpoint(Object object) {
 Config parse_config(std::string_view text) {
   json value;
   try {
-    value = json::parse(text);
-  } catch (const json::exception& error) {
-    fail(std::string("configuration: not JSON: ") + error.what());
+    value = parse_json(text, "configuration");
+  } catch (const std::runtime_error& error) {
+    fail(error.what());
   }
   Object root(value, "");
   root.integer("schema", 1, 1);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
+#include "runtime/json.h"
 
 namespace mlk::rt {
 namespace {
@@ -15,8 +15,6 @@ namespace {
 using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
-
-constexpr std::uint64_t max_header = 100'000'000;  // as in the reference implementation
 
 void demand(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("safetensors: " + what);
@@ -74,7 +72,8 @@ std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_
   std::uint64_t length = 0;
   demand(first_bytes.size() >= sizeof length && file_size >= sizeof length, "no header");
   std::memcpy(&length, first_bytes.data(), sizeof length);
-  demand(length <= max_header && length <= file_size - sizeof length, "the header is longer than the file");
+  demand(length <= most_json_bytes && length <= file_size - sizeof length,
+         "the header is longer than the file");
   return sizeof length + length;
 }
 
@@ -84,8 +83,8 @@ SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size
   demand(head.size() >= result.data_begin, "the header is cut off");
   const std::uint64_t data_size = file_size - result.data_begin;
   try {
-    const json header =
-        json::parse(head.substr(sizeof(std::uint64_t), result.data_begin - sizeof(std::uint64_t)));
+    const json header = parse_json(
+        head.substr(sizeof(std::uint64_t), result.data_begin - sizeof(std::uint64_t)), "safetensors");
     demand(header.is_object(), "the header is not an object");
     for (const auto& [name, value] : header.items()) {
       if (name == "__metadata__") {

@@ -83,7 +83,7 @@ TEST_CASE("gemm by three threads agrees with one, along either side of the resul
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   // Some are below, some above what is worth another thread.
-  const int sizes[][3] = {{509, 130, 211},  {130, 509, 211},  {2000, 1, 3000},  {1, 2000, 3000},
+  const int sizes[][3] = {{509, 130, 211}, {130, 509, 211},  {2000, 1, 3000}, {1, 2000, 3000},
                           {10, 512, 1280}, {300, 1200, 600}, {1200, 300, 600}};
   for (const auto& [m, n, k] : sizes) {
     for (Transpose ta : {Transpose::no, Transpose::yes}) {

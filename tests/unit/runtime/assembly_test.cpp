@@ -39,8 +39,7 @@ struct Stage {
                     ++states_made;
                     state = StateVersion{};
                   },
-                  [] { return false; },
-                  [this](Event&& event) { passed_on.push_back(event.header.type); }}) {
+                  [] { return false; }, [this](Event&& event) { passed_on.push_back(event.header.type); }}) {
     others.on_event([this](Event&& event) { assembly.handle(std::move(event)); });
     for (std::uint32_t other = 0; other < count; ++other) {
       if (other != rank) others.arrive(worker(other));
@@ -67,7 +66,8 @@ struct Stage {
     say(from, MessageType::propose, number, follows, 0, payload.bytes());
   }
   void begin(std::uint32_t from, std::uint64_t number, std::uint64_t restarts = 0) {
-    say(from, MessageType::begin, number, 10, from, PayloadWriter().put(restarts).put(std::uint32_t{0}).bytes());
+    say(from, MessageType::begin, number, 10, from,
+        PayloadWriter().put(restarts).put(std::uint32_t{0}).bytes());
   }
   void tell_status(std::uint32_t from, std::uint64_t generation, std::uint64_t step,
                    std::uint64_t of_lineage = lineage) {

@@ -142,6 +142,8 @@ TEST_CASE("a manifest comes back as it was") {
 
 TEST_CASE("a manifest says what is wrong with it") {
   const auto error = [](const std::string& text) { return error_of([&] { decode_manifest(text); }); };
+  CHECK(error(std::string(400'000, '[') + std::string(400'000, ']')) ==
+        "manifest.json: nested deeper than 32");
   CHECK(error(R"({"schema":2})") == "its manifest has schema 2, of another version of mlk-runtime");
   CHECK(error(R"({"schema":1,"step":1,"position":1,"files":[{"name":"../x","bytes":1,"crc32c":1}]})") ==
         "its manifest names a file elsewhere: ../x");

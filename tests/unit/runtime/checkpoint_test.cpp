@@ -305,6 +305,18 @@ TEST_CASE("a torn or damaged checkpoint is passed over for the one before") {
     manifest["schema"] = 2;
     write_file(path / "manifest.json", manifest.dump());
   });
+  damage("a manifest that is nested without end", [](const fs::path& path) {
+    std::string deep = std::string(400'000, '[') + "1" + std::string(400'000, ']');
+    write_file(path / "manifest.json", R"({"schema":)" + deep + "}");
+  });
+  damage("a state whose header is nested without end", [](const fs::path& path) {
+    std::string header = R"({"__metadata__":)" + std::string(400'000, '[') + std::string(400'000, ']') + "}";
+    const std::uint64_t length = header.size();
+    const std::string file = std::string(reinterpret_cast<const char*>(&length), sizeof length) + header;
+    write_file(path / "state.safetensors", file);
+    const Manifest manifest{2, 128, {{"state.safetensors", file.size(), crc32c(file.data(), file.size())}}};
+    write_file(path / "manifest.json", encode(manifest));
+  });
   damage("a huge manifest",
          [](const fs::path& path) { fs::resize_file(path / "manifest.json", 1ull << 40); });
   damage("a huge state",

@@ -196,6 +196,8 @@ TEST_CASE("what is not JSON is refused") {
   }
   // Deep nesting must not exhaust the stack.
   CHECK_THROWS_AS(parse_config(std::string(500'000, '[')), Failure);
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  CHECK_THROWS_WITH_AS(parse_config(deep), "configuration: nested deeper than 32", Failure);
 }
 
 TEST_CASE("a configuration file that cannot be used is named") {

@@ -59,8 +59,7 @@ class ScriptedPeers {
   // Its process has ended; returns when the process under test has heard of it.
   void depart(rt::PeerId peer) {
     transports_[peer].reset();
-    until("is down",
-          [&] { return seen_ && seen_->kind == rt::Event::Kind::down && seen_->peer == peer; });
+    until("is down", [&] { return seen_ && seen_->kind == rt::Event::Kind::down && seen_->peer == peer; });
   }
 
   std::uint64_t incarnation_of(rt::PeerId peer) const {

@@ -1,0 +1,20 @@
+// JSON that others have written: the one way to read it here.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk::rt {
+
+// Nothing that the runtime reads is nested deeper. The library's own functions (dump, ==) call themselves for
+// every level.
+inline constexpr int most_json_levels = 32;
+inline constexpr std::size_t most_json_bytes = std::size_t{16} << 20;
+
+// Throws std::runtime_error that says in one line what is wrong: "<name>: nested deeper than 32".
+nlohmann::json parse_json(std::string_view text, const std::string& name);
+
+}  // namespace mlk::rt

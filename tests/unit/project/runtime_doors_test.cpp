@@ -1,0 +1,35 @@
+// What the runtime reads from outside comes in by one door for each kind; a caller that goes around it is
+// found here.
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/paths.h"
+
+namespace fs = std::filesystem;
+
+TEST_CASE("the runtime parses JSON in runtime/json.cpp only, where depth and size are bounded") {
+  const std::regex parses(
+      "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b");
+  const fs::path top = mlk::test::source_dir();
+  int doors = 0;
+  for (const char* root : {"runtime", "kernels"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp") continue;
+      const std::string path = entry.path().lexically_relative(top).string();
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        if (!std::regex_search(line.substr(0, line.find("//")), parses)) continue;
+        const bool is_door = path == "runtime/json.cpp";
+        CHECK_MESSAGE(is_door, path, ": ", line, " goes around parse_json() of runtime/json.h");
+        ++doors;
+      }
+    }
+  }
+  CHECK(doors == 1);
+}
