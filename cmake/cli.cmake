@@ -52,7 +52,7 @@ mlk_test(experiment mlk_experiment)
 mlk_test(render mlk_render)
 mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
-mlk_test(run mlk_run)
+mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)
 mlk_test(local mlk_local)
 if(TARGET mlk_app)
   mlk_test(app mlk_app)          # the command tree against man pages and completions

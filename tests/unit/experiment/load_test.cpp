@@ -183,6 +183,11 @@ TEST_CASE("a secret never reaches the message") {
   CHECK_FALSE(contains(broken, "s3cr3t"));
 }
 
+TEST_CASE("a line that refers to a Secret is shown with its mistake") {
+  CHECK(contains(refusal(std::string(smallest) + "env: {A: {secret: no-key}}\n"),
+                 "\n  env: {A: {secret: no-key}}\n"));
+}
+
 TEST_CASE("flags come before the environment, and that before the file") {
   const std::string text = std::string(smallest) + "image: file\nenv: {A: file, B: file}\n";
   CHECK(load(text).image == "file");
@@ -213,6 +218,28 @@ TEST_CASE("--set reaches every place and takes YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
+TEST_CASE("the largest values that are allowed are allowed") {
+  const auto set = [](const std::string& argument) {
+    return refusal("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n",
+                   {.set = {argument}, .env = {}, .image = ""});
+  };
+  std::string widths = "1";
+  for (int i = 1; i < 100; ++i) widths += ", 1";
+  CHECK(set("train.model.hidden=[" + widths + "]") == "accepted");
+  CHECK(contains(set("train.model.hidden=[" + widths + ", 1]"), "at most 100 entries, not 101"));
+  CHECK(set("train.offline_time=1000000s") == "accepted");
+  CHECK(contains(set("train.offline_time=1000001s"), "at most 1000000s"));
+  CHECK(set("train.optimizer.schedule={type: constant, warmup: 9}") == "accepted");
+  CHECK(contains(set("train.optimizer.schedule={type: constant, warmup: 10}"), "it would never end"));
+}
+
+TEST_CASE("one server may keep its checkpoints on an emptyDir, several may not") {
+  const std::string text =
+      "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 10}\ncheckpoint: {volume: {emptyDir: {}}}\n";
+  CHECK(refusal(text + "servers: {count: 1}\n") == "accepted");
+  CHECK(contains(refusal(text + "servers: {count: 2}\n"), "every pod has for itself"));
+}
+
 TEST_CASE("mistakes in --set are told at their place in it") {
   const auto set = [](const std::string& argument) {
     return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});
@@ -229,6 +256,12 @@ TEST_CASE("mistakes in --set are told at their place in it") {
   CHECK(contains(set("train.model.hidden=[1"),
                  "a '[' is not closed, or a comma is missing\n  train.model.hidden=[1\n"));
   CHECK(contains(set("data.0.mount=/x"), "data must be a list"));
+  const std::string list = std::string(smallest) + "data: [{name: a, mount: /a, pvc: p}]\n";
+  for (const char* index : {"1", "9999", "00001", "99999999999999999999999"}) {
+    const std::string message =
+        refusal(list, {.set = {std::string("data.") + index + ".mount=/x"}, .env = {}, .image = ""});
+    CHECK(contains(message, "--set:1:6: there is no "));
+  }
   CHECK(contains(refusal(smallest, {.set = {}, .env = {"A"}, .image = ""}), "-e needs NAME=VALUE"));
   CHECK(refusal(smallest, {.set = {}, .env = {"A=\xff"}, .image = ""}) == "-e:1:1: not UTF-8 text");
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");

@@ -175,6 +175,16 @@ TEST_CASE(
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
+TEST_CASE("who wants a log from now on asks for its last second: the API knows no smaller number") {
+  LogServer logs;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {.since = std::chrono::seconds(0)}, lines.sink(),
+                       quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return !logs.seen().empty(); }));
+  CHECK(logs.seen()[0] == "timestamps=true&container=main&follow=true&sinceSeconds=1");
+}
+
 TEST_CASE("a container that was restarted is read to the end of its last life first") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};

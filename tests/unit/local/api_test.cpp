@@ -506,3 +506,37 @@ TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubern
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=0") == 422);
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=9223372036854775807") == 400);
 }
+
+TEST_CASE("who changes an object does not change its status, and who changes its status nothing else") {
+  Cluster cluster;
+  const std::string merge = "application/merge-patch+json";
+  cluster.send("POST", jobs, job_named("j"));
+  step_jobs(cluster.store, noon);
+  const json both = {{"spec", {{"suspend", true}}}, {"status", {{"active", 7}}}};
+  const json of_status = cluster.ask("PATCH", jobs + "/j/status", both, merge);
+  CHECK(of_status.at("status").at("active") == 7);
+  CHECK(of_status.at("spec").at("suspend") == false);
+  json wanted = of_status;
+  wanted["spec"]["suspend"] = true;
+  wanted["status"]["active"] = 9;
+  const json changed = cluster.ask("PUT", jobs + "/j", wanted);
+  CHECK(changed.at("spec").at("suspend") == true);
+  CHECK(changed.at("status").at("active") == 7);
+}
+
+TEST_CASE("a finalizer that is asked for twice is there once") {
+  Cluster cluster;
+  cluster.send("POST", maps, map_named("a"));
+  const json patch = {{"metadata", {{"finalizers", {"example.com/hold"}}}}};
+  for (int i = 0; i < 2; ++i)
+    cluster.send("PATCH", maps + "/a", patch, "application/strategic-merge-patch+json");
+  CHECK(cluster.ask("GET", maps + "/a").at("metadata").at("finalizers") == json{"example.com/hold"});
+}
+
+TEST_CASE("a watch of a selection hears nothing of what was never in it") {
+  Cluster cluster;
+  const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
+  cluster.send("POST", maps, map_named("a"));
+  cluster.send("DELETE", maps + "/a");
+  CHECK(cluster.stream(maps + "?watch=1&timeoutSeconds=0&labelSelector=l=1&resourceVersion=" + since).empty());
+}
