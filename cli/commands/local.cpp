@@ -26,6 +26,11 @@ void down(Session& session) {
   for (const std::string& pod : stopped.pods) session.note("stopped pod " + pod);
   session.note(stopped.server ? "the local cluster is down; its objects are kept"
                               : "the local cluster is not up");
+  if (!stopped.elsewhere.empty()) {
+    throw Error(ExitCode::failure,
+                "pods of another machine or container were not stopped: " + join(stopped.elsewhere, ", "),
+                "run mlk local down there");
+  }
   if (!stopped.left_over.empty()) {
     throw Error(ExitCode::failure, "pods did not end: " + join(stopped.left_over, ", "),
                 "run mlk local down again");
@@ -35,7 +40,7 @@ void down(Session& session) {
 void status(const std::string& output, Session& session) {
   const std::optional<local::Info> info = local::running();
   if (output == "json") {
-    nlohmann::json json{{"up", info.has_value()}};
+    nlohmann::json json{{"up", info.has_value()}, {"elsewhere", local::is_elsewhere()}};
     if (info)
       json.update({{"server", info->server_url},
                    {"pid", info->pid},
@@ -46,6 +51,9 @@ void status(const std::string& output, Session& session) {
     session.out << "up          " << info->server_url << " (process " << info->pid << ")\n"
                 << "kubeconfig  " << info->kubeconfig.string() << '\n'
                 << "state       " << info->state.string() << '\n';
+  } else if (local::is_elsewhere()) {
+    session.out << "elsewhere: a process of another machine or container holds "
+                << local::default_paths().root.string() << '\n';
   } else {
     session.out << "down\n";
   }

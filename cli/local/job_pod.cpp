@@ -24,7 +24,11 @@ std::optional<Time> end_of(const json& pod) {
     const auto time = parse_time(status.value("/state/terminated/finishedAt"_json_pointer, ""));
     if (time) end = std::max(end.value_or(*time), *time);
   }
-  return end ? end : parse_time(pod.value("/metadata/deletionTimestamp"_json_pointer, ""));
+  if (end) return end;
+  // deletionTimestamp is the end of the grace.
+  const auto last_moment = parse_time(pod.value("/metadata/deletionTimestamp"_json_pointer, ""));
+  if (!last_moment) return std::nullopt;
+  return later(*last_moment, -pod.value("/metadata/deletionGracePeriodSeconds"_json_pointer, 0L));
 }
 
 }  // namespace

@@ -1,18 +1,17 @@
 #include "cli/local/kubelet.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/local/events.h"
 #include "cli/local/pod_status.h"
 #include "cli/local/spawn.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/text.h"
 
 namespace mlk::local {
 namespace {
@@ -44,6 +43,21 @@ std::vector<std::pair<std::string, std::string>> inherited_environment(const std
   env.emplace_back("PATH", program.parent_path().string() + ":" +
                                (path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"));
   return env;
+}
+
+// "exit code 127: ...", with the last line of the log.
+std::string how_it_ended(int status, const std::filesystem::path& log) {
+  std::string text = WIFSIGNALED(status) ? "killed by signal " + std::to_string(WTERMSIG(status))
+                                         : "exit code " + std::to_string(WEXITSTATUS(status));
+  std::string last;
+  try {
+    for (const std::string& line : split(read_file(log, 1 << 20), '\n')) {
+      if (!trim(line).empty()) last = line;
+    }
+  } catch (const Error&) {
+    last.clear();  // it wrote none, or far too much
+  }
+  return last.empty() ? text : text + ": " + last;
 }
 
 }  // namespace
@@ -170,16 +184,30 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env,
                        process.working_folder});
-    local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()},
-                                 folder.path() / "supervisor.log");
-    local.stage = Local::Stage::starting;
-    local.look = false;  // it gives notice
+    start_supervisor(pod, local, now);
   } catch (const Obstacle& obstacle) {
     hold_up(pod, obstacle.reason(), obstacle.what(), now);
   } catch (const json::exception& error) {
     hold_up(pod, "CreateContainerConfigError", error.what(), now);
   } catch (const std::filesystem::filesystem_error& error) {  // the folder of a volume cannot be made
     hold_up(pod, "CreateContainerError", error.what(), now);
+  }
+}
+
+// Tries again for ever, with longer and longer pauses: the cause may be a full disk or too many processes.
+void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
+  const PodFolder folder(paths_.pods() / uid_of(pod));
+  local.stage = Local::Stage::starting;
+  local.look = false;  // it gives notice
+  if (!local.trouble.empty() && now < local.retry) return;
+  if (!local.trouble.empty())
+    hold_up(pod, "CreateContainerError", "the supervisor of the pod did not start: " + local.trouble, now);
+  local.retry = later(now, std::min(1L << std::min(local.attempts++, 6), 60L));
+  try {
+    local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()},
+                                 folder.path() / "supervisor.log");
+  } catch (const Error& error) {
+    local.trouble = error.what();
   }
 }
 
@@ -199,14 +227,10 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / uid_of(pod));
   auto exit = folder.exit();
   const auto started = folder.started();
-  if (!exit && local.child == 0 && folder.supervisor() == 0) {
-    if (!started) {
-      // The supervisor did not come to start the program: another one may. Should the first be about to, one
-      // gets the lock.
-      local.child = spawn_detached({program_.string(), "local", "supervise", folder.path().string()},
-                                   folder.path() / "supervisor.log");
-      return;
-    }
+  if (!exit && local.child == 0 && !folder.supervisor().held) {
+    // The supervisor did not come to start the program: another one may. Should the first be about to, one
+    // gets the lock.
+    if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
       local.look = true;  // it ended in good order just now
       return;
@@ -241,9 +265,7 @@ bool Kubelet::declare_lost(const PodFolder& folder) {
   const FileLock lock(folder.path() / "lock");
   if (!lock.held() || folder.exit()) return false;
   const auto started = folder.started();
-  constexpr long long tolerance = 60;  // seconds by which a clock may have been set
-  if (started && started->group > 0 && std::abs(started->boot - boot_time()) < tolerance)
-    ::kill(-started->group, SIGKILL);
+  if (started) end_orphans(started->supervisor, folder.mark());
   const std::string at = format_time(std::chrono::system_clock::now());
   folder.write(Exit{137, SIGKILL, at, started ? started->at : at, "Lost",
                     "The container could not be located when the pod was terminated"});
@@ -273,9 +295,8 @@ void Kubelet::stop(const json& pod, Local& local, Time now) {
   if (local.stop_grace < 0)
     event(pod, "Normal", "Killing",
           "Stopping container " + pod.at("/spec/containers/0/name"_json_pointer).get<std::string>(), now);
+  folder.ask_to_stop({grace, ""});
   local.stop_grace = grace;
-  folder.write(Stop{grace, ""});
-  if (const pid_t supervisor = folder.supervisor(); supervisor > 0) ::kill(supervisor, SIGTERM);
 }
 
 // A deleted pod has ended: nothing holds it any more but its finalizers.
@@ -293,10 +314,8 @@ void Kubelet::remove_strays(const std::set<std::string>& known) {
   for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
     const PodFolder folder(entry.path());
     if (known.contains(folder.uid())) continue;
-    const pid_t supervisor = folder.supervisor();
-    if (supervisor > 0) {
-      folder.write(Stop{0, ""});
-      ::kill(supervisor, SIGTERM);
+    if (folder.supervisor().held) {
+      folder.ask_to_stop({0, ""});
       continue;  // the next sweep removes it
     }
     if (folder.started() && !folder.exit()) declare_lost(folder);
@@ -312,9 +331,11 @@ void Kubelet::remove_strays(const std::set<std::string>& known) {
 
 void Kubelet::reap() {
   for (auto& [uid, local] : pods_) {
-    if (local.child > 0 && ::waitpid(local.child, nullptr, WNOHANG) != 0) {
+    int status = 0;
+    if (local.child > 0 && ::waitpid(local.child, &status, WNOHANG) != 0) {
       local.child = 0;
       local.look = true;
+      local.trouble = how_it_ended(status, paths_.pods() / uid / "supervisor.log");
     }
   }
   std::erase_if(strays_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });

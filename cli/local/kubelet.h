@@ -32,11 +32,15 @@ class Kubelet {
     pid_t child = 0;       // supervisor that this server started and has not reaped
     long stop_grace = -1;  // what the supervisor was last told
     bool look = true;      // its folder may have news
+    std::string trouble;   // how the supervisor ended that did not come to start the program
+    int attempts = 0;      // to start a supervisor, in vain
+    Time retry{};          // when the next may be made
   };
 
   void schedule(const json& pod, Time now);
   void step_pod(const json& pod, Time now, bool sweep);
   void start(const json& pod, Local& local, Time now);
+  void start_supervisor(const json& pod, Local& local, Time now);
   void hold_up(const json& pod, const std::string& reason, const std::string& message, Time now);
   void look(const json& pod, Local& local, Time now);
   void stop(const json& pod, Local& local, Time now);

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <csignal>
 #include <fcntl.h>
+#include <limits>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -66,16 +67,28 @@ bool wait_for(std::chrono::milliseconds limit, const Done& done) {
   return true;
 }
 
+// The next up() is told that the server was stopped, and did not crash. On a full disk there is no word of it
+// at all, which means the same.
+void note_stopped(const Paths& paths) {
+  const auto address = read_address(paths);
+  try {
+    if (address) write_address(paths, {0, address->port});
+  } catch (const Error&) {
+    std::error_code ignored;
+    std::filesystem::remove(paths.server(), ignored);
+  }
+}
+
 void stop_server(const Paths& paths, Stopped& stopped) {
-  const pid_t server = FileLock::holder(paths.lock());
-  if (server == 0) return;
-  ::kill(server, SIGTERM);
+  const Holder server = FileLock::holder(paths.lock());
+  if (server.elsewhere()) throw elsewhere_error();
+  if (!signal_holder(paths.lock(), SIGTERM)) return;
   const auto gone = [&] { return FileLock::holder(paths.lock()) != server; };
   if (!wait_for(std::chrono::seconds(10), gone)) {
-    ::kill(server, SIGKILL);
+    signal_holder(paths.lock(), SIGKILL);
     wait_for(std::chrono::seconds(5), gone);
-    if (const auto address = read_address(paths)) write_address(paths, {0, address->port});
   }
+  note_stopped(paths);
   stopped.server = true;
 }
 
@@ -99,10 +112,19 @@ void make_state_folder(const std::filesystem::path& folder) {
 }
 
 std::optional<Address> read_address(const Paths& paths) {
-  if (!std::filesystem::exists(paths.server())) return std::nullopt;
-  const json saved = json::parse(read_file(paths.server(), 1 << 16), nullptr, false);
+  json saved;
+  try {
+    saved = json::parse(read_file(paths.server(), 1 << 16), nullptr, false);
+  } catch (const Error&) {  // there is none
+    return std::nullopt;
+  }
+  const auto number = [&](const char* field, std::int64_t most) {
+    const json value = saved.value(field, json());
+    const auto given = value.is_number_integer() ? value.get<std::int64_t>() : 0;
+    return given < 0 || given > most ? 0 : static_cast<int>(given);
+  };
   if (!saved.is_object()) return std::nullopt;
-  return Address{saved.value("pid", 0), saved.value("port", 0)};
+  return Address{number("pid", std::numeric_limits<pid_t>::max()), number("port", 65535)};
 }
 
 void write_address(const Paths& paths, const Address& address) {
@@ -115,18 +137,28 @@ std::filesystem::path kubeconfig_path() { return default_paths().kubeconfig(); }
 
 std::optional<Info> running() {
   const Paths paths = default_paths();
-  const pid_t holder = FileLock::holder(paths.lock());
-  if (holder == 0) return std::nullopt;
+  const Holder holder = FileLock::holder(paths.lock());
+  if (!holder.here()) return std::nullopt;
   const auto address = read_address(paths);
   // An address of an earlier server, while this one is still starting.
-  if (!address || address->pid != holder || !answers(address->port)) return std::nullopt;
-  return Info{holder, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(), paths.root};
+  if (!address || address->pid != holder.pid || !answers(address->port)) return std::nullopt;
+  return Info{holder.pid, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(),
+              paths.root};
+}
+
+bool is_elsewhere() { return FileLock::holder(default_paths().lock()).elsewhere(); }
+
+Error elsewhere_error() {
+  return Error(ExitCode::failure,
+               "the local cluster in " + default_paths().root.string() +
+                   " runs on another machine or in another container",
+               "use it there, or set XDG_STATE_HOME to a folder of this machine");
 }
 
 bool lost() {
   const Paths paths = default_paths();
   const auto address = read_address(paths);
-  return address && address->pid != 0 && FileLock::holder(paths.lock()) == 0;
+  return address && address->pid != 0 && !FileLock::holder(paths.lock()).held;
 }
 
 Info up(const UpOptions& options) {
@@ -134,8 +166,9 @@ Info up(const UpOptions& options) {
   make_state_folder(paths.root);
   add_volumes(paths, options.volumes);
   if (const auto info = running()) return *info;
+  if (is_elsewhere()) throw elsewhere_error();
   pid_t child = 0;
-  if (FileLock::holder(paths.lock()) == 0)
+  if (!FileLock::holder(paths.lock()).held)
     child = spawn_detached({options.program.string(), "local", "serve"}, paths.log());
   std::optional<Info> info;
   const bool good = wait_for(options.timeout, [&] {
@@ -143,7 +176,7 @@ Info up(const UpOptions& options) {
     // One that ended at once found another that was starting, or could not start; then there is no holder
     // either.
     if (!info && child > 0 && ::waitpid(child, nullptr, WNOHANG) == child) child = 0;
-    return info.has_value() || (child == 0 && FileLock::holder(paths.lock()) == 0);
+    return info.has_value() || (child == 0 && !FileLock::holder(paths.lock()).held);
   });
   if (info) return *info;
   throw Error(ExitCode::failure,
@@ -158,25 +191,31 @@ Stopped down(std::chrono::seconds grace) {
   if (!std::filesystem::is_directory(paths.pods())) return stopped;
   std::vector<std::pair<PodFolder, std::string>> pods;
   long longest = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(paths.pods())) {
+  visit_folder(paths.pods(), [&](const std::filesystem::directory_entry& entry) {
     const PodFolder folder(entry.path());
     const auto start = folder.start();
-    if (!start || folder.exit()) continue;
-    const long patience = std::min<long>(grace.count(), start->grace_seconds);
+    if (folder.exit() || (!start && !folder.supervisor().held)) return;
+    const std::string name = start ? start->pod : folder.uid();
+    const long patience = start ? std::min<long>(grace.count(), start->grace_seconds) : grace.count();
     // Before the look at the lock: a supervisor that takes it only now reads this before it starts anything.
-    folder.write(Stop{patience, "shutdown"});
-    const pid_t supervisor = folder.supervisor();
-    if (supervisor == 0) continue;
-    longest = std::max(longest, patience);
-    ::kill(supervisor, SIGTERM);
-    pods.emplace_back(folder, start->pod);
-  }
+    const bool told = folder.ask_to_stop({patience, shutdown_reason});
+    if (told) {
+      longest = std::max(longest, patience);
+      pods.emplace_back(folder, name);
+    } else if (folder.supervisor().elsewhere()) {
+      stopped.elsewhere.push_back(name);
+    } else if (const auto started = folder.started()) {
+      end_orphans(started->supervisor,
+                  folder.mark());  // its supervisor was killed, and no server has seen it
+    }
+  });
   const auto all_gone = [&] {
-    return std::all_of(pods.begin(), pods.end(), [](const auto& pod) { return pod.first.supervisor() == 0; });
+    return std::all_of(pods.begin(), pods.end(),
+                       [](const auto& pod) { return !pod.first.supervisor().held; });
   };
-  wait_for(std::chrono::seconds(longest + 10), all_gone);
+  wait_for(std::chrono::seconds(longest + 20), all_gone);
   for (const auto& [folder, name] : pods)
-    (folder.supervisor() == 0 ? stopped.pods : stopped.left_over).push_back(name);
+    (folder.supervisor().held ? stopped.left_over : stopped.pods).push_back(name);
   return stopped;
 }
 

@@ -9,6 +9,8 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "cli/util/error.h"
+
 namespace mlk::local {
 
 // Where everything of the embedded cluster lies: one folder, mode 0700.
@@ -45,6 +47,12 @@ struct Info {
 // The server, when it is up and answers.
 std::optional<Info> running();
 
+// The server is a process of another machine, which shares the state folder, or of another container. It
+// cannot be used from here, nor ended.
+bool is_elsewhere();
+// What to say of it. Error{failure}.
+Error elsewhere_error();
+
 // A server ran here and is gone, and nobody stopped it: it was killed, or crashed.
 bool lost();
 
@@ -55,17 +63,20 @@ struct UpOptions {
 };
 
 // Starts the server in the background when none runs, and waits until it answers. Safe when two start at
-// once. Throws Error: usage for a volume that is no folder, failure when the server does not come up in time.
+// once. Throws Error: usage for a volume that is no folder, failure when the server does not come up in time
+// or is elsewhere.
 Info up(const UpOptions& options);
 
 struct Stopped {
   bool server = false;
   std::vector<std::string> pods;       // "namespace/name", stopped with their grace
   std::vector<std::string> left_over;  // pods that were still there after the time limit
+  std::vector<std::string> elsewhere;  // pods that run on another machine or in another container
 };
 
 // Stops server and pods. Objects stay: the next up() goes on with them, what ran is restarted by its Job.
-// A pod gets the time its grace period gives it, but at most `grace`.
+// A pod gets the time its grace period gives it, but at most `grace`. On a full disk they end all the same.
+// Throws Error{failure} when the server is elsewhere.
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
 struct ServeOptions {

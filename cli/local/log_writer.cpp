@@ -1,5 +1,6 @@
 #include "cli/local/log_writer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
@@ -40,19 +41,39 @@ void LogFile::open() {
   size_ = fd_ >= 0 && ::fstat(fd_, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-void LogFile::append(std::string_view text) {
-  if (size_ + text.size() > limit_ / 2 && size_ > 0) {
+void LogFile::append(std::string_view lines) {
+  if (size_ + lines.size() > limit_ / 2 && size_ > 0) {
     ::close(fd_);
     ::rename(path_.c_str(), (path_.string() + ".1").c_str());
     open();
   }
-  while (!text.empty() && fd_ >= 0) {
-    const ssize_t count = ::write(fd_, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    size_ += static_cast<std::uint64_t>(count);
-    text.remove_prefix(static_cast<std::size_t>(count));
+  if (fd_ < 0) open();
+  const std::string note = lost_ == 0 ? ""
+                                      : stamp() + " stderr F mlk: " + std::to_string(lost_) +
+                                            " lines are missing here: they could not be written\n";
+  if (write(note + std::string(lines))) {
+    lost_ = 0;
+  } else {
+    lost_ += static_cast<std::uint64_t>(std::count(lines.begin(), lines.end(), '\n'));
   }
+}
+
+// All or nothing: what comes after a part of a line would be taken for its rest.
+bool LogFile::write(std::string_view lines) {
+  std::uint64_t end = size_;
+  while (!lines.empty() && fd_ >= 0) {
+    const ssize_t count = ::write(fd_, lines.data(), lines.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    end += static_cast<std::uint64_t>(count);
+    lines.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (!lines.empty() && fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(size_)) != 0) {
+    ::close(fd_);
+    fd_ = -1;
+  }
+  if (lines.empty()) size_ = end;
+  return lines.empty();
 }
 
 void LogStream::put(std::string& out, std::string_view text, bool full) const {

@@ -16,14 +16,18 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  void append(std::string_view text);  // whole lines; on a full disk they are lost
+  // Whole lines. On a full disk they are lost whole, and the next that finds room comes after a line that
+  // says how many were.
+  void append(std::string_view lines);
 
  private:
   void open();
+  bool write(std::string_view lines);
   const std::filesystem::path path_;
   const std::uint64_t limit_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
+  std::uint64_t lost_ = 0;  // lines since the last that could be written
 };
 
 // One of the two outputs of a program.

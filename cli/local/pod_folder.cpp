@@ -1,8 +1,8 @@
 #include "cli/local/pod_folder.h"
 
-#include <ctime>
-#include <fcntl.h>
-#include <unistd.h>
+#include <csignal>
+#include <cstdint>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -29,32 +29,64 @@ json read_record(const std::filesystem::path& file) {
   }
 }
 
+// What `make` reads from the record; nullopt when there is none, or a field is missing or of another type.
+template <class Make>
+auto read_as(const std::filesystem::path& file, const Make& make)
+    -> std::optional<decltype(make(std::declval<const json&>()))> {
+  const json record = read_record(file);
+  if (record.is_null()) return std::nullopt;
+  try {
+    return make(record);
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Whole numbers alone, within what the type holds; `otherwise` for what is no such number.
+template <class Number>
+Number number_in(const json& record, const char* field, Number otherwise = 0) {
+  const json& value = record.at(field);
+  if (!value.is_number_integer()) return otherwise;
+  const auto number = value.get<std::int64_t>();
+  return number < 0 || !std::in_range<Number>(number) ? otherwise : static_cast<Number>(number);
+}
+
+ProcessId process_in(const json& record) {
+  if (!record.contains("supervisor")) return {};  // a record of an older mlk
+  const json& id = record.at("supervisor");
+  return {number_in<pid_t>(id, "pid"), number_in<unsigned long long>(id, "start"), id.at("boot")};
+}
+
 }  // namespace
 
 std::optional<Start> PodFolder::start() const {
-  const json record = read_record(path_ / "process.json");
-  if (record.is_null()) return std::nullopt;
-  return Start{record.at("pod"), record.at("grace_seconds"), record.at("argv"), record.at("env"),
-               record.at("working_folder")};
+  return read_as(path_ / "process.json", [](const json& record) {
+    return Start{record.at("pod"), number_in<long>(record, "grace_seconds", 30), record.at("argv"),
+                 record.at("env"), record.at("working_folder")};
+  });
 }
 
 std::optional<Stop> PodFolder::stop() const {
-  const json record = read_record(path_ / "stop.json");
-  if (record.is_null()) return std::nullopt;
-  return Stop{record.at("grace_seconds"), record.at("reason")};
+  return read_as(path_ / "stop.json", [](const json& record) {
+    return Stop{number_in<long>(record, "grace_seconds"), record.at("reason")};
+  });
 }
 
 std::optional<Started> PodFolder::started() const {
-  const json record = read_record(path_ / "started.json");
-  if (record.is_null()) return std::nullopt;
-  return Started{record.at("at"), record.at("group"), record.at("boot")};
+  return read_as(path_ / "started.json", [](const json& record) {
+    return Started{record.at("at"), number_in<pid_t>(record, "group"), process_in(record)};
+  });
 }
 
 std::optional<Exit> PodFolder::exit() const {
-  const json record = read_record(path_ / "exit.json");
-  if (record.is_null()) return std::nullopt;
-  return Exit{record.at("code"),       record.at("signal"), record.at("at"),
-              record.at("started_at"), record.at("reason"), record.at("message")};
+  return read_as(path_ / "exit.json", [](const json& record) {
+    return Exit{number_in<int>(record, "code", 255),
+                number_in<int>(record, "signal"),
+                record.at("at"),
+                record.at("started_at"),
+                record.at("reason"),
+                record.at("message")};
+  });
 }
 
 void PodFolder::write(const Start& start) const {
@@ -73,7 +105,10 @@ void PodFolder::write(const Stop& stop) const {
 }
 
 void PodFolder::write(const Started& started) const {
-  const json record = {{"at", started.at}, {"group", started.group}, {"boot", started.boot}};
+  const ProcessId& id = started.supervisor;
+  const json record = {{"at", started.at},
+                       {"group", started.group},
+                       {"supervisor", {{"pid", id.pid}, {"start", id.start}, {"boot", id.boot}}}};
   write_file_atomically(path_ / "started.json", record.dump(), 0600);
 }
 
@@ -85,37 +120,14 @@ void PodFolder::write(const Exit& exit) const {
                         0600);
 }
 
-pid_t PodFolder::supervisor() const { return FileLock::holder(path_ / "lock"); }
-
-FileLock::FileLock(const std::filesystem::path& file)
-    : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-  if (fd_ < 0) return;
-  struct flock whole{};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  held_ = ::fcntl(fd_, F_SETLK, &whole) == 0;
-}
-
-FileLock::~FileLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-pid_t FileLock::holder(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return 0;
-  struct flock whole{};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  const bool asked = ::fcntl(fd, F_GETLK, &whole) == 0;
-  ::close(fd);
-  return asked && whole.l_type != F_UNLCK ? whole.l_pid : 0;
-}
-
-long long boot_time() {
-  struct timespec real{}, since_boot{};
-  ::clock_gettime(CLOCK_REALTIME, &real);
-  ::clock_gettime(CLOCK_MONOTONIC, &since_boot);
-  return static_cast<long long>(real.tv_sec) - static_cast<long long>(since_boot.tv_sec);
+bool PodFolder::ask_to_stop(const Stop& stop) const {
+  try {
+    write(stop);
+  } catch (const Error&) {  // a full disk
+    std::error_code ignored;
+    std::filesystem::remove(path_ / "stop.json", ignored);  // an earlier one may say something else
+  }
+  return signal_holder(lock(), SIGTERM);
 }
 
 }  // namespace mlk::local

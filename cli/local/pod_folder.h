@@ -1,7 +1,9 @@
 // The folder by which the server and a pod's supervisor talk: small files, each written at once.
 //
 //   process.json     server -> supervisor: what to run
-//   stop.json        server -> supervisor: end it; SIGTERM to the supervisor says that this is news
+//   stop.json        server -> supervisor: end it; SIGTERM to the supervisor says that this is news, and
+//   without
+//                    the file (the disk is full) it means a shutdown
 //   started.json     supervisor: written before the program starts, and again with its process group after
 //   exit.json        how it ended; whoever writes it holds the lock
 //   lock             held by the supervisor while it lives
@@ -10,12 +12,14 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <sys/types.h>
 #include <utility>
 #include <vector>
+
+#include "cli/local/file_lock.h"
+#include "cli/local/processes.h"
 
 namespace mlk::local {
 
@@ -27,16 +31,18 @@ struct Start {
   std::string working_folder;
 };
 
+// Of a Stop and an Exit: the whole cluster goes down, and the Job is to restart the pod when it is up again.
+constexpr char shutdown_reason[] = "shutdown";
+
 struct Stop {
   long grace_seconds = 0;
-  std::string reason;  // "shutdown" by `mlk local down`: the Job is to restart the pod; else empty
+  std::string reason;  // shutdown_reason or empty
 };
 
 struct Started {
-  std::string at;   // RFC 3339
-  pid_t group = 0;  // 0: not running yet
-  long long boot =
-      0;  // when the machine started, seconds since 1970: a process group of another boot is not ours
+  std::string at;        // RFC 3339
+  pid_t group = 0;       // 0: not running yet
+  ProcessId supervisor;  // its number is that of the session in which the program began
 };
 
 struct Exit {
@@ -44,7 +50,7 @@ struct Exit {
   int signal = 0;
   std::string at;  // RFC 3339
   std::string started_at;
-  std::string reason;  // "StartError": never ran; "Lost": nobody saw the end; "shutdown": as in Stop
+  std::string reason;  // "StartError": never ran; "Lost": nobody saw the end; or as in Stop
   std::string message;
 };
 
@@ -55,6 +61,7 @@ class PodFolder {
   const std::filesystem::path& path() const { return path_; }
   std::string uid() const { return path_.filename(); }
 
+  // A record that is missing, or that no mlk has written, is none.
   std::optional<Start> start() const;
   std::optional<Stop> stop() const;
   std::optional<Started> started() const;
@@ -64,31 +71,19 @@ class PodFolder {
   void write(const Started& started) const;
   void write(const Exit& exit) const;
 
-  // Process that holds the lock, 0 when nobody does. Only for another process: one's own locks are not seen.
-  pid_t supervisor() const;
+  std::filesystem::path lock() const { return path_ / "lock"; }
+  // Who holds the lock. Only for another process: one's own locks are not seen.
+  Holder supervisor() const { return FileLock::holder(lock()); }
+
+  // Writes stop.json and tells the supervisor, if there is one on this machine. It is told on a full disk
+  // too. False when it could not be told: it is on another machine, or has ended.
+  bool ask_to_stop(const Stop& stop) const;
+
+  // In the environment of what runs in the pod, and of what that starts.
+  std::string mark() const { return "MLK_LOCAL_POD=" + uid(); }
 
  private:
   const std::filesystem::path path_;
 };
-
-// An advisory lock on a file, held until destruction or the end of the process. The file is opened nowhere
-// else in this process: closing any descriptor of it would end the lock.
-class FileLock {
- public:
-  // Does not wait. `held()` says whether it was free.
-  explicit FileLock(const std::filesystem::path& file);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  bool held() const { return held_; }
-
-  static pid_t holder(const std::filesystem::path& file);
-
- private:
-  int fd_;
-  bool held_ = false;
-};
-
-long long boot_time();
 
 }  // namespace mlk::local

@@ -1,6 +1,6 @@
 // The server process of the embedded cluster.
+#include <csignal>
 #include <iostream>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 
 #include "cli/local/api.h"
 #include "cli/local/controllers.h"
+#include "cli/local/file_lock.h"
 #include "cli/local/http_server.h"
 #include "cli/local/local.h"
-#include "cli/local/pod_folder.h"
 #include "cli/local/seed.h"
 #include "cli/local/state_folder.h"
 #include "cli/util/error.h"
@@ -50,7 +50,11 @@ int serve(const ServeOptions& options) {
   int number = 0;
   ::sigwait(&signals, &number);
   std::cerr << "ended by signal " << number << std::endl;
-  write_address(paths, {0, server.port()});
+  try {
+    write_address(paths, {0, server.port()});
+  } catch (const Error& error) {  // a full disk; `mlk local down` notes it as well as it can
+    std::cerr << error.what() << std::endl;
+  }
   // Everything is on disk at any moment: nothing is gained by waiting for streams to end.
   ::_exit(0);
 }

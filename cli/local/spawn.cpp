@@ -32,10 +32,14 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   const int null = ::open("/dev/null", O_RDONLY);
   const int output = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(null, 0);
-  ::dup2(output, 1);
-  ::dup2(output, 2);
+  // Without a log (the disk is full) the output goes nowhere: what is opened next must not become 1 or 2.
+  const int nowhere = output < 0 ? ::open("/dev/null", O_WRONLY) : output;
+  ::dup2(nowhere, 1);
+  ::dup2(nowhere, 2);
   for (int fd = 3; fd < highest; ++fd) ::close(fd);
   ::execv(words[0], words.data());
+  const char* why = errno == ENOENT ? "cannot start mlk: its file is gone\n" : "cannot start mlk\n";
+  [[maybe_unused]] const ssize_t written = ::write(2, why, std::strlen(why));
   ::_exit(127);
 }
 

@@ -147,7 +147,7 @@ Object Store::modify(const std::string& plural, const std::string& name_space, c
   after["metadata"]["resourceVersion"] = before->at("metadata").at("resourceVersion");
   if (is_gone(after)) {
     auto last = std::make_shared<const json>(std::move(after));
-    erase(key, last);
+    erase(key, last, before);
     return last;
   }
   if (after == *before) return before;
@@ -161,7 +161,7 @@ bool Store::remove(const std::string& plural, const std::string& name_space, con
   const auto found = objects_.find(key);
   if (found == objects_.end()) return false;
   if (check) check(*found->second);
-  erase(key, found->second);
+  erase(key, found->second, found->second);
   return true;
 }
 
@@ -184,14 +184,15 @@ Object Store::put(const Key& key, json object, Object before) {
   return stored;
 }
 
-void Store::erase(const Key& key, Object before) {
+void Store::erase(const Key& key, Object last, Object before) {
   const std::uint64_t revision = next_revision();
   std::filesystem::remove(file_of(key));
   objects_.erase(key);
-  json last = *before;
-  last["metadata"]["resourceVersion"] = std::to_string(revision);
-  const std::size_t bytes = last.dump().size();
-  record({revision, Change::Type::deleted, key.plural, std::make_shared<const json>(std::move(last)), before},
+  json gone = *last;
+  gone["metadata"]["resourceVersion"] = std::to_string(revision);
+  const std::size_t bytes = gone.dump().size();
+  record({revision, Change::Type::deleted, key.plural, std::make_shared<const json>(std::move(gone)),
+          std::move(before)},
          bytes);
 }
 

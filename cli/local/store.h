@@ -85,7 +85,8 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  void erase(const Key& key, Object before);  // by value: the entry that holds it goes
+  // `last` is what its watchers get, with a new version. By value: the entry that holds them goes.
+  void erase(const Key& key, Object last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;
 

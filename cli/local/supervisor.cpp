@@ -14,10 +14,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <iostream>
 
 #include "cli/local/local.h"
 #include "cli/local/log_writer.h"
 #include "cli/local/pod_folder.h"
+#include "cli/local/processes.h"
+#include "cli/util/error.h"
 #include "cli/util/time.h"
 
 extern char** environ;
@@ -31,6 +34,9 @@ using std::chrono::steady_clock;
 constexpr std::uint64_t log_limit = 64 << 20;
 constexpr milliseconds notice_interval{50};
 constexpr milliseconds drain_limit{2000};
+constexpr milliseconds end_limit{10000};  // for what cannot be killed: a process that waits for a dead disk
+constexpr milliseconds first_pause{100}, longest_pause{5000};  // between attempts to write the record
+constexpr milliseconds shutdown_patience{5000};
 
 // Signal handlers can only write: to this pipe.
 int signal_pipe[2] = {-1, -1};
@@ -80,7 +86,7 @@ struct Child {
 };
 
 // Between fork and exec; never returns. Reports what went wrong through `report`.
-[[noreturn]] void become(const Start& start, const std::string& fallback_folder, int out, int err, int report,
+[[noreturn]] void become(const Start& start, const PodFolder& folder, int out, int err, int report,
                          pid_t parent) {
   ::setpgid(0, 0);
 #ifdef __linux__
@@ -89,13 +95,14 @@ struct Child {
 #endif
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
   for (const int number : {SIGTERM, SIGCHLD, SIGPIPE, SIGINT, SIGHUP}) ::signal(number, SIG_DFL);
-  const int null = ::open("/dev/null", O_RDONLY);
+  // All other descriptors are closed on exec: the program has these three and no more.
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(null, 0);
   ::dup2(out, 1);
   ::dup2(err, 2);
   // A folder of the image that is not on this machine: the pod's own is as good.
-  if (::chdir(start.working_folder.c_str()) != 0 && ::chdir(fallback_folder.c_str()) != 0) ::_exit(126);
-  std::vector<std::string> pairs;
+  if (::chdir(start.working_folder.c_str()) != 0 && ::chdir(folder.path().c_str()) != 0) ::_exit(126);
+  std::vector<std::string> pairs{folder.mark()};
   std::vector<char*> env, argv;
   for (const auto& [name, value] : start.env) pairs.push_back(name + "=" + value);
   for (std::string& pair : pairs) env.push_back(pair.data());
@@ -109,7 +116,7 @@ struct Child {
   ::_exit(128);
 }
 
-Child start_program(const Start& start, const std::string& folder) {
+Child start_program(const Start& start, const PodFolder& folder) {
   int out[2], err[2], report[2];
   make_pipe(out);
   make_pipe(err);
@@ -146,24 +153,51 @@ class Supervisor {
 
   void run(const Start& start) {
     started_at_ = now_text();
-    folder_.write(Started{started_at_, 0, boot_time()});
-    child_ = start_program(start, folder_.path());
+    grace_ = start.grace_seconds;
+    folder_.write(Started{started_at_, 0, self_});
+    child_ = start_program(start, folder_);
     if (!child_.failure.empty()) {
       if (child_.pid > 0) ::waitpid(child_.pid, nullptr, 0);
       return record({128, 0, now_text(), started_at_, "StartError", child_.failure});
     }
-    folder_.write(Started{started_at_, child_.pid, boot_time()});
+    record_start();
     notices_.send();
-    obey_stop();
+    if (folder_.stop()) obey_stop();
     while (!ended_) wait_once();
     drain();
     record(exit_);
   }
 
  private:
+  // On a full disk the pod is shown as running later, when it prints something.
+  void record_start() {
+    try {
+      folder_.write(Started{started_at_, child_.pid, self_});
+      start_is_recorded_ = true;
+    } catch (const Error& error) {
+      std::cerr << error.what() << std::endl;
+    }
+  }
+
+  // Without the record the pod counts as lost and its program is run again: on a full disk it is written when
+  // there is room. What the shutdown of the cluster ended is run again in any case, so that is not held up.
   void record(const Exit& exit) {
-    folder_.write(exit);
-    notices_.send();
+    const bool is_worth_waiting = exit.reason != shutdown_reason;
+    const auto end = steady_clock::now() + shutdown_patience;
+    for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
+      try {
+        folder_.write(exit);
+        return notices_.send();
+      } catch (const Error& error) {
+        std::cerr << error.what() << std::endl;
+      }
+      if (!is_worth_waiting && steady_clock::now() >= end) return;
+      struct pollfd signals = {signal_pipe[0], POLLIN, 0};
+      ::poll(&signals, 1, static_cast<int>(pause.count()));
+      char bytes[64];
+      while (::read(signal_pipe[0], bytes, sizeof bytes) > 0) {
+      }
+    }
   }
 
   // Until there is output, a signal, or a time to keep.
@@ -183,13 +217,15 @@ class Supervisor {
     }
     const auto now = steady_clock::now();
     if (news_ && now >= next_notice_) {
+      if (!start_is_recorded_) record_start();
       notices_.send();
       news_ = false;
       next_notice_ = now + notice_interval;
     }
     if (kill_at_ && now >= *kill_at_) {
-      ::kill(-child_.pid, SIGKILL);
+      end_descendants(child_.pid, end_limit);
       kill_at_.reset();
+      look_at_children();
     }
   }
 
@@ -212,27 +248,35 @@ class Supervisor {
     for (ssize_t i = 0; i < count; ++i) {
       if (bytes[i] == SIGTERM) obey_stop();
     }
-    look_at_child();
+    look_at_children();
   }
 
+  // SIGTERM without a word why: the disk is full, or the whole machine is being shut down.
   void obey_stop() {
-    const auto stop = folder_.stop();
-    if (!stop) return;
-    if (!asked_) ::kill(-child_.pid, SIGTERM);
+    const Stop stop = folder_.stop().value_or(Stop{grace_, shutdown_reason});
+    if (!asked_) signal_group(child_.pid, SIGTERM);
     asked_ = true;
-    if (!stop->reason.empty()) exit_.reason = stop->reason;
-    const auto end = steady_clock::now() + std::chrono::seconds(std::clamp(stop->grace_seconds, 0L, 100000L));
+    if (!stop.reason.empty()) exit_.reason = stop.reason;
+    const auto end = steady_clock::now() + std::chrono::seconds(std::clamp(stop.grace_seconds, 0L, 100000L));
     kill_at_ = kill_at_ ? std::min(*kill_at_, end) : end;
   }
 
-  void look_at_child() {
+  // The end of the program is the end of the pod, as that of process 1 is in a container. What it started in
+  // other sessions has come to us by then, and goes with it.
+  void look_at_children() {
     siginfo_t info{};
-    // Not reaped yet: until then its process group is certainly its own, and what it left behind can be
-    // ended.
-    if (::waitid(P_PID, static_cast<id_t>(child_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
-      return;
-    ::kill(-child_.pid, SIGKILL);
+    while (!ended_ && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+      if (info.si_pid == child_.pid) {
+        end_descendants(child_.pid, end_limit);
+        note_end();
+      } else {
+        ::waitpid(info.si_pid, nullptr, WNOHANG);
+      }
+      info = {};
+    }
+  }
+
+  void note_end() {
     int status = 0;
     while (::waitpid(child_.pid, &status, 0) < 0 && errno == EINTR) {
     }
@@ -243,7 +287,7 @@ class Supervisor {
     ended_ = true;
   }
 
-  // What is still in the pipes; bounded, for somebody who left the process group may hold them open.
+  // What is still in the pipes; bounded, for what could not be killed may hold them open.
   void drain() {
     const auto end = steady_clock::now() + drain_limit;
     while ((child_.out >= 0 || child_.err >= 0) && steady_clock::now() < end) {
@@ -260,8 +304,11 @@ class Supervisor {
   Notices notices_;
   LogFile log_;
   LogStream out_, err_;
+  const ProcessId self_ = ProcessId::of_this_process();
   std::string started_at_;
+  long grace_ = 0;
   Child child_;
+  bool start_is_recorded_ = false;
   bool ended_ = false;
   bool asked_ = false;
   bool news_ = false;
@@ -292,6 +339,7 @@ int supervise(const std::filesystem::path& pod_folder) {
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGCHLD, &action, nullptr);
   for (const int number : {SIGPIPE, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+  adopt_orphans();
   Supervisor(folder).run(*start);
   return 0;
 }

@@ -1,17 +1,10 @@
-// What is said about a pod's process: its status, its log, its folder, its address.
+// What is said about a pod's process: its status, its log, its address.
 #include <algorithm>
-#include <csignal>
-#include <fcntl.h>
-#include <fstream>
-#include <sstream>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "cli/local/addresses.h"
-#include "cli/local/local.h"
 #include "cli/local/log_writer.h"
 #include "cli/local/pod_folder.h"
 #include "cli/local/pod_log.h"
@@ -23,24 +16,6 @@ using namespace mlk::local::samples;
 
 namespace {
 
-std::string read_log(const std::filesystem::path& pods, const LogOptions& options) {
-  PodLogs logs(pods);
-  std::string text;
-  logs.read(
-      "p", options,
-      [&](std::string_view part) {
-        text += part;
-        return true;
-      },
-      [] { return true; }, [] { return true; });
-  return text;
-}
-
-void write_text(const std::filesystem::path& file, const std::string& text) {
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file) << text;
-}
-
 json plain_pod() {
   return {{"metadata", {{"name", "p"}, {"uid", "u"}}},
           {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}, {"resources", json::object()}}}}}},
@@ -50,33 +25,6 @@ json plain_pod() {
 bool condition(const json& status, const std::string& type) {
   for (const json& c : status.at("conditions")) {
     if (c.at("type") == type) return c.at("status") == "True";
-  }
-  return false;
-}
-
-// Runs supervise() as its own process, as the server does, and waits for its end.
-int supervise_apart(const std::filesystem::path& folder,
-                    const std::function<void(pid_t)>& meanwhile = nullptr) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::setsid();
-    ::_exit(supervise(folder));
-  }
-  if (meanwhile) meanwhile(pid);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-Start shell(const std::string& script) {
-  return {"default/p", 5, {"sh", "-c", script}, {{"PATH", "/usr/bin:/bin"}, {"WORD", "hello"}}, "/nowhere"};
-}
-
-// Waits, bounded, until `done`.
-bool until(const std::function<bool()>& done) {
-  for (int i = 0; i < 1000; ++i) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
 }
@@ -254,96 +202,4 @@ TEST_CASE("addresses are the same for ever, and no two hosts share one") {
   CHECK(again.address_of("default", "w-0") == first);
   CHECK(again.address_of("other", "w-0") != first);
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
-}
-
-TEST_CASE("a supervisor runs the program with its environment, keeps its output and records its end") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  pod.write(shell("echo $WORD; echo problem >&2; exit 3"));
-  CHECK(supervise_apart(pod.path()) == 0);
-  const auto exit = pod.exit();
-  REQUIRE(exit.has_value());
-  CHECK(exit->code == 3);
-  CHECK(exit->signal == 0);
-  const std::string log = read_log(folder.path() / "pods", {});
-  CHECK(log.find("hello\n") != std::string::npos);
-  CHECK(log.find("problem\n") != std::string::npos);
-}
-
-TEST_CASE("a program that is not there ends as in Kubernetes, with code 128") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  Start start = shell("");
-  start.argv = {"no-such-program"};
-  pod.write(start);
-  supervise_apart(pod.path());
-  REQUIRE(pod.exit().has_value());
-  CHECK(pod.exit()->code == 128);
-  CHECK(pod.exit()->reason == "StartError");
-  CHECK(pod.exit()->message.find("executable file not found in $PATH") != std::string::npos);
-}
-
-TEST_CASE("a program that a signal ends has code 128 + signal") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  pod.write(shell("kill -9 $$"));
-  supervise_apart(pod.path());
-  CHECK(pod.exit()->code == 137);
-  CHECK(pod.exit()->signal == 9);
-}
-
-TEST_CASE("a stop gives the program SIGTERM and, when it does not listen, SIGKILL after its grace") {
-  for (const bool listens : {true, false}) {
-    const Folder folder;
-    const PodFolder pod(folder.path() / "pods" / "p");
-    std::filesystem::create_directories(pod.path());
-    pod.write(shell(std::string(listens ? "trap 'exit 143' TERM" : "trap '' TERM") +
-                    "; echo ready; while true; do sleep 0.05; done"));
-    supervise_apart(pod.path(), [&](pid_t supervisor) {
-      CHECK(until([&] { return read_log(folder.path() / "pods", {}) == "ready\n"; }));
-      CHECK(pod.supervisor() == supervisor);
-      pod.write(Stop{listens ? 30 : 0, "shutdown"});
-      ::kill(supervisor, SIGTERM);
-    });
-    CHECK(pod.exit()->code == (listens ? 143 : 137));
-    CHECK(pod.exit()->reason == "shutdown");
-    CHECK(pod.supervisor() == 0);
-  }
-}
-
-TEST_CASE("what the program leaves running goes with it") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  pod.write(shell("sleep 1000 & echo $!"));
-  supervise_apart(pod.path());
-  const pid_t left = std::stoi(read_log(folder.path() / "pods", {}));
-  CHECK(until([&] { return ::kill(left, 0) != 0; }));
-}
-
-TEST_CASE("a pod is started once: a second supervisor does nothing, nor one that comes too late") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  pod.write(shell("echo once; sleep 0.3"));
-  supervise_apart(pod.path(), [&](pid_t) {
-    CHECK(until([&] { return pod.supervisor() != 0; }));
-    CHECK(supervise_apart(pod.path()) == 0);
-  });
-  CHECK(supervise_apart(pod.path()) == 0);
-  CHECK(read_log(folder.path() / "pods", {}) == "once\n");
-}
-
-TEST_CASE("a pod that was stopped before it was started is not started") {
-  const Folder folder;
-  const PodFolder pod(folder.path() / "pods" / "p");
-  std::filesystem::create_directories(pod.path());
-  pod.write(shell("echo ran"));
-  pod.write(Stop{5, ""});
-  supervise_apart(pod.path());
-  CHECK(pod.exit()->code == 143);
-  CHECK(read_log(folder.path() / "pods", {}).empty());
 }

@@ -3,11 +3,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/local/pod_log.h"
 #include "cli/util/time.h"
 
 namespace mlk::local::samples {
@@ -31,6 +33,25 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// The log of pod "p".
+inline std::string read_log(const std::filesystem::path& pods, const LogOptions& options) {
+  PodLogs logs(pods);
+  std::string text;
+  logs.read(
+      "p", options,
+      [&](std::string_view part) {
+        text += part;
+        return true;
+      },
+      [] { return true; }, [] { return true; });
+  return text;
+}
+
+inline void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file) << text;
+}
 
 // A Job as the store holds it; `spec` is merged over the defaults.
 inline json job(int completions, const json& spec = json::object()) {

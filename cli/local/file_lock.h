@@ -1,0 +1,38 @@
+// Advisory locks on files: they tell whether the process that took one still lives.
+#pragma once
+
+#include <filesystem>
+#include <sys/types.h>
+
+namespace mlk::local {
+
+// Who holds a lock.
+struct Holder {
+  bool held = false;
+  pid_t pid = 0;  // 0: a process of another machine (the folder lies on NFS) or of another container
+
+  bool here() const { return held && pid > 0; }
+  bool elsewhere() const { return held && pid <= 0; }
+  bool operator==(const Holder&) const = default;
+};
+
+// An advisory lock on a file, held until destruction or the end of the process. The file is opened nowhere
+// else in this process: closing any descriptor of it would end the lock.
+class FileLock {
+ public:
+  // Does not wait. `held()` says whether it was free.
+  explicit FileLock(const std::filesystem::path& file);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  bool held() const { return held_; }
+
+  // Only for another process: one's own locks are not seen. Nobody holds a file that cannot be opened.
+  static Holder holder(const std::filesystem::path& file);
+
+ private:
+  int fd_;
+  bool held_ = false;
+};
+
+}  // namespace mlk::local
