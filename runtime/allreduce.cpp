@@ -11,6 +11,7 @@
 #include "runtime/assembly.h"
 #include "runtime/buckets.h"
 #include "runtime/checkpointer.h"
+#include "runtime/last_checkpoint.h"
 #include "runtime/pace.h"
 #include "runtime/peers.h"
 #include "runtime/ring.h"
@@ -21,7 +22,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds feed_patience{60}, late_rank_linger{3};
+constexpr std::chrono::seconds feed_patience{60};
 constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
 
 // What is added up over the members: the loss and the samples, for each rank the seconds of its own part of
@@ -65,7 +66,9 @@ class AllReduce {
   Trainer trainer_;
   RunReports reports_;
   Checkpointer checkpointer_;
-  const std::size_t front_;  // of summed_: floats before the gradients
+  LastCheckpoint last_;
+  std::optional<TrainingState> found_;  // of the last step, on disk, by a rank that waits for others
+  const std::size_t front_;             // of summed_: floats before the gradients
   Ring ring_;
   bool has_state_ = false;
   std::uint64_t summed_in_ = 0;     // see StateVersion
@@ -91,13 +94,18 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       trainer_(job),
       reports_(job, trainer_),
       checkpointer_(job, trainer_.tensors()),
+      last_(job),
       front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
       ring_(peers.transport(), trainer_.model().parameters().size() + front_),
       assembly_(job, peers,
                 {[this] {
                    return has_state_ ? std::optional(StateVersion{state_.step, summed_in_}) : std::nullopt;
                  },
-                 [this] { make_state(); }, [this] { return checkpointer_.has(job_.config.steps); },
+                 [this] { make_state(); },
+                 [this] {
+                   found_ = last_.find(trainer_.tensors());
+                   return found_.has_value();
+                 },
                  [this](Event&& event) {
                    if (event.header.type == MessageType::feed) return eat(event);
                    if (event.header.type != MessageType::reduce) return;
@@ -119,6 +127,7 @@ ExitCode AllReduce::run() {
     if (beginning) hungry_ = beginning->hungry;
     if (assembly_.trained()) return end_elsewhere();
     if (job_.stop.requested()) return terminate();
+    if (found_) return end_with(*found_, job_, trainer_, reports_);
     if (!beginning || !catch_up(*beginning)) continue;
     pace_ = Pace();
     own_seconds_ = 0;
@@ -386,18 +395,16 @@ void AllReduce::after_step() {
   reports_.at_step(state_.step, state_.position, restored_step_, false);
 }
 
-// The lowest rank ends the run for all.
+// The lowest rank ends the run for all, and stays until all know: one that is missing may be on its way, and
+// one that was told may be lost before it has ended.
 ExitCode AllReduce::end() {
   job_.reporter.checkpoint(checkpointer_.committed());
   if (!reports_.at_step(state_.step, state_.position, restored_step_, true)) return terminate();
   job_.reporter.finish(true, "");
-  const std::size_t told = assembly_.tell_trained(job_.reporter.trained_result());
-  if (told + 1 < static_cast<std::size_t>(job_.config.workers.count)) {
-    // A rank that is missing may be on its way: it learns here that there is nothing left to do.
-    const auto deadline = steady_clock::now() + late_rank_linger;
-    while (steady_clock::now() < deadline && !job_.stop.requested()) {
-      if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
-    }
+  assembly_.tell_trained(job_.reporter.trained_result());
+  const auto deadline = steady_clock::now() + std::chrono::seconds(job_.env.late_seconds);
+  while (!assembly_.all_have_left() && steady_clock::now() < deadline && !job_.stop.requested()) {
+    if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
   }
   return ExitCode::trained;
 }

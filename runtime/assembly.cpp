@@ -103,7 +103,8 @@ bool Assembly::handle(Event&& event) {
       view.lost = steady_clock::now();
       if (event.kind == Event::Kind::down) view.known = false;
       if (is_member(rank)) {
-        if (was_live) job_.log.line(to_string(event.peer) + " is lost");
+        const bool ending = left_.contains(rank) || trained_ || job_.stop.requested();
+        if (was_live && !ending) job_.log.line(to_string(event.peer) + " is lost");
         current_ = false;
       }
       break;
@@ -111,6 +112,9 @@ bool Assembly::handle(Event&& event) {
     case Event::Kind::audible:
       view.standing = Standing::live;
       send_status(rank);
+      break;
+    case Event::Kind::goodbye:
+      if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(rank);
       break;
     case Event::Kind::message:
       switch (event.header.type) {
@@ -197,7 +201,7 @@ std::optional<Beginning> Assembly::assemble() {
   patience_.satisfied();
   send_status_to_all();
   while (!beginning_) {
-    if (trained_ || job_.stop.requested()) return {};
+    if (trained_ || job_.stop.requested() || callbacks_.over()) return {};
     if (auto event = peers_.next(Milliseconds(own_ || theirs_ ? 20 : 50))) {
       handle(std::move(*event));
       if (beginning_) break;
@@ -222,16 +226,16 @@ std::optional<Beginning> Assembly::assemble() {
   return std::exchange(beginning_, {});
 }
 
-std::size_t Assembly::tell_trained(const std::string& result) {
+void Assembly::tell_trained(const std::string& result) {
   trained_ = true;
   result_ = result;
-  std::size_t told = 0;
   for (const auto& [rank, view] : views_) {
-    if (view.standing != Standing::live) continue;
-    send_trained(rank);
-    ++told;
+    if (view.standing == Standing::live) send_trained(rank);
   }
-  return told;
+}
+
+bool Assembly::all_have_left() const {
+  return left_.size() + 1 >= static_cast<std::size_t>(job_.config.workers.count);
 }
 
 void Assembly::send_trained(std::uint32_t rank) {

@@ -37,17 +37,18 @@ struct StateVersion {
 
 class Assembly {
  public:
-  // own_state: nothing without one. start_alone: one rank may start without others.
+  // own_state: nothing without one. over: the run is known to be trained without a word from anybody.
   struct Callbacks {
     std::function<std::optional<StateVersion>()> own_state;
     // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.
     std::function<void()> make_state;
-    std::function<bool()> start_alone;
+    std::function<bool()> over;
     std::function<void(Event&&)> other;  // events that do not concern the membership
   };
   Assembly(Job& job, Peers& peers, Callbacks callbacks);
 
-  // Waits until a generation with this process has begun. Nothing: the run is trained, or it is time to stop.
+  // Waits until a generation with this process has begun. Nothing: the run is trained or over, or it is time
+  // to stop.
   // Throws Failure{peers_lost} beyond the patience.
   std::optional<Beginning> assemble();
 
@@ -65,9 +66,10 @@ class Assembly {
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   bool trained() const { return trained_; }              // a peer said so
   const std::string& result() const { return result_; }  // then: of the rank that reported
-  // Tells all peers, and later those who come, that the run is trained, and its result. The number of those
-  // told.
-  std::size_t tell_trained(const std::string& result);
+  // Tells all peers, and later those who come, that the run is trained, and its result.
+  void tell_trained(const std::string& result);
+  // Whether all other ranks of the run have ended, and knew that it is trained.
+  bool all_have_left() const;
 
  private:
   struct View {
@@ -135,7 +137,8 @@ class Assembly {
   std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
   bool current_ = false;        // generation_ has begun and nothing has happened to it
   bool trained_ = false;
-  std::string result_;  // then: of the rank that reported
+  std::string result_;            // then: of the rank that reported
+  std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
 
   std::optional<Proposal> own_;                                    // under way, made here
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers

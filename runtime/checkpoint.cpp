@@ -266,6 +266,18 @@ std::uint64_t CheckpointStore::newest_step() const {
   return checkpoints.empty() ? 0 : checkpoints.front().first;
 }
 
+bool CheckpointStore::newest_is_whole() const {
+  std::error_code ignored;
+  const auto checkpoints = list_checkpoints(folder_, ignored);
+  if (checkpoints.empty()) return false;
+  try {
+    verify_checkpoint(checkpoints.front().second, checkpoints.front().first);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 std::optional<TrainingState> CheckpointStore::load_newest(std::span<const TensorInfo> tensors) const {
   std::string first_reason;
   std::optional<std::uint64_t> looked_at;

@@ -55,6 +55,9 @@ class CheckpointStore {
   // The newest step that claims to have a checkpoint; 0: none. Looks at names only.
   std::uint64_t newest_step() const;
 
+  // Whether the checkpoint of the newest step is whole, for those who do not know the model.
+  bool newest_is_whole() const;
+
   // The newest checkpoint that verifies and fits the tensors; what is passed over is named in the log.
   // Nothing if there is none. Another process may save meanwhile. Throws Failure{checkpoint_unusable} if
   // there are some and none can be used.

@@ -89,12 +89,16 @@ FileContent open_file(const fs::path& folder, const WrittenFile& file, const Man
   return content;
 }
 
+Manifest read_manifest(const fs::path& folder) {
+  Input file(folder / "manifest.json");
+  if (file.size() > max_manifest) throw std::runtime_error("manifest.json is too large");
+  return decode_manifest(file.read_text(file.size()));
+}
+
 }  // namespace
 
 TrainingState read_checkpoint(const fs::path& folder, std::span<const TensorInfo> tensors) {
-  Input manifest_file(folder / "manifest.json");
-  if (manifest_file.size() > max_manifest) throw std::runtime_error("manifest.json is too large");
-  const Manifest manifest = decode_manifest(manifest_file.read_text(manifest_file.size()));
+  const Manifest manifest = read_manifest(folder);
   std::vector<FileContent> files;
   std::vector<Piece> pieces;
   for (const WrittenFile& file : manifest.files) {
@@ -115,6 +119,12 @@ TrainingState read_checkpoint(const fs::path& folder, std::span<const TensorInfo
     require_checksum(files[i].input, manifest.files[i]);
   }
   return state;
+}
+
+void verify_checkpoint(const fs::path& folder, std::uint64_t step) {
+  const Manifest manifest = read_manifest(folder);
+  if (manifest.step != step) throw std::runtime_error("it is of step " + std::to_string(manifest.step));
+  for (const WrittenFile& file : manifest.files) verify_file(folder, file);
 }
 
 void verify_file(const fs::path& folder, const WrittenFile& file) {

@@ -14,6 +14,10 @@ namespace mlk::rt {
 // state and no more. Throws std::runtime_error that says why it cannot be used.
 TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<const TensorInfo> tensors);
 
+// Throws std::runtime_error unless it is a checkpoint of the step, all of whose files have the sizes and
+// checksums of its manifest. Whether it fits a model is not looked at.
+void verify_checkpoint(const std::filesystem::path& folder, std::uint64_t step);
+
 // Throws std::runtime_error unless the file in the folder has the size and the checksum.
 void verify_file(const std::filesystem::path& folder, const WrittenFile& file);
 

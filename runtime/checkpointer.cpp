@@ -23,13 +23,6 @@ std::optional<TrainingState> Checkpointer::restore() {
   return found;
 }
 
-// Asked again and again by who waits for others, so most answers have to be cheap.
-bool Checkpointer::has(std::uint64_t step) {
-  if (!wanted_ || store_.newest_step() < step) return false;
-  const auto found = restore();
-  return found && found->step >= step;
-}
-
 void Checkpointer::start(const LiveState& state) {
   const std::size_t size = state.parameters.size();
   snapshot_.restart(state.step, state.position, size + state.optimizer_state.size());

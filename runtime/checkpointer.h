@@ -30,9 +30,6 @@ class Checkpointer {
   // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest().
   std::optional<TrainingState> restore();
 
-  // Whether there is a checkpoint of this step or of a later one that can be used. Throws as restore().
-  bool has(std::uint64_t step);
-
   // After each step.
   void after_step(const LiveState& state);
 

@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-constexpr int highest_rank = 999'999;
+constexpr int highest_rank = 999'999, most_failures = 999'999;
 
 std::string value_of(const char* name) {
   const char* value = std::getenv(name);
@@ -78,6 +78,8 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
+  // What the cluster writes, and not every cluster does.
+  if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
   env.tensorboard = value_of("MLK_TENSORBOARD");
   const std::string port = value_of("MLK_METRICS_PORT");
   if (!port.empty() && !parse_number(port, 1, 65535, env.metrics_port))
@@ -86,6 +88,9 @@ LaunchEnv read_launch_env() {
   if (!transport.empty() && transport != "tcp")
     refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");
   env.unix_sockets = transport.empty();
+  const std::string late = value_of("MLK_LATE_SECONDS");
+  if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
+    refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
   // Not ours, so what is not one number of threads, as OpenMP's lists by level, is passed over, not refused.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   return env;

@@ -10,13 +10,17 @@ namespace mlk::rt {
 struct LaunchEnv {
   std::string run, role;  // role: worker or server
   int rank = 0;
+  int failures = 0;  // of this rank before this start, as far as its cluster tells
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, checkpoints, result, secret_path, incarnation;
   std::string tensorboard;   // folder for event files
   int metrics_port = 0;      // 0: nobody asks
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
-  int threads = 1;           // for the matrix library, from OMP_NUM_THREADS
+  // How long those who know that the run is trained stay for ranks that do not know it yet. One that was lost
+  // is back after 10 s at the earliest.
+  int late_seconds = 60;
+  int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
 };
 
 // Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers,

@@ -235,7 +235,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose() {
     if (m != self_ && views_[m.rank].step != no_step) state_somewhere = true;
   }
   if (!member || !state_somewhere) {
-    const int minimum = callbacks_.start_alone() ? 1 : job_.config.workers.min;
+    const int minimum = job_.config.workers.min;
     const int present = static_cast<int>(proposal.members.size());
     if (present < minimum) enough_since_.reset();
     if (present >= minimum && !enough_since_) enough_since_ = now;

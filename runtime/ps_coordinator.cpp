@@ -13,10 +13,11 @@ constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save
 
 }  // namespace
 
-Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part)
+Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part, bool trained)
     : job_(job),
       peers_(peers),
       model_(model),
+      trained_(trained),
       leases_(job.config),
       checkpoints_(job, peers, model, own_part),
       seeding_(peers, model),
@@ -60,7 +61,7 @@ void Coordinator::peer_down(PeerId peer) {
   parked_.erase(peer.rank);
   if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
   if (under_way) ++restarts_;
-  job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
+  if (!stopping_) job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
   if (phase_ == Phase::running) serve_parked();
   if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering();
   if (phase_ == Phase::ending) end();
@@ -72,11 +73,6 @@ void Coordinator::worker_cut_off(PeerId worker) {
 }
 
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join) {
-  if (phase_ == Phase::finished) {
-    told_.insert(worker.rank);
-    send(worker, MessageType::finish, result_, leases_.step());
-    return;
-  }
   connected_.insert(worker.rank);
   // It may have gone on since it was asked for its weights.
   if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(worker.rank);
@@ -100,7 +96,6 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
   checkpoints_.require_shared(server, mark);
   empty = empty || seeding_.broke_off(round);
   servers_[server] = !empty;
-  if (phase_ == Phase::finished) send({Role::server, server}, MessageType::finish, result_, leases_.step());
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
 }
 
@@ -116,7 +111,6 @@ void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock) {
 }
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
-  if (phase_ == Phase::finished) return send(worker, MessageType::finish, result_, leases_.step());
   if (!offers_.contains(worker.rank)) {  // it was given up, and is back
     send(worker, MessageType::wait, {}, leases_.step(), 0, flag_rejoin);
     return;
@@ -263,12 +257,6 @@ void Coordinator::worker_reported(std::span<const std::byte> result) {
   if (phase_ != Phase::ending) return;
   phase_ = Phase::finished;
   result_.assign(result.begin(), result.end());
-  for (const std::uint32_t worker : connected_) {
-    told_.insert(worker);
-    send({Role::worker, worker}, MessageType::finish, result_, leases_.step());
-  }
-  for (const auto& [server, has_weights] : servers_)
-    send({Role::server, server}, MessageType::finish, result_, leases_.step());
 }
 
 void Coordinator::stop() {

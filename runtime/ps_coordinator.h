@@ -24,7 +24,8 @@ namespace mlk::rt {
 class Coordinator {
  public:
   // All outlive the coordinator. own_part: of this server in checkpoints.
-  Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part);
+  // trained: the last checkpoint is there.
+  Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part, bool trained);
 
   void worker_up(PeerId worker);
   void peer_down(PeerId peer);
@@ -50,10 +51,10 @@ class Coordinator {
   void tick();
   void stop();  // SIGTERM: finish the step, save
 
+  bool gathering() const { return phase_ == Phase::gathering; }
   bool finished() const { return phase_ == Phase::finished; }
   bool saving() const { return phase_ == Phase::saving; }
   bool terminated() const { return phase_ == Phase::terminated; }
-  bool all_told() const { return told_.size() >= static_cast<std::size_t>(job_.config.workers.count); }
   std::uint64_t step() const { return leases_.step(); }
   std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
   const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
@@ -90,6 +91,7 @@ class Coordinator {
   Job& job_;
   Peers& peers_;
   ServedModel& model_;
+  const bool trained_;
   Leases leases_;
   JointCheckpoints checkpoints_;
   Seeding seeding_;
@@ -117,7 +119,6 @@ class Coordinator {
   Pace pace_;
   std::optional<std::uint32_t> reporter_told_;
   Bytes result_;
-  std::set<std::uint32_t> told_;  // workers that know that the run is trained
 };
 
 }  // namespace mlk::rt

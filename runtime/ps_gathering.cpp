@@ -39,7 +39,7 @@ void Coordinator::gather() {
   for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
   const bool under_way = newest > 0 || (model_.shard && model_.shard->complete() && leases_.step() > 0);
   // A run that is under way goes on with those who are there; only its start waits for the minimum.
-  const int minimum = under_way ? 1 : job_.config.workers.min;
+  const int minimum = under_way || trained_ ? 1 : job_.config.workers.min;
   // If this server lost nothing it knows who is there; if it comes back it does not.
   const bool knows = model_.shard && model_.shard->complete();
   const int wanted =

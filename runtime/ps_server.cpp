@@ -1,11 +1,14 @@
 // The loop of a parameter server: messages in, answers out, one at a time.
 #include "runtime/ps_server.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "kernels/ops.h"
+#include "runtime/last_checkpoint.h"
 #include "runtime/parameter_server.h"
 #include "runtime/peers.h"
 #include "runtime/ps_checkpoint.h"
@@ -23,9 +26,9 @@ constexpr Milliseconds longest_round{20};
 // How long a server that is to end waits for server 0, which may still want its part of the last checkpoint.
 // Less than what a pod is given.
 constexpr std::chrono::seconds leave_patience{20};
-// After the end a server stays this long, so that a worker that comes late learns that the run is trained.
-constexpr std::chrono::seconds linger{3};
 constexpr std::chrono::hours first_worker_patience{24};
+// A server that finds the last checkpoint waits only for workers that do not see it.
+constexpr std::chrono::seconds trained_patience{10};
 constexpr PeerId first_server{Role::server, 0};
 
 std::span<const float> floats(const Bytes& payload) {
@@ -38,8 +41,10 @@ class PsServer {
       : job_(job),
         peers_(peers),
         ops_(kernels::make_cpu_ops(job.env.threads)),
-        part_(job, peers.self().rank, model_) {
-    if (peers.self().rank == 0) coordinator_ = std::make_unique<Coordinator>(job, peers, model_, part_);
+        part_(job, peers.self().rank, model_),
+        trained_(LastCheckpoint(job).is_there()) {
+    if (peers.self().rank == 0)
+      coordinator_ = std::make_unique<Coordinator>(job, peers, model_, part_, trained_);
   }
 
   ExitCode run();
@@ -59,24 +64,31 @@ class PsServer {
   void introduce();
   void send(PeerId to, MessageType type, std::uint64_t clock = 0, std::uint32_t key = 0,
             std::uint8_t flags = 0, std::span<const std::byte> payload = {});
+  void finish(const Bytes& result);
   std::optional<ExitCode> over();
+  std::chrono::seconds patience() const;
 
   Job& job_;
   Peers& peers_;
   std::unique_ptr<kernels::Ops> ops_;
   ServedModel model_;
   ShardCheckpoint part_;                            // of this server in checkpoints
+  const bool trained_;                              // the last checkpoint was there when this server started
   std::unique_ptr<Coordinator> coordinator_;        // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
   std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
   // Weights that a worker is to get as soon as it takes them, by chunk: the tag of the answer. So what a slow
   // worker has not fetched is no copy.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> owed_;
-  SteadyTime heard_ = steady_clock::now();
+  std::set<std::uint32_t> left_;     // workers that ended, with exit code 0
+  std::set<std::uint32_t> servers_;  // others that are connected
+  const SteadyTime started_ = steady_clock::now();
+  SteadyTime heard_ = started_;
   bool met_ = false;  // a worker was there
   std::optional<SteadyTime> finished_, stopped_;
-  bool leader_up_ = false;  // server 0 is connected
-  Bytes result_;            // once finished: what the reporter left
+  bool leader_up_ = false;    // server 0 is connected
+  bool leader_left_ = false;  // it ended, with exit code 0
+  Bytes result_;              // once finished: what the reporter left
 };
 
 ExitCode PsServer::run() {
@@ -95,26 +107,48 @@ ExitCode PsServer::run() {
         if (coordinator_ && (coordinator_->finished() || coordinator_->terminated())) break;
       }
     }
-    if (coordinator_) {
-      coordinator_->tick();
-    } else {
+    if (!coordinator_) {
       tell_written();
+    } else if (!finished_) {
+      coordinator_->tick();
     }
     if (const auto code = over()) return *code;
   }
+}
+
+// The run is trained: all who are there are told, and all who come from now on.
+void PsServer::finish(const Bytes& result) {
+  if (finished_) return;
+  finished_ = steady_clock::now();
+  result_ = result;
+  for (const auto& [worker, incarnation] : linked_)
+    send({Role::worker, worker}, MessageType::finish, 0, 0, 0, result_);
+  for (const std::uint32_t server : servers_)
+    send({Role::server, server}, MessageType::finish, 0, 0, 0, result_);
+}
+
+// Workers may be pending for as long as their cluster is full; once they were there and are gone, the run is
+// over, or starts again with new servers. Those who wait for a server that was replaced are back soon.
+std::chrono::seconds PsServer::patience() const {
+  const std::chrono::seconds patience(job_.config.patience_seconds);
+  if (trained_) return std::min<std::chrono::seconds>(patience, trained_patience);
+  if (met_ || job_.env.failures > 0) return patience;
+  return std::max<std::chrono::seconds>(patience, first_worker_patience);
 }
 
 // Whether and how this server ends now.
 std::optional<ExitCode> PsServer::over() {
   const auto now = steady_clock::now();
   if (!linked_.empty()) heard_ = now;
-  if (coordinator_ && coordinator_->finished() && !finished_) {
-    finished_ = now;
-    result_ = coordinator_->result();
-  }
+  if (coordinator_ && coordinator_->finished()) finish(coordinator_->result());
+  // Servers that have ended well do not come back, and without them no worker can be asked to report.
+  const bool stuck = trained_ && coordinator_ && coordinator_->gathering() && !linked_.empty();
+  if (stuck && now - started_ > patience()) finish({});
   if (finished_) {
-    const bool everyone = coordinator_ && coordinator_->all_told() && linked_.empty();
-    if (!everyone && now - *finished_ < linger) return {};
+    const bool everyone = left_.size() >= static_cast<std::size_t>(job_.config.workers.count);
+    const std::chrono::seconds late_patience(job_.env.late_seconds);
+    const bool late = now - *finished_ > late_patience || job_.stop.requested();
+    if (!everyone && !leader_left_ && !late) return {};
     job_.reporter.finish(true, "");
     return ExitCode::trained;
   }
@@ -130,17 +164,11 @@ std::optional<ExitCode> PsServer::over() {
       return ExitCode::terminated;
     }
   }
-  // Workers may be pending for as long as their cluster is full; once they were there and are gone, the run
-  // is over, or starts again with new servers.
-  const std::chrono::seconds patience(job_.config.patience_seconds);
-  const std::chrono::seconds bound =
-      met_ ? patience : std::max<std::chrono::seconds>(patience, first_worker_patience);
-  if (now - heard_ > bound) {
-    job_.log.line("no worker was heard of for " + std::to_string(bound.count()) + " s");
-    job_.reporter.finish(false, "no worker was heard of");
-    return ExitCode::trained;
-  }
-  return {};
+  if (now - heard_ <= patience()) return {};
+  job_.log.line(trained_ ? "the run is trained: its last checkpoint is there"
+                         : "no worker was heard of for " + std::to_string(patience().count()) + " s");
+  job_.reporter.finish(trained_, trained_ ? "" : "no worker was heard of");
+  return ExitCode::trained;
 }
 
 void PsServer::handle(const Event& event) {
@@ -151,11 +179,17 @@ void PsServer::handle(const Event& event) {
         linked_[peer.rank] = event.incarnation;
         met_ = true;
         if (coordinator_) coordinator_->worker_up(peer);
-        if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
       } else {
+        servers_.insert(peer.rank);
         if (peer == first_server) leader_up_ = true;
         introduce();
       }
+      if (finished_) send(peer, MessageType::finish, 0, 0, 0, result_);
+      break;
+    case Event::Kind::goodbye:
+      if (event.header.clock != static_cast<std::uint64_t>(ExitCode::trained)) break;
+      if (peer.role == Role::worker) left_.insert(peer.rank);
+      if (peer == first_server) leader_left_ = true;
       break;
     case Event::Kind::down:
     case Event::Kind::silent:
@@ -171,6 +205,7 @@ void PsServer::handle(const Event& event) {
       }
       if (coordinator_ && (peer.role == Role::worker || event.kind == Event::Kind::down))
         coordinator_->peer_down(peer);
+      if (peer.role == Role::server && event.kind == Event::Kind::down) servers_.erase(peer.rank);
       if (peer == first_server && event.kind == Event::Kind::down) leader_up_ = false;
       break;
     case Event::Kind::audible:
@@ -198,6 +233,9 @@ void PsServer::handle(const Event& event) {
 void PsServer::handle_message(const Event& event) {
   const Header& header = event.header;
   const bool from_worker = event.peer.role == Role::worker;
+  // It was on its way when the run ended; what it is told first may have been refused for want of room.
+  if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready))
+    return send(event.peer, MessageType::finish, 0, 0, 0, result_);
   if (from_worker && header.generation != 0) workers_[event.peer.rank] = header.generation;
   switch (header.type) {
     case MessageType::join:
@@ -228,9 +266,7 @@ void PsServer::handle_message(const Event& event) {
       }
       break;
     case MessageType::finish:
-      if (from_worker) break;
-      finished_ = steady_clock::now();
-      result_ = event.payload;
+      if (!from_worker) finish(event.payload);
       break;
     case MessageType::seeded:
       if (coordinator_ && !from_worker) coordinator_->server_seeded(event.peer.rank, header.clock);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/last_checkpoint.h"
 #include "runtime/peers.h"
 #include "runtime/ps_exchange.h"
 #include "runtime/ps_offline.h"
@@ -55,6 +56,8 @@ class PsWorker {
   Peers& peers_;
   Trainer trainer_;
   RunReports reports_;
+  LastCheckpoint last_;
+  std::optional<TrainingState> found_;  // of the last step, on disk
   Patience patience_;
   OfflineSteps offline_;
   WeightExchange exchange_;
@@ -83,6 +86,7 @@ PsWorker::PsWorker(Job& job, Peers& peers)
       peers_(peers),
       trainer_(job),
       reports_(job, trainer_),
+      last_(job),
       patience_(job),
       offline_(job, trainer_),
       exchange_(job, peers, trainer_.model()),
@@ -93,6 +97,7 @@ ExitCode PsWorker::run() {
   while (true) {
     settle();
     await_servers();
+    if (found_ && !finished_) return end_with(*found_, job_, trainer_, reports_);
     broken_ = false;
     if (!job_.stop.requested() && !finished_) join();
     Turn turn = Turn::go_on;
@@ -128,13 +133,16 @@ void PsWorker::settle() {
   clock_ = *step;
 }
 
-// While a server is lost the worker goes on offline, if the run had begun, for a while.
+// While a server is lost the worker goes on offline, if the run had begun, for a while. Servers that have all
+// ended come back no more: then the last checkpoint is there, where there are checkpoints.
 void PsWorker::await_servers() {
   const auto until = steady_clock::now() + std::chrono::seconds(job_.config.offline_seconds);
   const std::uint64_t made = offline_.made();
   const auto since = steady_clock::now();
   bool told = false, coordinator_told = false;
   while (!all_servers_up() && !finished_ && !job_.stop.requested()) {
+    found_ = last_.find(trainer_.tensors());
+    if (found_) break;
     patience_.missing(missing_servers());
     // Later than it would have noticed itself if the server were lost to all.
     if (!coordinator_told && up_.contains(0) && steady_clock::now() - since > cut_off_after) {

@@ -35,10 +35,9 @@ bool has_started(Phase phase) {
          phase == Phase::failed;
 }
 
-// A stopped run is over when its pods have written their last checkpoint and results.
-bool is_over(const RunObjects& objects, const RunStatus& status) {
-  return is_final(status.phase) || (status.phase == Phase::stopped && !has_live_pods(objects));
-}
+// How long the last processes of an ended run are waited for: those of a trained one end by themselves, the
+// last of them after 60 s (CONTRACT.md), and their logs would go with their pods.
+constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 class Await {
  public:
@@ -75,12 +74,26 @@ class Await {
         if (const auto code = given_up(status)) return *code;
         last_ = status;
       }
-      if (options_.timeout && elapsed() > *options_.timeout) timed_out();
+      if (!options_.timeout || elapsed() <= *options_.timeout) continue;
+      if (final_since_) return ended(watcher_.objects());
+      timed_out();
     }
   }
 
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
+
+  // A stopped run is over when its pods have written their last checkpoint and results, an ended one when its
+  // last processes have ended, or had the time to.
+  bool is_over(const RunObjects& objects, const RunStatus& status) {
+    if (!is_final(status.phase)) {
+      final_since_.reset();
+      return status.phase == Phase::stopped && !has_live_pods(objects);
+    }
+    if (!final_since_) final_since_ = steady_clock::now();
+    const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
+    return !has_running_pods(objects) || steady_clock::now() - *final_since_ > patience;
+  }
 
   [[noreturn]] void interrupted() {
     progress_.clear();
@@ -187,6 +200,9 @@ class Await {
         !problem.empty()) {
       session_.warn("the final record could not be written: " + problem);
     }
+    const bool over = is_final(status.phase) && is_over(objects, status);
+    if (over && !suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
+      session_.warn("Jobs of the run go on, and could not be suspended: " + problem);
     print_status(status, session_.err, ui::Style(session_.color_err()),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
     return exit_code(status);
@@ -225,6 +241,7 @@ class Await {
   const steady_clock::time_point begin_ = steady_clock::now();
   steady_clock::time_point next_look_ = begin_ + server_poll;
   bool started_ = false;
+  std::optional<steady_clock::time_point> final_since_;  // since when the run was seen to have ended
   std::optional<Metrics> latest_;
   std::optional<RunStatus> last_;
   std::string trouble_;

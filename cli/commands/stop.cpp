@@ -69,6 +69,9 @@ void stop(const StopOptions& options, Session& session) {
   const RunStatus before = observe(watcher.objects(), now());
   if (is_final(before.phase)) {
     session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
+    std::string problem;
+    if (!suspend_what_goes_on(*client, name_space, watcher.objects(), &problem))
+      throw Error(ExitCode::failure, "Jobs of run " + run + " go on, and could not be suspended: " + problem);
     return;
   }
   // The mark stands from before the first Job is suspended until after the last one goes on: whichever of

@@ -109,6 +109,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
   }
   if (experiment.has_train) {
+    out.push_back(
+        field("MLK_FAILURES", "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"));
     out.push_back(variable("MLK_CONFIG", fmt::format("{}/config.json", config_folder)));
     out.push_back(variable("MLK_DATA", experiment.effective["train"]["data"]["path"].get<std::string>()));
     out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));

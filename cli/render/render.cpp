@@ -289,6 +289,7 @@ class Renderer {
     const Role& size = in_run.size;
     json& scope = scope_["role"];
     scope = {{"name", in_run.name}, {"count", size.count}, {"min", size.min}, {"ends_run", in_run.ends_run}};
+    scope["trains"] = in_run.ends_run && experiment_.has_train;
     scope["retries"] = effective_["restart"]["retries"];
     const bool limited = in_run.ends_run && experiment_.time_limit;
     scope["deadline"] = limited ? json(experiment_.time_limit->count()) : json();

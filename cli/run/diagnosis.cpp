@@ -212,13 +212,14 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
     message = message.substr(cut(message, message.size() - longest_message).size());
   failure.message = printable(trim(message));
   failure.reason = describe_exit(pod, failure);
-  const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || job.end != JobFacts::End::none || job.ending;
+  const bool over = job.end != JobFacts::End::none || job.ending || job.suspended;
+  const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || over || pod.final;
   const bool killed_by_job =
       pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
   failure.disruption = !pod.disruption.empty() || pod.node_lost || pod.pod_reason == "NodeLost" ||
                        (pod.deleting && !killed_by_job && pod.end_reason != "OOMKilled");
-  failure.attempts = job.attempts;
-  failure.attempt = std::min(pod.counted_before + 1, job.attempts);
+  failure.attempts = pod.final ? 1 : job.attempts;
+  failure.attempt = std::min(pod.counted_before + 1, failure.attempts);
   failure.at = pod.finished;
   if (newest && !exhausted && pod.ended() && pod.finished) {
     // The Job controller's delay, per index: 10 s, doubled by every failure before, at most 10 minutes.

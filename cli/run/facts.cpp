@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/diagnosis.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
 #include "cli/util/text.h"
@@ -98,6 +99,7 @@ PodFacts read_pod(const json& pod) {
   const json& containers = at_path(pod, {"spec", "containers"});
   if (containers.is_array() && !containers.empty()) facts.image = text_of(containers.front(), {"image"});
   read_container(pod, facts);
+  facts.trained = at_path(parse_result(facts.end_message), {"done"}) == true;
   if (const json* scheduled = condition_of(pod, "PodScheduled", "False")) {
     facts.unschedulable = text_of(*scheduled, {"message"});
     if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
@@ -123,6 +125,7 @@ void read_end(const json& job, JobFacts& facts) {
        {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
     const json* condition = condition_of(job, type);
     if (!condition) continue;
+    facts.finished = true;
     facts.end = end;
     facts.end_reason = text_of(*condition, {"reason"});
     facts.end_message = text_of(*condition, {"message"});
@@ -140,14 +143,31 @@ void read_end(const json& job, JobFacts& facts) {
   }
 }
 
-// The Job controller looks whether all ranks are over, and some of them given up, before it looks at the
-// success policy. Ranks of a trained run end together: then it calls a Job failed of which enough ended well.
-void forgive_failed_ranks(JobFacts& facts) {
-  const bool enough = facts.has_success_policy && static_cast<int>(facts.completed.size()) >= facts.needed;
-  if (facts.end_reason != "FailedIndexes" || !enough) return;
-  if (facts.end == JobFacts::End::failed) facts.end = JobFacts::End::succeeded;
-  facts.failing = false;
-  facts.end_reason = facts.end_message = "";
+bool has_condition(const json& pod, const json& pattern) {
+  const std::string status = text_of(pattern, {"status"});
+  return condition_of(pod, text_of(pattern, {"type"}), status.empty() ? "True" : status) != nullptr;
+}
+
+bool has_exit_code(const PodFacts& facts, const json& pattern) {
+  if (facts.exit_code.value_or(0) == 0) return false;
+  const json& values = at_path(pattern, {"values"});
+  const bool listed = std::find(values.begin(), values.end(), *facts.exit_code) != values.end();
+  return listed == (text_of(pattern, {"operator"}) == "In");
+}
+
+// Whether the Job's podFailurePolicy makes the end of this pod the Job's: the first rule that fits decides.
+// The Job controller says so a moment later than the pod does.
+bool fails_job(const json& job, const json& pod, const PodFacts& facts) {
+  if (facts.phase != "Failed") return false;
+  for (const json& rule : at_path(job, {"spec", "podFailurePolicy", "rules"})) {
+    const json& conditions = at_path(rule, {"onPodConditions"});
+    const json& codes = at_path(rule, {"onExitCodes"});
+    const bool fits = codes.is_object() ? has_exit_code(facts, codes)
+                                        : std::any_of(conditions.begin(), conditions.end(),
+                                                      [&](const json& c) { return has_condition(pod, c); });
+    if (fits) return text_of(rule, {"action"}) == "FailJob";
+  }
+  return false;
 }
 
 JobFacts read_job(const json& job) {
@@ -161,6 +181,8 @@ JobFacts read_job(const json& job) {
   facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_ranks);
   facts.needed =
       std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
+  facts.trains = annotation_of(job, labels::trains) == "true";
+  facts.enough = facts.trains ? 1 : std::max(1, facts.needed);
   facts.attempts =
       number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
   facts.active = number_of(job, {"status", "active"}, 0);
@@ -173,8 +195,48 @@ JobFacts read_job(const json& job) {
   facts.failed_ranks = parse_indexes(text_of(job, {"status", "failedIndexes"}));
   facts.started = time_of(job, {"status", "startTime"});
   read_end(job, facts);
-  forgive_failed_ranks(facts);
   return facts;
+}
+
+// A Job that goes on, and whose controller has not looked yet at a pod that fails it.
+void expect_failure(Facts& facts) {
+  JobFacts& decider = facts.jobs.front();
+  if (decider.end != JobFacts::End::none || decider.ending || decider.suspended) return;
+  for (const PodFacts& pod : facts.pods) {
+    const bool earlier = decider.started && pod.created < *decider.started;  // before the run was stopped
+    if (!pod.final || pod.job != decider.name || earlier) continue;
+    decider.ending = decider.failing = true;
+    decider.end_reason = "PodFailurePolicy";
+    decider.end_message = "pod /" + pod.name + " failed";
+    return;
+  }
+}
+
+// What is trained stays trained. When enough ranks have ended well, the run has succeeded: whatever the other
+// ranks do after that, and whatever a Job says that counts them. The result file tells of a rank that was
+// killed between the last word of the run and its own end.
+bool has_succeeded(const Facts& facts) {
+  if (facts.jobs.empty()) return false;
+  const JobFacts& decider = facts.jobs.front();
+  if (decider.end == JobFacts::End::succeeded) return true;
+  if (static_cast<int>(decider.completed.size()) >= decider.enough) return true;
+  return decider.trains &&
+         std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
+}
+
+// Nothing that a Job of the run says from now on counts.
+void settle_success(Facts& facts) {
+  std::optional<Time> last;
+  for (const PodFacts& pod : facts.pods) {
+    if (pod.job == facts.jobs.front().name && pod.finished && (pod.trained || pod.phase == "Succeeded"))
+      last = std::max(last.value_or(*pod.finished), *pod.finished);
+  }
+  for (JobFacts& job : facts.jobs) {
+    if (job.end != JobFacts::End::succeeded && job.decides && !job.ending) job.ended_at = last;
+    job.end = JobFacts::End::succeeded;
+    job.failing = false;
+    job.end_reason = job.end_message = "";
+  }
 }
 
 std::map<std::string, Warning> read_warnings(const std::vector<json>& events) {
@@ -262,10 +324,18 @@ Facts read_facts(const RunObjects& objects) {
     return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
   });
   if (!facts.jobs.empty()) facts.jobs.front().decides = true;
-  for (const json& pod : objects.pods) facts.pods.push_back(read_pod(pod));
+  for (const json& pod : objects.pods) {
+    facts.pods.push_back(read_pod(pod));
+    const auto job = std::find_if(objects.jobs.begin(), objects.jobs.end(), [&](const json& each) {
+      return kube::name_of(each) == facts.pods.back().job;
+    });
+    if (job != objects.jobs.end()) facts.pods.back().final = fails_job(*job, pod, facts.pods.back());
+  }
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
+  if (!facts.jobs.empty()) expect_failure(facts);
+  if (has_succeeded(facts)) settle_success(facts);
   facts.warnings = read_warnings(objects.events);
   return facts;
 }
@@ -274,6 +344,27 @@ bool has_live_pods(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   return std::any_of(facts.pods.begin(), facts.pods.end(),
                      [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
+}
+
+bool has_running_pods(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  return std::any_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return pod.phase == "Running" && !pod.node_lost; });
+}
+
+std::vector<std::string> jobs_going_on(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  std::vector<std::string> names;
+  for (const JobFacts& job : facts.jobs) {
+    std::set<int> over = job.completed;
+    over.insert(job.failed_ranks.begin(), job.failed_ranks.end());
+    for (const PodFacts& pod : facts.pods) {
+      if (pod.job == job.name && pod.phase == "Succeeded") over.insert(pod.rank);
+    }
+    const bool removes_its_pods = job.finished || job.ending || job.suspended || job.deleting;
+    if (!removes_its_pods && static_cast<int>(over.size()) < job.completions) names.push_back(job.name);
+  }
+  return names;
 }
 
 }  // namespace mlk

@@ -32,6 +32,8 @@ struct PodFacts {
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
   std::string waiting_reason, waiting_message;
+  bool trained = false;  // its result says that the run is
+  bool final = false;    // a rule of its Job's says that this end fails the Job
   std::string image;
   std::string unschedulable;  // the scheduler's sentence
 
@@ -43,20 +45,23 @@ struct JobFacts {
   std::string queue;  // of Kueue, when one was asked for
   int completions = 1, parallelism = 1;
   int needed = 1;    // ranks without which the run cannot go on
+  int enough = 1;    // ranks whose good end is the run's, whatever becomes of the others and of the Job
   int attempts = 1;  // of a rank
   int active = 0;
-  bool decides = false, has_success_policy = false, suspended = false, deleting = false;
+  bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
   bool replaced_when_terminating = false;  // podReplacementPolicy
   std::set<int> completed, failed_ranks;
   std::optional<Time> started;
   int time_limit = 0;  // seconds; 0: none
 
+  bool finished = false;  // it says Complete or Failed: it starts no pod any more
   enum class End { none, succeeded, failed };
-  End end = End::none;
+  End end = End::none;   // as it says; of a run that has succeeded: succeeded
   bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
   bool failing = false;  // of these, FailureTarget
   std::string end_reason, end_message;
-  std::optional<Time> ended_at;  // or, while it is ending, when that was decided
+  // Or, while it is ending, when that was decided. Nothing as long as the Job itself has not said so.
+  std::optional<Time> ended_at;
 };
 
 // A warning of the cluster about one object.
@@ -75,6 +80,11 @@ Facts read_facts(const RunObjects& objects);
 
 // Whether a pod has not ended and can still say how: one on a lost node cannot.
 bool has_live_pods(const RunObjects& objects);
+// The same, of those that have a process by now.
+bool has_running_pods(const RunObjects& objects);
+
+// Names of the Jobs that go on by themselves: they keep pods, or would start one again.
+std::vector<std::string> jobs_going_on(const RunObjects& objects);
 
 // "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
 std::set<int> parse_indexes(std::string_view text);

@@ -68,7 +68,7 @@ bool pods_are_older(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   return std::any_of(facts.pods.begin(), facts.pods.end(), [&](const PodFacts& pod) {
     return !pod.ended() && std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
-      return job.name == pod.job && job.end != JobFacts::End::none;
+      return job.name == pod.job && job.finished;
     });
   });
 }

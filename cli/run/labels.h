@@ -17,6 +17,9 @@ inline constexpr char roles[] =
 inline constexpr char submit[] = "mlk.dev/submit";  // annotation of the owner: which call of submit made it
 inline constexpr char decides[] =
     "mlk.dev/decides";  // annotation of a Job, "true": its end is the end of the run
+inline constexpr char trains[] =
+    "mlk.dev/trains";  // annotation of the deciding Job, "true": mlk's own runtime trains, and a rank that
+                       // ends with 0 says that the whole run is trained
 inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"
 
 }  // namespace mlk::labels

@@ -51,7 +51,7 @@ RankState state_of(const Rank& rank) {
   // With fewer ranks needed than there are, the Job removes those that are not seen to have ended by then.
   const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
   if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
-  if (pod.phase == "Failed") return RankState::restarting;
+  if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
   if (pod.node_lost) return RankState::lost;
   if (pod.phase == "Running") return RankState::running;
   if (rank.restarts > 0) return RankState::restarting;
@@ -220,12 +220,23 @@ class Observation {
     status_.why = std::move(why);
   }
 
-  // The table. The first line that holds decides.
+  // The table. The first line that holds decides. What is trained stays trained: a Job succeeds here as soon
+  // as enough of its ranks have ended well (see JobFacts), and nothing that is lost later comes before that.
+  //
+  //   enough ranks of the deciding Job ended well, or it says so      Succeeded
+  //   it says that it failed                                          Failed
+  //   it says that it will end, and what is left of it is lost        Succeeded or Failed
+  //   the owner is marked as stopped                                  Stopped
+  //   a Job is missing                                                Incomplete
+  //   the run, or its deciding Job, is being deleted                  as its ranks are
+  //   the deciding Job is suspended by somebody else                  Queued
+  //   its end is decided, pods are being removed                      Running
+  //   else                                                            as its ranks are
   void decide_phase() {
     const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
     if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
-    if (decider && decider->ending && only_lost_pods_are_left(*decider)) {
+    if (decider && decider->ending && decider->ended_at && only_lost_pods_are_left(*decider)) {
       return decider->failing ? set(Phase::failed, why_failed(*decider)) : set(Phase::succeeded);
     }
     if (stopped_at_) return set(Phase::stopped, why_stopped());
@@ -407,12 +418,15 @@ class Observation {
         out.node = pod.node;
         out.since = pod.ended() ? pod.finished : pod.started ? pod.started : pod.created;
         if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
-        if (status_.phase == Phase::stopped && pod.phase == "Failed" && pod.deleting)
-          out.reason = "it was stopped";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-      if (rank.pods.empty() && rank.state == RankState::absent && over) {
-        out.reason = status_.phase == Phase::stopped ? "it was stopped" : "its pod is gone";
+      if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";
+      // Of a rank that was lost and came back only the pod that was lost is left.
+      const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
+      const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
+      if (status_.phase == Phase::stopped && !live && !settled) {
+        out.state = "Stopped";
+        out.reason.clear();
       }
       status_.ranks.push_back(std::move(out));
     }

@@ -109,6 +109,18 @@ json record_removal_patch() {
           {"data", {{"record", nullptr}}}};
 }
 
+bool suspend_what_goes_on(kube::Client& client, const std::string& name_space, const RunObjects& objects,
+                          std::string* problem) {
+  try {
+    for (const std::string& job : jobs_going_on(objects))
+      client.patch(kube::resources::jobs, name_space, job, {{"spec", {{"suspend", true}}}});
+    return true;
+  } catch (const Error& error) {
+    if (problem) *problem = error.what();
+    return false;
+  }
+}
+
 bool write_record(kube::Client& client, const std::string& name_space, const json& owner,
                   const RunStatus& status, std::string* problem) {
   if (!is_final(status.phase) && status.phase != Phase::stopped) return true;

@@ -38,7 +38,7 @@ struct RankStatus {
   std::string role;
   int rank = 0;
   std::string pod, node;
-  std::string state;   // "Running", "Pending", "Succeeded", "Failed", "Missing"
+  std::string state;   // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
   int restarts = 0;    // pods of this rank that failed or were lost before the present one
   std::string reason;  // why it is not running; empty when it is
   std::optional<Time> since;

@@ -190,7 +190,8 @@ class Run:
             "MLK_ADDRESS": self.addresses[role][rank], "MLK_SEEDS_WORKER": ",".join(self.seeds["worker"]),
             "MLK_SEEDS_SERVER": ",".join(self.seeds["server"]), "MLK_CONFIG": str(self.folder / "config.json"),
             "MLK_DATA": str(self.data), "MLK_SECRET": str(self.folder / "key"),
-            "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}"}
+            "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}",
+            "MLK_LATE_SECONDS": "3"}  # of many tests: who is lost there does not come back
         if self.checkpoints:
             environment["MLK_CHECKPOINTS"] = str(self.checkpoints)
         environment.update(env)

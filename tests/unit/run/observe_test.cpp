@@ -1,8 +1,10 @@
 // From what the cluster says to phase and reason, on objects captured from a real one.
+#include <algorithm>
 #include <utility>
 
 #include <doctest/doctest.h>
 
+#include "cli/run/diagnosis.h"
 #include "cli/run/record.h"
 #include "tests/unit/run/fixture.h"
 
@@ -283,6 +285,74 @@ TEST_CASE("an early disruption that was made good is not why a run failed") {
   CHECK(exit_code(status) == ExitCode::run_failed);
 }
 
+TEST_CASE("a run that only disruptions used up failed by one of them") {
+  // Every try of rank 1 was evicted; rank 0 is gone by itself, which brought no end about.
+  Fixture fixture = load("failed_exit_code");
+  for (auto& pod : fixture.objects.pods) {
+    if (pod["metadata"]["labels"]["mlk.dev/role"] != "worker") continue;
+    pod["status"]["conditions"].push_back(
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "EvictionByEvictionAPI"}});
+  }
+  nlohmann::json other = fixture.objects.pods.back();
+  for (const auto& pod : fixture.objects.pods) {
+    if (pod["metadata"]["labels"]["mlk.dev/role"] == "worker") other = pod;
+  }
+  other["metadata"]["name"] = "bad-aaaaa-worker-0-zzzzz";
+  other["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = "0";
+  other["status"]["conditions"] = nlohmann::json::array();
+  auto& terminated = other["status"]["containerStatuses"][0]["state"]["terminated"];
+  terminated["exitCode"] = 1;
+  terminated["finishedAt"] = "2026-11-21T08:00:00Z";
+  fixture.objects.pods.push_back(other);
+  const RunStatus status = fixture.observed();
+  REQUIRE(status.first_failure);
+  CHECK(status.first_failure->rank == 1);
+  CHECK(status.first_failure->disruption);
+  CHECK(exit_code(status) == ExitCode::disrupted);
+}
+
+TEST_CASE("the restarts that a record knows of are not forgotten with the pods") {
+  Fixture fixture = load("stopped");
+  RunStatus before = fixture.observed();
+  before.restarts = 3;
+  fixture.objects.owner["data"]["record"] = to_record(before).dump();
+  CHECK(fixture.observed().restarts == 3);
+  fixture = load("evicted_and_back");
+  before.restarts = 0;
+  fixture.objects.owner["data"]["record"] = to_record(before).dump();
+  CHECK(fixture.observed().restarts == 1);
+}
+
+TEST_CASE("the newest warning about an object is the one to show, in whatever order they come") {
+  for (const bool reversed : {false, true}) {
+    Fixture fixture = load("missing_service_account");
+    nlohmann::json newer;
+    for (auto& event : fixture.objects.events) {
+      if (event["reason"] != "FailedCreate") continue;
+      for (const char* time : {"lastTimestamp", "firstTimestamp"}) event[time] = "2026-11-21T08:00:00Z";
+      event.erase("series");
+      newer = event;
+    }
+    REQUIRE(newer.is_object());
+    newer["lastTimestamp"] = "2026-11-21T09:00:00Z";
+    newer["message"] = "Error creating: pods \"x\" is forbidden: the newer reason";
+    fixture.objects.events.push_back(newer);
+    if (reversed) std::reverse(fixture.objects.events.begin(), fixture.objects.events.end());
+    CHECK(fixture.observed().why.find("the newer reason") != std::string::npos);
+  }
+}
+
+TEST_CASE("of a cause that several ranks share the heaviest counts") {
+  const auto cause = [](int weight, const char* role, int rank) {
+    return Cause{weight, role == std::string("a") ? "same" : "other", false, role, {rank}};
+  };
+  const std::vector<Cause> merged = merge_causes({cause(10, "a", 1), cause(20, "b", 0), cause(30, "a", 0)});
+  REQUIRE(merged.size() == 2);
+  CHECK(merged[0].role == "a");
+  CHECK(merged[0].weight == 30);
+  CHECK(merged[0].ranks == std::vector<int>{0, 1});
+}
+
 TEST_CASE("steps beyond what an int holds are counted") {
   Fixture fixture = load("succeeded");
   fixture.objects.owner["data"]["experiment"] = R"({"train":{"steps":2500000000}})";
@@ -339,7 +409,7 @@ TEST_CASE(
     status["completedIndexes"] = "0,2";
     const RunStatus both = fixture.observed();
     CHECK(both.why.find("failing") == std::string::npos);
-    CHECK((both.phase == Phase::succeeded) == (std::string(condition) == "Failed"));
+    CHECK(both.phase == Phase::succeeded);
   }
 }
 

@@ -149,16 +149,19 @@ TEST_CASE("pods that ended before the Job was started anew are not held against 
   CHECK(resumed.why.find("exit code") == std::string::npos);
 }
 
-TEST_CASE("a rank of a stopped run says that it was stopped, not that its pod is gone") {
+TEST_CASE("a rank of a stopped run is Stopped: neither gone nor failed") {
   Fixture fixture = load("stopping");
   json& pod = fixture.objects.pods[0];
   pod["metadata"]["deletionTimestamp"] = format_time(fixture.now);
   pod["status"]["phase"] = "Failed";
   const RunStatus status = fixture.observed();
   CHECK(status.phase == Phase::stopped);
-  CHECK(status.ranks.at(0).reason == "it was stopped");
+  CHECK(status.ranks.at(0).state == "Stopped");
+  CHECK(status.ranks.at(0).reason.empty());
   CHECK_FALSE(status.first_failure);
-  CHECK(load("stopped").observed().ranks.at(0).reason == "it was stopped");  // its pods are gone
+  const RunStatus later = load("stopped").observed();  // its pods are gone
+  CHECK(later.ranks.at(0).state == "Stopped");
+  CHECK(later.ranks.at(0).reason.empty());
 }
 
 }  // namespace

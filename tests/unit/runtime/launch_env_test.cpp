@@ -22,10 +22,10 @@ class Environment {
 
  private:
   static void clear() {
-    for (const char* name :
-         {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER",
-          "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT", "MLK_SECRET", "MLK_INCARNATION",
-          "MLK_TRANSPORT", "MLK_TENSORBOARD", "MLK_METRICS_PORT", "OMP_NUM_THREADS"}) {
+    for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_ADDRESS", "MLK_SEEDS_WORKER",
+                             "MLK_SEEDS_SERVER", "MLK_CONFIG", "MLK_DATA", "MLK_CHECKPOINTS", "MLK_RESULT",
+                             "MLK_SECRET", "MLK_INCARNATION", "MLK_TRANSPORT", "MLK_TENSORBOARD",
+                             "MLK_METRICS_PORT", "MLK_FAILURES", "MLK_LATE_SECONDS", "OMP_NUM_THREADS"}) {
       unsetenv(name);
     }
   }
@@ -47,6 +47,8 @@ const Values complete = {{"MLK_RUN", "digits-ab12c"},
                          {"MLK_INCARNATION", "uid"},
                          {"MLK_TENSORBOARD", "/events"},
                          {"MLK_METRICS_PORT", "9100"},
+                         {"MLK_FAILURES", "2"},
+                         {"MLK_LATE_SECONDS", "7"},
                          {"OMP_NUM_THREADS", "4"}};
 
 // The message for the complete environment with one variable changed, or taken away if the value is empty.
@@ -84,7 +86,20 @@ TEST_CASE("the environment is read whole") {
   CHECK(env.incarnation == "uid");
   CHECK(env.tensorboard == "/events");
   CHECK(env.metrics_port == 9100);
+  CHECK(env.failures == 2);
+  CHECK(env.late_seconds == 7);
   CHECK(env.threads == 4);
+}
+
+TEST_CASE("a cluster that does not tell how often a rank has failed is no mistake") {
+  for (const char* told : {"", "-1", "often"}) {
+    Values values = complete;
+    values["MLK_FAILURES"] = told;
+    Environment environment(values);
+    CHECK(read_launch_env().failures == 0);
+  }
+  CHECK(refusal_of("MLK_LATE_SECONDS", "601") ==
+        "environment: MLK_LATE_SECONDS must be a number of seconds from 0 to 600, not '601'");
 }
 
 TEST_CASE("a variable that is missing is named") {
