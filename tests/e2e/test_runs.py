@@ -201,9 +201,10 @@ def test_who_waits_for_a_run_that_is_being_stopped_waits_for_its_results(cluster
 
 
 @pytest.mark.nodes
-def test_a_stopped_run_goes_on_whatever_its_ranks_have_left_of_their_tries(cluster, name, experiment):
-    file = experiment(program(name, "trap 'exit 143' TERM; while :; do sleep 0.1; done")
-                      .replace("{retries: 0}", "{retries: 0, on: [75]}"))
+@pytest.mark.parametrize("at_sigterm", ["exit 143", ""], ids=["ends with 143", "is killed"])
+def test_a_stopped_run_goes_on_whatever_its_ranks_have_left_of_their_tries(cluster, name, experiment, at_sigterm):
+    file = experiment(program(name, f"trap '{at_sigterm}' TERM; while :; do sleep 0.1; done")
+                      .replace("{retries: 0}", "{retries: 0, on: [75]}") + "\npatch: {pod: {spec: {terminationGracePeriodSeconds: 2}}}\n")
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
     cluster.mlk("stop", run, check=0, timeout=150)

@@ -433,9 +433,23 @@ TEST_CASE("a rank that hears that the run is trained waits for no generation, an
 TEST_CASE("who comes after the end is told that the run is trained") {
   Stage stage(0, 2);
   stage.start_generation(1, {0, 1});
-  CHECK(stage.assembly.tell_trained("the result") == 1);
+  stage.assembly.tell_trained("the result");
+  CHECK(PayloadReader(stage.others.hear(worker(1), {MessageType::done}).payload).text() == "the result");
   stage.others.depart(worker(1));
   stage.others.arrive(worker(1));
   const Event done = stage.others.hear(worker(1), {MessageType::done});
   CHECK(PayloadReader(done.payload).text() == "the result");
+}
+
+TEST_CASE("a rank knows that the run is trained only when it has ended with that") {
+  Stage stage(0, 3);
+  stage.start_generation(1, {0, 1, 2});
+  stage.assembly.tell_trained("the result");
+  stage.others.end(worker(1), ExitCode::trained);
+  CHECK_FALSE(stage.assembly.all_have_left());
+  stage.others.end(worker(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
+  CHECK_FALSE(stage.assembly.all_have_left());
+  stage.others.arrive(worker(2));
+  stage.others.end(worker(2), ExitCode::trained);
+  CHECK(stage.assembly.all_have_left());
 }

@@ -62,6 +62,12 @@ class ScriptedPeers {
     until("is down", [&] { return seen_ && seen_->kind == rt::Event::Kind::down && seen_->peer == peer; });
   }
 
+  // The same, and it says with what exit code.
+  void end(rt::PeerId peer, rt::ExitCode code) {
+    transports_.at(peer)->say_goodbye(static_cast<int>(code));
+    depart(peer);
+  }
+
   std::uint64_t incarnation_of(rt::PeerId peer) const {
     if (peer == subject_) return peers_->transport().self().incarnation;
     const auto found = incarnations_.find(peer);
