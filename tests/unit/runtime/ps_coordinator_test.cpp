@@ -18,7 +18,7 @@ PeerId worker(std::uint32_t rank) { return {Role::worker, rank}; }
 // Server 0 of a run with asynchronous workers, which has all weights.
 struct Stage {
   ScriptedPeers others;
-  std::unique_ptr<kernels::Ops> ops = kernels::make_cpu_ops(1);
+  std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(1);
   ServedModel model;
   ShardCheckpoint part{others.job(), 0, model};
   std::unique_ptr<Coordinator> coordinator;
