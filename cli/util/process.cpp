@@ -81,15 +81,16 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // Runs in the child: only async-signal-safe calls. Says by errno over `report` why it could not go on.
+// A negative descriptor means ours; without a stdin of its own the child stays in our process group.
 [[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
                          int out, int err, int report) {
-  ::setpgid(0, 0);
+  if (in >= 0) ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  const bool ready = ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && (err < 0 || ::dup2(err, 2) >= 0) &&
-                     (*folder == '\0' || ::chdir(folder) == 0);
+  const bool ready = (in < 0 || ::dup2(in, 0) >= 0) && ::dup2(out, 1) >= 0 &&
+                     (err < 0 || ::dup2(err, 2) >= 0) && (*folder == '\0' || ::chdir(folder) == 0);
   if (ready) ::execve(program, argv, env);
   const int number = errno;
   [[maybe_unused]] const ssize_t written = ::write(report, &number, sizeof number);
@@ -156,7 +157,9 @@ class Conversation {
 // Ends the process group when it goes out of scope with the child still there; reaps in any case.
 class Child {
  public:
-  explicit Child(pid_t pid) : pid_(pid) { ::setpgid(pid, pid); }  // also here: whoever comes first
+  Child(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {
+    if (leads_group_) ::setpgid(pid, pid);  // also here: whoever comes first
+  }
   ~Child() {
     if (reaped_) return;
     kill();
@@ -166,7 +169,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void kill() const {
-    ::kill(-pid_, SIGKILL);
+    if (leads_group_) ::kill(-pid_, SIGKILL);
     ::kill(pid_, SIGKILL);
   }
   bool ended() {
@@ -183,6 +186,7 @@ class Child {
 
  private:
   pid_t pid_;
+  bool leads_group_;
   int status_ = 0;
   bool reaped_ = false;
 };
@@ -215,12 +219,14 @@ pid_t spawn(const Command& command, Pipe& in, Pipe& out, Pipe& err) {
   const std::string program = find_program(command.argv.at(0));
   std::vector<std::string> arguments = command.argv, variables = environment_of(command);
   const std::vector<char*> argv = pointers(arguments), env = pointers(variables);
+  const bool inherits_error = command.inherit_error || command.of_terminal;
   Pipe report;
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
   if (pid == 0) {
-    become(program.c_str(), argv.data(), env.data(), command.folder.c_str(), in.read_end(), out.write_end(),
-           command.inherit_error ? -1 : err.write_end(), report.write_end());
+    become(program.c_str(), argv.data(), env.data(), command.folder.c_str(),
+           command.of_terminal ? -1 : in.read_end(), out.write_end(),
+           inherits_error ? -1 : err.write_end(), report.write_end());
   }
   report.close_write();
   int number = 0;
@@ -242,26 +248,29 @@ ProcessResult run_process(const Command& command) {
   const WithoutSigpipe guard;
   const Clock::time_point deadline = Clock::now() + command.timeout;
   Pipe in, out, err;
-  Child child(spawn(command, in, out, err));
+  Child child(spawn(command, in, out, err), !command.of_terminal);
   in.close_read();
   out.close_write();
   err.close_write();
   Conversation conversation(command, in, out, err);
   // A grandchild may keep the pipes open: the end of the child itself is the end, hence the short steps.
   constexpr std::chrono::milliseconds step{20};
+  ProcessResult& result = conversation.result;
+  const auto patient = [&] {
+    if (!result.given_up && command.go_on && !command.go_on(result)) result.given_up = true;
+    return !result.given_up && Clock::now() < deadline;
+  };
   bool ended = false;
-  while (conversation.open() && !ended && Clock::now() < deadline) {
+  while (conversation.open() && !ended && patient()) {
     ended = child.ended();
     conversation.step(ended ? std::chrono::milliseconds(0) : step);
   }
-  while (!ended && !child.ended() && Clock::now() < deadline)
-    ::poll(nullptr, 0, 1);  // it closed its output first
+  while (!ended && !child.ended() && patient()) ::poll(nullptr, 0, 1);  // it closed its output first
   if (!child.ended()) {
     child.kill();
-    conversation.result.timed_out = true;
+    result.timed_out = !result.given_up;
   }
   const int status = child.wait();
-  ProcessResult& result = conversation.result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return result;

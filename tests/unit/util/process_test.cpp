@@ -163,3 +163,22 @@ TEST_CASE("several threads run processes at the same time") {
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
 }
+
+TEST_CASE("a process that its caller has had enough of is ended, and is no time-out") {
+  Command command = shell("echo begun; exec sleep 1000");
+  command.go_on = [](const mlk::ProcessResult& so_far) { return so_far.output.empty(); };
+  const auto result = run_process(command);
+  CHECK(result.given_up);
+  CHECK_FALSE(result.timed_out);
+  CHECK_FALSE(result.ok());
+  CHECK(result.signal == SIGKILL);
+  CHECK(result.output == "begun\n");
+}
+
+TEST_CASE("a process of the terminal is in our process group, any other leads its own") {
+  Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
+  const std::string own = run_process(command).output;  // its group, and itself
+  CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));
+  command.of_terminal = true;
+  CHECK(run_process(command).output.starts_with(std::to_string(::getpgrp()) + "\n"));
+}
