@@ -175,6 +175,10 @@ int run(const std::vector<std::string>& arguments, Session& session) {
   } catch (const CLI::ParseError& error) {
     return report_usage(*app, arguments, error, session);
   } catch (const Error& error) {
+    if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // what Ctrl-C has cut off
+      print_error(session, "interrupted", "");
+      return static_cast<int>(ExitCode::interrupted);
+    }
     print_error(session, printable(error.what()), printable(error.hint()));
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {

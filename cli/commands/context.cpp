@@ -6,9 +6,14 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/kube/access.h"
+#include "cli/kube/login.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
 
 namespace mlk {
 namespace {
+
+using nlohmann::json;
 
 struct ContextOptions {
   std::string output;
@@ -44,45 +49,97 @@ std::vector<Need> needs() {
           {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 
-void context(const ContextOptions& options, Session& session) {
-  const std::unique_ptr<kube::Client> client = session.connect();
-  const kube::Config& config = client->config();
-  const std::string server_version = kube::server_version(*client).text;
-  const std::string user = kube::whoami(*client).name;
+// What only the cluster can tell.
+struct Told {
+  std::string version;
+  std::string known_as;  // the user, as the cluster knows it
+  json allowed = json::object();
+};
+
+Told ask(kube::Client& client) {
+  Told told;
+  told.version = kube::server_version(client).text;
+  told.known_as = kube::whoami(client).name;
   std::vector<kube::AccessQuestion> questions;
   const std::vector<Need> all = needs();
   for (const Need& need : all)
     questions.insert(questions.end(), need.questions.begin(), need.questions.end());
-  const std::vector<bool> answers = kube::may_all(*client, config.name_space, questions);
-
-  nlohmann::json allowed = nlohmann::json::object();
+  const std::vector<bool> answers = kube::may_all(client, client.config().name_space, questions);
   std::size_t at = 0;
   for (const Need& need : all) {
     bool yes = true;
     for (std::size_t i = 0; i < need.questions.size(); ++i) yes = answers[at++] && yes;
-    allowed[need.purpose] = yes;
+    told.allowed[need.purpose] = yes;
   }
+  return told;
+}
+
+json or_null(const std::string& text) { return text.empty() ? json() : json(text); }
+
+json as_json(const kube::Config& config, const kube::LoginView& login, const std::optional<Told>& told,
+             const std::optional<Error>& why) {
+  json out = {{"server", config.server},
+              {"namespace", config.name_space},
+              {"user", config.user},
+              {"context", config.context},
+              {"source", config.source},
+              {"login",
+               {{"way", login.way},
+                {"plugin", or_null(login.plugin)},
+                {"expires", login.expires ? json(format_time(*login.expires)) : json()}}},
+              {"version", told ? json(told->version) : json()},
+              {"known_as", told ? or_null(told->known_as) : json()},
+              {"allowed", told ? told->allowed : json()}};
+  if (why) out["reason"] = printable(why->what());
+  return out;
+}
+
+std::string login_text(const kube::LoginView& login) {
+  std::string text = login.way + (login.plugin.empty() ? "" : " " + login.plugin);
+  if (!login.expires) return text;
+  const auto left = std::chrono::floor<std::chrono::seconds>(*login.expires - std::chrono::system_clock::now());
+  text += left.count() < 0 ? ", expired " : ", until ";
+  text += format_time(*login.expires);
+  return text + " (" + format_duration(left.count() < 0 ? -left : left) + (left.count() < 0 ? " ago)" : " left)");
+}
+
+void print_text(std::ostream& out, const kube::Config& config, const kube::LoginView& login,
+                const std::optional<Told>& told) {
+  const std::string known_as = told && !told->known_as.empty() ? told->known_as : config.user;
+  out << "server     " << config.server << (told ? " (Kubernetes " + told->version + ")" : "") << '\n'
+      << "namespace  " << config.name_space << '\n'
+      << "user       " << (known_as.empty() ? "-" : known_as) << '\n'
+      << "login      " << login_text(login) << '\n'
+      << "context    " << (config.context.empty() ? "-" : config.context) << '\n'
+      << "from       " << config.source << '\n';
+  if (!told) return;
+  const char* title = "allowed    ";
+  for (const Need& need : needs()) {
+    out << title << need.purpose << ": " << (told->allowed[need.purpose] ? "yes" : "no") << '\n';
+    title = "           ";
+  }
+}
+
+// What the configuration says is shown also when the cluster cannot be asked.
+void context(const ContextOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const kube::Config& config = client->config();
+  std::optional<Told> told;
+  std::optional<Error> why;
+  try {
+    told = ask(*client);
+  } catch (const Error& error) {
+    why = error;
+  }
+  kube::LoginView login = kube::login_of(config);
+  if (const std::optional<Time> end = client->credential_end()) login.expires = end;
   if (options.output == "json") {
-    session.out << nlohmann::json{{"server", config.server},
-                                  {"version", server_version},
-                                  {"namespace", config.name_space},
-                                  {"user", user},
-                                  {"context", config.context},
-                                  {"source", config.source},
-                                  {"allowed", allowed}}
-                       .dump(2)
-                << '\n';
-    return;
+    session.out << as_json(config, login, told, why).dump(2) << '\n';
+  } else {
+    print_text(session.out, config, login, told);
   }
-  session.out << "server     " << config.server << " (Kubernetes " << server_version << ")\n"
-              << "namespace  " << config.name_space << '\n'
-              << "user       " << (user.empty() ? config.user : user) << '\n'
-              << "context    " << (config.context.empty() ? "-" : config.context) << '\n'
-              << "from       " << config.source << '\n';
-  for (const Need& need : all) {
-    session.out << (need.purpose == all.front().purpose ? "allowed    " : "           ") << need.purpose
-                << ": " << (allowed[need.purpose] ? "yes" : "no") << '\n';
-  }
+  session.out << std::flush;
+  if (why) throw *why;
 }
 
 }  // namespace

@@ -42,7 +42,10 @@ std::unique_ptr<kube::Client> Session::connect() {
     throw Error(ExitCode::usage, "--volume is for --local alone",
                 "on a cluster, name the claim in the experiment file");
   }
-  auto client = std::make_unique<kube::Client>(kube::load_config(flags));
+  kube::PluginHost host;
+  host.say = [this](const std::string& text) { note(text); };
+  host.interrupted = [this] { return interrupted.load() != 0; };
+  auto client = std::make_unique<kube::Client>(kube::load_config(flags), std::move(host));
   client->on_warning = [this](const std::string& text) { warn(text); };
   return client;
 }

@@ -66,13 +66,15 @@ struct Client::State {
   }
 };
 
-Client::Client(Config config) : state_(std::make_unique<State>()) {
-  state_->loop = std::make_shared<Loop>(config);
+Client::Client(Config config, PluginHost host) : state_(std::make_unique<State>()) {
+  state_->loop = std::make_shared<Loop>(config, std::move(host));
 }
 
 Client::~Client() { state_->loop->stop(); }
 
 const Config& Client::config() const { return state_->loop->config(); }
+
+std::optional<Time> Client::credential_end() const { return state_->loop->credential_end(); }
 
 Response Answer::value() && {
   if (!unreachable.empty()) throw ApiError(0, "Unreachable", unreachable, std::move(hint));

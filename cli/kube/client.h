@@ -12,6 +12,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/kube/exec_call.h"
 #include "cli/kube/kubeconfig.h"
 #include "cli/kube/resource.h"
 #include "cli/util/error.h"
@@ -94,12 +95,14 @@ struct StreamEnd {
 
 class Client {
  public:
-  explicit Client(Config config);
+  explicit Client(Config config, PluginHost host = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   const Config& config() const;
+  // Until when the credential is good that a plugin gave last; nullopt: none yet, or it did not say.
+  std::optional<Time> credential_end() const;
 
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
   // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken

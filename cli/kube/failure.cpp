@@ -56,6 +56,7 @@ Words words_for(const Failure& failure, const Config& config) {
     case Kind::closed:
       return {"the client was closed", ""};
     case Kind::none:
+    case Kind::credentials:
     case Kind::other:
       break;
   }
@@ -128,6 +129,10 @@ std::string hint_for(int status, const Config* config) {
 }  // namespace
 
 ApiError unreachable_error(const Failure& failure, const Config& config) {
+  if (failure.kind == Failure::Kind::credentials) {
+    const std::string& source = config.user_source.empty() ? config.source : config.user_source;
+    return ApiError(0, "NoCredentials", source + ": user \"" + config.user + "\": " + failure.detail, failure.hint);
+  }
   const Words words = words_for(failure, config);
   return ApiError(0, "Unreachable", "cannot reach " + config.server + ": " + words.what, words.hint);
 }

@@ -20,6 +20,7 @@ struct Failure {
     expired,             // ... its dates
     host_name,           // ... its names
     client_certificate,  // ours, or the authority's, cannot be used
+    credentials,         // there are none: no plugin, or a bad answer of it
     tls,
     broken,  // the connection ended before the answer did
     too_large,
@@ -27,7 +28,8 @@ struct Failure {
     other,
   };
   Kind kind = Kind::none;
-  std::string detail;  // lower case, no full stop; of libcurl or OpenSSL
+  std::string detail;  // lower case, no full stop; of libcurl, OpenSSL or a plugin
+  std::string hint{};  // of a plugin
 };
 
 // Status 0, reason "Unreachable". Pure.

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "cli/kube/exec_plugin.h"
 
 namespace mlk::kube {
 
@@ -15,14 +18,19 @@ struct ConfigFlags {
   std::string name_space;  // -n; empty, or a label: whoever parses flags checks it
 };
 
+// Where what stands in the header Authorization comes from.
+enum class Login { none, token, token_file, service_account, oidc, basic, exec };
+
 // Ready to connect with; files are read already. Never print token or keys.
 struct Config {
   std::string server;  // URL without a trailing slash
   std::string name_space;
   std::string ca_pem;  // empty: the system's authorities
   std::string client_certificate_pem, client_key_pem;
-  std::string token;
-  std::string token_file;  // re-read every minute, and after a 401
+  Login login = Login::none;
+  std::string token;             // of oidc: the id-token, perhaps none or one that has expired
+  std::string token_file;        // re-read every minute, and after a 401
+  std::optional<ExecPlugin> exec;  // asked for credentials: there are no others
   std::string username, password;
   std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
   std::string tls_server_name;

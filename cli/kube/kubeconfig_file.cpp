@@ -1,5 +1,8 @@
 #include "cli/kube/kubeconfig_file.h"
 
+#include <cmath>
+#include <cstdint>
+
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
@@ -20,27 +23,43 @@ Error too_deep(const std::filesystem::path& file) {
   return broken(file, "nested deeper than " + std::to_string(deepest) + " levels");
 }
 
-// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know.
+// A scalar as the tag or, without quotes, its look says.
+json typed_scalar(const YAML::Node& node) {
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
+  bool truth = false;
+  std::int64_t number = 0;
+  double fraction = 0;
+  if (YAML::convert<bool>::decode(node, truth)) return truth;
+  if (YAML::convert<std::int64_t>::decode(node, number)) return number;
+  if (YAML::convert<double>::decode(node, fraction) && std::isfinite(fraction)) return fraction;
+  return text;
+}
+
+// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know. Only
+// extensions, which belong to others, are read as they are meant.
 class YamlReader {
  public:
   explicit YamlReader(const std::filesystem::path& file) : file_(file) {}
 
-  json to_json(const YAML::Node& node, std::size_t depth = 1) {
+  json to_json(const YAML::Node& node, std::size_t depth = 1, bool typed = false) {
     if (depth > deepest) throw too_deep(file_);
     if (++values_ > most_values) {
       throw broken(file_,
                    "more than " + std::to_string(most_values) + " values with all aliases written out");
     }
-    if (node.IsScalar()) return node.Scalar();
+    if (node.IsScalar()) return typed ? typed_scalar(node) : json(node.Scalar());
     if (node.IsSequence()) {
       json list = json::array();
-      for (const YAML::Node& item : node) list.push_back(to_json(item, depth + 1));
+      for (const YAML::Node& item : node) list.push_back(to_json(item, depth + 1, typed));
       return list;
     }
     if (node.IsMap()) {
       json map = json::object();
       for (const auto& pair : node) {
-        if (pair.first.IsScalar()) map[pair.first.Scalar()] = to_json(pair.second, depth + 1);
+        if (!pair.first.IsScalar()) continue;
+        const std::string& key = pair.first.Scalar();
+        map[key] = to_json(pair.second, depth + 1, typed || key == "extensions");
       }
       return map;
     }
@@ -85,7 +104,7 @@ KubeconfigEntry entry_of(const json& fields, const std::filesystem::path& file, 
   if (fields.is_null()) return entry;
   if (!fields.is_object()) throw broken(file, what + " is not a map");
   for (const auto& [key, value] : fields.items()) {
-    if (value.is_object()) {
+    if (value.is_object() || (key == "extensions" && value.is_array())) {
       entry.maps[key] = value;
     } else if (value.is_array()) {
       for (const json& item : value) {

@@ -19,7 +19,8 @@ struct KubeconfigEntry {
   std::filesystem::path file;
   std::map<std::string, std::string> text;                // scalars
   std::map<std::string, std::vector<std::string>> lists;  // lists of scalars: as-groups
-  std::map<std::string, nlohmann::json> maps;             // exec, auth-provider, as-user-extra
+  // exec, auth-provider, as-user-extra; and `extensions`, a list of maps, with its scalars as YAML means them
+  std::map<std::string, nlohmann::json> maps;
 
   bool has(const std::string& field) const;  // as text that is not empty
   std::string get(const std::string& field) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/kube/login.h"
+
 namespace mlk::kube {
 namespace {
 
@@ -27,27 +29,30 @@ std::string seconds_text(milliseconds time) {
                                   : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
 }
 
-void initialise_libcurl() {
+CURLM* new_multi() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  CURLM* multi = curl_multi_init();
+  if (multi == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+  return multi;
 }
 
 }  // namespace
 
-Loop::Loop(const Config& config) : config_(config), token_(config.token, config.token_file) {
-  initialise_libcurl();
-  multi_ = curl_multi_init();
-  if (multi_ == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
-  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
-  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
+Loop::Loop(const Config& config, PluginHost host)
+    : config_(config),
+      multi_(new_multi(), &curl_multi_cleanup),
+      credentials_(config),
+      plugin_([this, host = std::move(host)](
+                  const auto& give_up) { return call_plugin(config_, host, give_up); },
+              [this] { curl_multi_wakeup(multi_.get()); }) {
+  curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
+  curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
   peer_.speaks_http1 = !config_.server.starts_with("https:");
   thread_ = std::thread([this] { run(); });
 }
 
-Loop::~Loop() {
-  stop();
-  curl_multi_cleanup(multi_);
-}
+Loop::~Loop() { stop(); }
 
 void Loop::add(std::shared_ptr<Transfer> transfer) {
   if (transfer->request.timeout > milliseconds(0))
@@ -61,7 +66,7 @@ void Loop::add(std::shared_ptr<Transfer> transfer) {
   if (refused) {
     transfer->finish({Failure::Kind::closed, ""});
   } else {
-    curl_multi_wakeup(multi_);
+    curl_multi_wakeup(multi_.get());
   }
 }
 
@@ -75,7 +80,7 @@ void Loop::cancel(const std::shared_ptr<Transfer>& transfer) {
     if (stopping_) return;
     dropped_.push_back(transfer);
   }
-  curl_multi_wakeup(multi_);
+  curl_multi_wakeup(multi_.get());
 }
 
 void Loop::stop() {
@@ -84,8 +89,9 @@ void Loop::stop() {
     if (stopping_) return;
     stopping_ = true;
   }
-  curl_multi_wakeup(multi_);
+  curl_multi_wakeup(multi_.get());
   thread_.join();
+  plugin_.stop();
 }
 
 void Loop::run() {
@@ -96,13 +102,14 @@ void Loop::run() {
     }
     if (few_connections_ && peer_.speaks_http1) widen();
     take_orders();
+    take_credential();
     const SteadyTime now = Clock::now();
     start_due(now);
     int count = 0;
-    curl_multi_perform(multi_, &count);
+    curl_multi_perform(multi_.get(), &count);
     collect();
     expire(Clock::now());
-    curl_multi_poll(multi_, nullptr, 0, patience(Clock::now()), nullptr);
+    curl_multi_poll(multi_.get(), nullptr, 0, patience(Clock::now()), nullptr);
   }
   take_orders();
   for (auto* list : {&running_, &waiting_}) {
@@ -121,11 +128,11 @@ void Loop::run() {
 // The server knows only HTTP/1. What waits for a connection would not notice that there may be more now.
 void Loop::widen() {
   few_connections_ = false;
-  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
+  curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
   for (const auto& transfer : running_) {
     if (transfer->under_way) continue;
-    curl_multi_remove_handle(multi_, transfer->easy);
-    curl_multi_add_handle(multi_, transfer->easy);
+    curl_multi_remove_handle(multi_.get(), transfer->easy);
+    curl_multi_add_handle(multi_.get(), transfer->easy);
   }
 }
 
@@ -145,9 +152,50 @@ void Loop::take_orders() {
 }
 
 void Loop::begin(std::shared_ptr<Transfer> transfer) {
-  transfer->prepare(config_, token_.current(Clock::now()), peer_);
-  curl_multi_add_handle(multi_, transfer->easy);
+  Credentials::Turn turn = credentials_.next(Clock::now(), std::chrono::system_clock::now());
+  if (turn.error) {
+    transfer->finish({Failure::Kind::credentials, turn.error->what(), turn.error->hint()});
+    return;
+  }
+  if (!turn.send) {  // the loop must not wait for a program, which may wait for its user
+    transfer->parked = Clock::now();
+    transfer->due = SteadyTime::max();
+    waiting_.push_back(std::move(transfer));
+    plugin_.start();
+    return;
+  }
+  transfer->prepare(config_, std::move(turn.send), peer_);
+  curl_multi_add_handle(multi_.get(), transfer->easy);
   running_.push_back(std::move(transfer));
+}
+
+// The plugin has answered: those that waited for it go on, or fail.
+void Loop::take_credential() {
+  const std::optional<PluginAnswer> answer = plugin_.take();
+  if (!answer) return;
+  const SteadyTime now = Clock::now();
+  if (!answer->error) {
+    credentials_.renew(answer->credential, now, std::chrono::system_clock::now());
+    const std::lock_guard lock(mutex_);
+    credential_end_ = end_of(answer->credential);
+  }
+  std::vector<std::shared_ptr<Transfer>> parked;
+  for (const auto& transfer : waiting_) {
+    if (transfer->parked) parked.push_back(transfer);
+  }
+  for (const auto& transfer : parked) {
+    if (transfer->deadline) *transfer->deadline += now - *transfer->parked;
+    transfer->parked.reset();
+    transfer->due = now;
+    if (!answer->error) continue;
+    detach(transfer.get());
+    transfer->finish({Failure::Kind::credentials, answer->error->what(), answer->error->hint()});
+  }
+}
+
+std::optional<Time> Loop::credential_end() {
+  const std::lock_guard lock(mutex_);
+  return credential_end_;
 }
 
 void Loop::start_due(SteadyTime now) {
@@ -168,7 +216,7 @@ std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
     if (found == list->end()) continue;
     std::shared_ptr<Transfer> out = std::move(*found);
     list->erase(found);
-    if (list == &running_) curl_multi_remove_handle(multi_, out->easy);
+    if (list == &running_) curl_multi_remove_handle(multi_.get(), out->easy);
     return out;
   }
   return nullptr;
@@ -176,7 +224,7 @@ std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
 
 void Loop::collect() {
   int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     char* transfer = nullptr;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
@@ -193,14 +241,16 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And after a 401
-// once more with a token that has been renewed meanwhile.
+// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And, which client-go
+// does not, after a 401 once more with a renewed credential: the server has not acted on such a request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
+  note_acceptance(*transfer);
+  for (const auto& other : running_) note_acceptance(*other);  // streams may go on for days
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
   if (failure.kind == Failure::Kind::none) {
-    if (status == 401 && !transfer->renewed_token && token_.renew(transfer->token, now)) {
-      transfer->renewed_token = true;
+    if (status == 401 && !transfer->sent_again && credentials_.refused(transfer->credential, now)) {
+      transfer->sent_again = true;
       wait = milliseconds(0);
     } else if ((status == 429 || status >= 500) && transfer->retry_after) {
       wait = std::min(*transfer->retry_after, longest_wait);
@@ -217,11 +267,16 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
   return true;
 }
 
+void Loop::note_acceptance(const Transfer& transfer) {
+  const int status = transfer.response.status;
+  if (status >= 200 && status != 401) credentials_.accepted(transfer.credential);
+}
+
 void Loop::expire(SteadyTime now) {
   std::vector<std::shared_ptr<Transfer>> late;
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
-      if (transfer->deadline && now >= *transfer->deadline) late.push_back(transfer);
+      if (!transfer->parked && transfer->deadline && now >= *transfer->deadline) late.push_back(transfer);
     }
   }
   for (const auto& transfer : late) {
@@ -240,9 +295,10 @@ int Loop::patience(SteadyTime now) const {
     wait = std::min(wait, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(then - now)));
   };
   if (!running_.empty()) wait = look_again;
-  for (const auto& transfer : waiting_) until(transfer->due);
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
+      if (transfer->parked) continue;  // its plugin wakes us
+      if (list == &waiting_) until(transfer->due);
       if (transfer->deadline) until(*transfer->deadline);
     }
   }

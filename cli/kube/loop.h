@@ -8,14 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "cli/kube/token.h"
+#include "cli/kube/credentials.h"
+#include "cli/kube/exec_call.h"
 #include "cli/kube/transfer.h"
 
 namespace mlk::kube {
 
 class Loop {
  public:
-  explicit Loop(const Config& config);
+  explicit Loop(const Config& config, PluginHost host = {});
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -26,6 +27,8 @@ class Loop {
   void add(std::shared_ptr<Transfer> transfer);
   // From any thread, also from a callback of this transfer: no callback of it runs after this returns.
   void cancel(const std::shared_ptr<Transfer>& transfer);
+  // Until when the credential is good that a plugin gave last; nullopt: unknown. From any thread.
+  std::optional<Time> credential_end();
   // Ends the thread. What is under way fails with Failure::Kind::closed, streams without a word.
   void stop();
 
@@ -33,26 +36,31 @@ class Loop {
   void run();
   void take_orders();
   void begin(std::shared_ptr<Transfer> transfer);
+  void take_credential();
   void start_due(SteadyTime now);
   void widen();
   void expire(SteadyTime now);
   void collect();
   void end(Transfer* transfer, CURLcode code);
   bool try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now);
+  void note_acceptance(const Transfer& transfer);
   std::shared_ptr<Transfer> detach(Transfer* transfer);
   int patience(SteadyTime now) const;
 
   const Config config_;
-  CURLM* multi_;
+  const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_;
   // Of the loop's thread.
-  Token token_;
+  Credentials credentials_;
   Peer peer_;
   bool few_connections_ = true;
-  std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt
+  std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt, or
+                                                              // for a credential
   // Shared.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Transfer>> added_, dropped_;
   bool stopping_ = false;
+  std::optional<Time> credential_end_;
+  PluginCaller plugin_;
   std::thread thread_;
 };
 

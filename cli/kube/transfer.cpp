@@ -127,7 +127,7 @@ void Transfer::release() {
   headers_ = connect_to_ = nullptr;
 }
 
-void Transfer::prepare(const Config& config, const std::string& current_token, Peer& peer) {
+void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) {
   release();
   peer_ = &peer;
   under_way = false;
@@ -137,7 +137,7 @@ void Transfer::prepare(const Config& config, const std::string& current_token, P
   too_large_.clear();
   sent_ = 0;
   error_[0] = '\0';
-  token = current_token;
+  credential = std::move(to_send);
   ++attempts;
   easy = curl_easy_init();
   if (easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
@@ -184,8 +184,8 @@ void Transfer::set_headers(const Config& config) {
   add("Expect:");  // no round trip before a body
   if (!request.body.empty()) add("Content-Type: " + request.content_type);
   const bool https = config.server.starts_with("https:");
-  if (https && !token.empty()) {
-    add("Authorization: Bearer " + token);
+  if (https && !credential->token.empty()) {
+    add("Authorization: Bearer " + credential->token);
   } else if (https && !config.username.empty()) {
     add("Authorization: Basic " + base64_encode(config.username + ":" + config.password));
   }
@@ -239,12 +239,14 @@ void Transfer::set_tls(const Config& config) {
     set(easy, CURLOPT_CAINFO_BLOB, &authority);
     set(easy, CURLOPT_CAPATH, nullptr);  // these authorities and no others
   }
-  if (!config.client_certificate_pem.empty()) {
-    curl_blob certificate = blob_of(config.client_certificate_pem), key = blob_of(config.client_key_pem);
+  if (!credential->certificate_pem.empty()) {
+    // libcurl shares a connection, and resumes a session, only among those with the same certificate.
+    curl_blob certificate = blob_of(credential->certificate_pem), key = blob_of(credential->key_pem);
     set(easy, CURLOPT_SSLCERT_BLOB, &certificate);
     set(easy, CURLOPT_SSLCERTTYPE, "PEM");
     set(easy, CURLOPT_SSLKEY_BLOB, &key);
     set(easy, CURLOPT_SSLKEYTYPE, "PEM");
+    set(easy, CURLOPT_KEYPASSWD, "");  // OpenSSL would ask for one on the terminal
   }
 }
 
@@ -293,6 +295,7 @@ void Transfer::take_header(std::string_view header) {
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     if (!is_stream() || status < 200) return;
+    if (status == 401) return;  // it may be sent again
     deadline.reset();
     const std::lock_guard lock(callbacks);
     if (!cancelled && opened) opened(response.status);

@@ -15,6 +15,7 @@
 #include <curl/curl.h>
 
 #include "cli/kube/client.h"
+#include "cli/kube/credentials.h"
 #include "cli/kube/failure.h"
 
 namespace mlk::kube {
@@ -49,7 +50,7 @@ struct Transfer {
   bool is_stream() const { return static_cast<bool>(line); }
 
   // Makes a new handle: at the start, and for every further attempt.
-  void prepare(const Config& config, const std::string& token, Peer& peer);
+  void prepare(const Config& config, CredentialPtr credential, Peer& peer);
   void release();
   // After the end: what went wrong, if anything did.
   Failure failure_of(CURLcode code) const;
@@ -61,10 +62,11 @@ struct Transfer {
   Response response;
   std::optional<std::chrono::seconds> retry_after;
   std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
-  std::string token;                   // sent with this attempt
+  CredentialPtr credential;            // sent with this attempt; null before the first one
   int attempts = 0;
   bool under_way = false;  // it has a connection
-  bool renewed_token = false;
+  bool sent_again = false;             // after a 401
+  std::optional<SteadyTime> parked;    // it waits for a credential since then, and its deadline with it
   SteadyTime due{};  // when to try again
 
  private:

@@ -170,11 +170,9 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
       {https, "tokenFile: nothing", "tokenFile: cannot read"},
       {https, "token: \"s3cret\\nX: y\"", "holds control characters"},
       {https, "as-groups: [a]", "but no \"as\""},
-      {https, "exec: {command: aws-iam, args: [s3cret]}",
-       "from the program \"aws-iam\" (exec), which mlk does not support yet"},
+      {https, "exec: {command: aws-iam, args: [s3cret]}", "exec has no apiVersion"},
       {https, "exec: {args: []}", "exec names no command"},
-      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}",
-       "auth-provider \"oidc\", which mlk does not support yet"},
+      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}", "auth-provider oidc has no idp-issuer-url"},
       {https, "exec: {command: x}, auth-provider: {name: y}", "has both exec and auth-provider"},
       {"server: 'http://h.example'", "", "is plain http"},
       {"server: 'http://127.0.0.1:8001'", "token: s3cret",
@@ -191,7 +189,9 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
 
 TEST_CASE("programs for credentials are not needed where there is a token") {
   Files files;
-  CHECK(files.problem(kubeconfig(https, "token: t, exec: {command: x}")) == "ok");
+  const std::string exec = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
+  CHECK_FALSE(files.load(kubeconfig(https, "token: t, " + exec)).exec.has_value());
+  CHECK(files.load(kubeconfig(https, exec)).exec.has_value());
 }
 
 TEST_CASE("http is for this machine alone, and the scheme may be left out") {

@@ -1,0 +1,22 @@
+// What is presented to a server to be let in.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/util/time.h"
+
+namespace mlk::kube {
+
+// Any of them may be empty; never print one.
+struct Credential {
+  std::string token;
+  std::string certificate_pem, key_pem;
+  std::optional<Time> expires{};  // as whoever made it says
+
+  bool operator==(const Credential& other) const {
+    return token == other.token && certificate_pem == other.certificate_pem && key_pem == other.key_pem;
+  }
+};
+
+}  // namespace mlk::kube
