@@ -1,0 +1,122 @@
+"""The end of a run: who comes late is told that it is trained, or sees it by the last checkpoint, and ends with 0."""
+
+import time
+
+import pytest
+from runtime_processes import Run, accuracy
+
+pytestmark = pytest.mark.runtime
+
+MODES = pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "async"), ("allreduce", "sync")])
+LATE = {"MLK_LATE_SECONDS": "30"}
+
+
+def start_all(run, **env):
+    servers = [run.start("server", rank, **env) for rank in range(run.servers_count)]
+    return servers, [run.start("worker", rank, **env) for rank in range(run.workers_count)]
+
+
+@MODES
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_worker_that_is_back_after_the_end_is_told_of_it(tmp_path, mode, consistency, lost):
+    with Run(tmp_path / "run", mode, consistency=consistency, step_delay_ms=10, minimum=1) as run:
+        servers, workers = start_all(run, **LATE)
+        run.until_step(workers[0], 100)
+        workers[lost].kill()
+        other = workers[1 - lost]
+        # The rank that reported stays without servers, else the servers do.
+        run.until(other.done, "the end")
+        assert all(process.running() for process in servers or [other])
+        back = run.start("worker", lost, **LATE)
+        for process in [back, other, *servers]:
+            assert process.wait(20) == 0, process.errors()
+        assert back.result()["done"] is True
+        assert accuracy(back) == accuracy(other), "it leaves the result of the run"
+        assert not back.lines(), "it has nothing to report"
+        assert "is lost" not in back.errors()
+
+
+def test_a_server_that_is_left_tells_of_the_end_when_the_first_one_is_lost(tmp_path):
+    with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
+        servers, workers = start_all(run, **LATE)
+        run.until_step(workers[0], 100)
+        workers[1].kill()
+        assert workers[0].wait() == 0, workers[0].errors()
+        time.sleep(0.5)  # the second server has heard of it, too
+        servers[0].kill()
+        back = run.start("worker", 1, **LATE)
+        for process in (back, servers[1]):
+            assert process.wait(20) == 0, process.errors()
+        assert accuracy(back) == accuracy(workers[0])
+
+
+def test_sigterm_ends_who_waits_for_late_ranks_and_the_run_stays_trained(tmp_path):
+    with Run(tmp_path / "run", "ps", step_delay_ms=10, minimum=1) as run:
+        servers, workers = start_all(run, **LATE)
+        run.until_step(workers[0], 100)
+        workers[1].kill()
+        assert workers[0].wait() == 0, workers[0].errors()
+        assert servers[0].running()
+        servers[0].signal(15)
+        assert servers[0].wait(10) == 0
+        assert servers[0].done()
+
+
+@pytest.mark.parametrize("mode,role", [("single", "worker"), ("ps", "worker"), ("ps", "server"), ("allreduce", "worker")])
+def test_a_process_that_finds_the_last_checkpoint_ends_well_without_peers(tmp_path, mode, role):
+    with Run(tmp_path / "run", mode, workers=1 if mode == "single" else 2, checkpoints=True) as run:
+        servers, workers = start_all(run)
+        for process in servers + workers:
+            assert process.wait() == 0, process.errors()
+        rank = 0 if role == "server" else run.workers_count - 1
+        alone = run.start(role, rank)
+        assert alone.wait(20) == 0, alone.errors()
+        assert alone.done()
+        if role == "worker":
+            assert alone.result()["step"] == run.steps
+            assert accuracy(alone) == accuracy(workers[0])
+
+
+def test_workers_that_lose_the_server_at_the_end_find_the_last_checkpoint(tmp_path):
+    """Who waits for a server looks for it, too: the server may have ended well, and comes back no more."""
+    with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
+        servers, workers = start_all(run)
+        for process in servers + workers:
+            assert process.wait() == 0, process.errors()
+        last = max(run.checkpoints.glob("step-*"))
+        aside = last.rename(run.checkpoints / "aside")
+        late = run.start("worker", 1)
+        time.sleep(2)
+        assert late.running(), late.errors()
+        aside.rename(last)
+        assert late.wait(20) == 0, late.errors()
+        assert accuracy(late) == accuracy(workers[0])
+
+
+def test_a_worker_that_does_not_see_the_checkpoint_is_told_by_a_server_that_does(tmp_path):
+    with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
+        servers, workers = start_all(run)
+        for process in servers + workers:
+            assert process.wait() == 0, process.errors()
+        elsewhere = {"MLK_CHECKPOINTS": str(tmp_path / "elsewhere")}
+        late, server = run.start("worker", 1, **elsewhere), run.start("server", 0)
+        assert late.wait(30) == 0, late.errors()
+        assert server.wait(30) == 0, server.errors()
+        assert accuracy(late) == accuracy(workers[0]), "the weights are those of the checkpoint"
+
+
+def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
+    with Run(tmp_path / "run", "ps", patience_seconds=2) as run:
+        first = run.start("server", 0)
+        time.sleep(4)
+        assert first.running(), "workers may be pending for long"
+        first.kill()
+        assert run.start("server", 0, MLK_FAILURES="1").wait(20) == 0
+
+
+def test_nobody_calls_a_rank_lost_that_ends_since_the_run_is_trained(tmp_path):
+    with Run(tmp_path / "run", "allreduce", workers=4, steps=50) as run:
+        _, workers = start_all(run)
+        for process in workers:
+            assert process.wait() == 0, process.errors()
+            assert "is lost" not in process.errors(), process.errors()
