@@ -89,6 +89,14 @@ class ScriptedPeers {
     return std::move(*heard);
   }
 
+  // Whether the peer was sent such a message so far, after what it has heard.
+  bool was_told(rt::PeerId peer, rt::MessageType type) {
+    rt::Header marker;
+    marker.type = rt::MessageType::trouble;
+    peers_->transport().send(peer, marker);
+    return hear(peer, {type, marker.type}).header.type == type;
+  }
+
   // From now on another thread runs the process under test.
   void stand_back() { driving_ = false; }
 
