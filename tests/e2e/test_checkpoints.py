@@ -18,8 +18,6 @@ from runtime_processes import Run, assert_trained, join_parts
 
 pytestmark = pytest.mark.runtime
 
-SAFETENSORS = "0.8.0"
-
 
 def steps_in(folder):
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
@@ -86,7 +84,7 @@ def test_a_run_goes_on_with_more_workers_and_servers(tmp_path):
 
 def test_checkpoints_are_read_by_the_package_of_the_format(tmp_path):
     try:
-        folder = wheels.unpack(f"safetensors-{SAFETENSORS}", [f"safetensors=={SAFETENSORS}"], f"safetensors {SAFETENSORS} for a test")
+        folder = wheels.unpack("safetensors-0.8.0", [wheels.SAFETENSORS], "safetensors for tests")
     except (subprocess.SubprocessError, RuntimeError) as error:
         pytest.skip(f"the package cannot be fetched: {error}")
     sys.path.insert(0, str(folder))

@@ -25,11 +25,7 @@ WHEELS = [
     f"tensorboard=={VERSION} --hash=sha256:7279316dcb6bd5bc391d623dea841531299cde1887310e8133bc34a996d32255",
     "absl-py==2.3.1 --hash=sha256:eeecf07f0c2a93ace0772c92e596ace6d3d3996c042b2128459aaae2a76de11d",
     "protobuf==6.33.0 --hash=sha256:35be49fd3f4fefa4e6e2aacc35e8b837d6703c37a2168a55ac21e9b1bc7559ef",
-    "numpy==2.2.6"  # for Python 3.10 to 3.13
-    " --hash=sha256:fc7b73d02efb0e18c000e9ad8b83480dfcd5dfd11065997ed4c6747470ae8915"
-    " --hash=sha256:ba10f8411898fc418a521833e014a77d3ca01c15b0c6cdcce6a0d2897e6dbbdf"
-    " --hash=sha256:fd83c01228a688733f1ded5201c678f0c53ecc1006ffbc404db9f7a899ac6249"
-    " --hash=sha256:1bc23a79bfabc5d056d106f9befb8d50c31ced2fbc70eedb8155aec74a45798f",
+    wheels.NUMPY,
 ]
 
 

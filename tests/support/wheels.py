@@ -6,6 +6,15 @@ import shutil
 import subprocess
 import sys
 
+NUMPY = (
+    "numpy==2.2.6"  # for Python 3.10 to 3.13
+    " --hash=sha256:fc7b73d02efb0e18c000e9ad8b83480dfcd5dfd11065997ed4c6747470ae8915"
+    " --hash=sha256:ba10f8411898fc418a521833e014a77d3ca01c15b0c6cdcce6a0d2897e6dbbdf"
+    " --hash=sha256:fd83c01228a688733f1ded5201c678f0c53ecc1006ffbc404db9f7a899ac6249"
+    " --hash=sha256:1bc23a79bfabc5d056d106f9befb8d50c31ced2fbc70eedb8155aec74a45798f"
+)
+SAFETENSORS = "safetensors==0.8.0"
+
 
 def unpack(name, wheels, what):
     """The folder `name` of the cache with the content of these wheels, without what they depend on. A wheel is "package==version",
