@@ -111,9 +111,14 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
+// By the clocks of peers on other hosts, which run on while this host is suspended.
+std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
+  return now - last_tick_ + options_.suspended() - suspended_at_tick_;
+}
+
 // Of this process itself: nobody has turned the loop for so long that peers may have given it up.
 void Transport::Impl::notice_pause(SteadyTime now) {
-  if (now - last_tick_ > options_.suspect_after)
+  if (since_tick(now) > options_.suspect_after)
     peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
 }
 
@@ -240,9 +245,11 @@ bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
 }
 
 void Transport::Impl::tick(SteadyTime now) {
-  // After a pause of this process itself (stopped, swapped out) the peers' bytes still lie in the sockets.
-  const bool was_away = now - last_tick_ > std::chrono::seconds(1);
+  // After a pause of this process itself (stopped, swapped out, its host suspended) the peers' bytes still
+  // lie in the sockets.
+  const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;
+  suspended_at_tick_ = options_.suspended();
   if (!accepting_) {
     epoll_event event{};
     event.events = EPOLLIN;

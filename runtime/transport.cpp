@@ -2,6 +2,7 @@
 #include "runtime/transport.h"
 
 #include <cerrno>
+#include <ctime>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -35,7 +36,15 @@ void watch(int epoll, int fd, std::uint64_t id) {
 // that the two do not take turns over every one; shorter than anybody would notice.
 constexpr Milliseconds patience_of_stand_in{2};
 
+std::chrono::nanoseconds read_clock(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 }  // namespace
+
+std::chrono::nanoseconds time_suspended() { return read_clock(CLOCK_BOOTTIME) - read_clock(CLOCK_MONOTONIC); }
 
 Transport::Transport(Identity self, const Key& key, TransportOptions options, LogLine log)
     : impl_(std::make_unique<Impl>(std::move(self), key, options, std::move(log))) {}
@@ -86,6 +95,7 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
   if (local_taken)
     log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
   last_tick_ = std::chrono::steady_clock::now();
+  suspended_at_tick_ = options_.suspended();
   thread_ = std::thread([this] { stand_in(); });
 }
 

@@ -44,6 +44,9 @@ struct Event {
   std::optional<std::uint32_t> checksum = {};
 };
 
+// For how long this host was suspended since it started: what steady_clock leaves out.
+std::chrono::nanoseconds time_suspended();
+
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
@@ -59,6 +62,7 @@ struct TransportOptions {
   // be exceeded by one message.
   std::size_t credit = std::size_t{4} << 20;
   bool unix_sockets = true;  // to peers of this host
+  std::function<std::chrono::nanoseconds()> suspended = time_suspended;
 };
 
 // What send() does while the peer's queue is full.

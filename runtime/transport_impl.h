@@ -100,6 +100,7 @@ class Transport::Impl {
   void turn(SteadyTime deadline, bool spin);
   void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
   void tick(SteadyTime now);
+  std::chrono::nanoseconds since_tick(SteadyTime now) const;
   void notice_pause(SteadyTime now);
   void serve(Connection& connection);
   void go_on_reading(PeerId peer);
@@ -156,8 +157,8 @@ class Transport::Impl {
   std::uint64_t next_look_up_ = 1;
   std::map<PeerId, std::uint64_t> last_incarnation_;
   std::set<PeerId> unproven_;  // lost, but perhaps alive
-  // After a pause of this process itself (stopped, its host frozen) the peers may have given it up: that they
-  // have ended their connections proves nothing until they had the time to dial again.
+  // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
+  // up: that they have ended their connections proves nothing until they had the time to dial again.
   SteadyTime peers_return_until_;
   std::map<PeerId, SteadyTime> dead_unless_back_;
   std::map<PeerId, std::set<std::uint64_t>> fenced_;
@@ -165,6 +166,7 @@ class Transport::Impl {
   RateLimit complaints_{5, Milliseconds(10000)};
   bool closing_ = false, accepting_ = true, waits_are_short_ = false;
   SteadyTime last_tick_;
+  std::chrono::nanoseconds suspended_at_tick_{};
 
   // Shared.
   std::mutex mutex_;

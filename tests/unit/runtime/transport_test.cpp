@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -443,6 +444,21 @@ TEST_CASE("nobody waits for ever for a peer that takes nothing and says nothing"
     const Event down = next(*worker, Event::Kind::down);
     CHECK_FALSE(down.proven);
   }
+}
+
+TEST_CASE("after this host was suspended a connection that has ended proves nothing about its peer") {
+  Lines lines;
+  std::atomic<std::chrono::nanoseconds> suspended{0ns};
+  TransportOptions options = quick();
+  options.handshake_timeout = 5s;  // as long as the peer has to come back
+  options.suspended = [&] { return suspended.load(); };
+  auto server = make(server0, 1, lines);
+  auto worker = make(worker0, 2, lines, 'a', options);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  suspended = 1h;
+  server.reset();
+  CHECK_FALSE(next(*worker, Event::Kind::down).proven);
 }
 
 TEST_CASE("what has landed in a buffer that was taken back since is dropped and counted") {
