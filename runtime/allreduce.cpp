@@ -51,7 +51,11 @@ class AllReduce {
   ExitCode end_elsewhere();
   ExitCode terminate();
   LiveState live() {
-    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state};
+    return {state_.step,
+            state_.position,
+            trainer_.model().parameters(),
+            state_.optimizer_state,
+            {assembly_.restarts(), state_.history.lost_samples}};
   }
   bool pump(std::optional<Event>& event, Milliseconds time = Milliseconds(100));
   bool look_around();
@@ -184,6 +188,7 @@ void AllReduce::make_state() {
     state_.optimizer_state.resize(trainer_.state_size());
     summed_in_ = 0;
     restored_step_ = state_.step;
+    assembly_.go_on_counting(state_.history.restarts);
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   }
   has_state_ = true;

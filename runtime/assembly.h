@@ -6,6 +6,7 @@
 // members have accepted. Those who are behind are then fed by one who is not.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,9 +60,10 @@ class Assembly {
   bool wants_newcomers() const;
 
   const Generation& generation() const { return generation_; }
-  // Generations that began without a member of the one before: all of this run, since it was started or
-  // restored, whoever took part in them.
+  // Generations that began without a member of the one before: all of this run, whoever took part in them.
   std::uint64_t restarts() const { return restarts_; }
+  // From make_state(): a checkpoint knows of so many.
+  void go_on_counting(std::uint64_t restarts) { restarts_ = std::max(restarts_, restarts); }
   // Of the live members; those of `last` come after all others.
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   bool trained() const { return trained_; }              // a peer said so

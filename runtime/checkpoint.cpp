@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <stdexcept>
 #include <sys/stat.h>
@@ -162,10 +163,13 @@ WrittenFile CheckpointStore::write(const std::string& aside, const std::string& 
   if (!is_ours(aside, aside_prefix)) throw std::runtime_error("not a folder aside: " + aside);
   const fs::path folder = fs::path(folder_) / aside;
   fs::create_directories(folder);
-  const std::string header = safetensors_header(name_pieces(snapshot.pieces, tensors),
-                                                {{"step", std::to_string(snapshot.step)},
+  std::map<std::string, std::string> metadata = {{"step", std::to_string(snapshot.step)},
                                                  {"position", std::to_string(snapshot.position)},
-                                                 {"slots", std::to_string(snapshot.slots())}});
+                                                 {"slots", std::to_string(snapshot.slots())}};
+  const auto& [restarts, lost_samples] = snapshot.history;
+  if (restarts > 0) metadata["restarts"] = std::to_string(restarts);
+  if (lost_samples > 0) metadata["lost_samples"] = std::to_string(lost_samples);
+  const std::string header = safetensors_header(name_pieces(snapshot.pieces, tensors), metadata);
   WrittenFile written{name, 0, 0};
   Descriptor file(folder / name, O_WRONLY | O_CREAT | O_EXCL, 0644);
   // In blocks, so that the bytes are still in the processor's cache for the second look at them, and so that

@@ -21,6 +21,7 @@ struct TrainingState {
   // Of the optimizer: slots times as long as parameters, all of slot 0 first; or empty: there is none yet.
   kernels::Floats optimizer_state;
   std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
+  RunHistory history = {};
 };
 
 // A folder of checkpoints of one run: step-<number>/ with safetensors files and a manifest.json, which has

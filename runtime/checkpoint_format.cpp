@@ -60,6 +60,7 @@ void Snapshot::restart(std::uint64_t at_step, std::uint64_t at_position, std::si
   pieces.clear();
   values.clear();
   values.reserve(floats);
+  history = {};
 }
 
 void Snapshot::add(std::size_t part, std::size_t offset, std::span<const float> floats) {

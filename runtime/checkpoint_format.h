@@ -22,12 +22,20 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 
+// What a run has been through, told in its metrics: it goes on counting from a checkpoint.
+struct RunHistory {
+  std::uint64_t restarts = 0, lost_samples = 0;  // as in RunView
+
+  bool operator==(const RunHistory&) const = default;
+};
+
 // A copy of what one file is to hold, at one moment of the run.
 struct Snapshot {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
   std::vector<Piece> pieces;
   std::vector<float> values;  // of the pieces, one after the other
+  RunHistory history;         // with several files: in that of server 0
 
   // Forgets the pieces and keeps the memory, which is enough then for so many floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -68,11 +69,24 @@ void require_checksum(const Input& input, const WrittenFile& file) {
 struct FileContent {
   Input input;
   std::vector<Piece> pieces;  // in the order of their floats, which come next
+  RunHistory history;
 };
+
+// 0 where there is none: it is left out, and older checkpoints have none.
+std::uint64_t number_of(const SafeTensorsFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) return 0;
+  const std::string& text = found->second;
+  std::uint64_t number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size())
+    throw std::runtime_error(std::string("safetensors: ") + key + " is not a whole number");
+  return number;
+}
 
 FileContent open_file(const fs::path& folder, const WrittenFile& file, const Manifest& manifest,
                       std::span<const TensorInfo> tensors) {
-  FileContent content{Input(folder / file.name), {}};
+  FileContent content{Input(folder / file.name), {}, {}};
   require_size(content.input, file);
   std::string head = content.input.read_text(std::min<std::size_t>(sizeof(std::uint64_t), file.bytes));
   head += content.input.read_text(safetensors_header_size(head, file.bytes) - head.size());
@@ -85,6 +99,7 @@ FileContent open_file(const fs::path& folder, const WrittenFile& file, const Man
   if (!says("step", manifest.step) || !says("position", manifest.position)) {
     throw std::runtime_error(file.name + " is of another moment than the manifest");
   }
+  content.history = {number_of(parsed, "restarts"), number_of(parsed, "lost_samples")};
   for (const SafeTensor& tensor : parsed.tensors) content.pieces.push_back(find_piece(tensor, tensors));
   return content;
 }
@@ -110,6 +125,8 @@ TrainingState read_checkpoint(const fs::path& folder, std::span<const TensorInfo
   TrainingState state{manifest.step, manifest.position, kernels::Floats(parameters),
                       kernels::Floats(slots * parameters), slots == 0 ? manifest.step : 0};
   for (std::size_t i = 0; i < files.size(); ++i) {
+    state.history.restarts = std::max(state.history.restarts, files[i].history.restarts);
+    state.history.lost_samples = std::max(state.history.lost_samples, files[i].history.lost_samples);
     for (const Piece& piece : files[i].pieces) {
       float* into = piece.part == 0
                         ? state.parameters.data() + piece.offset

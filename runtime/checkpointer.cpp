@@ -26,6 +26,7 @@ std::optional<TrainingState> Checkpointer::restore() {
 void Checkpointer::start(const LiveState& state) {
   const std::size_t size = state.parameters.size();
   snapshot_.restart(state.step, state.position, size + state.optimizer_state.size());
+  snapshot_.history = state.history;
   snapshot_.add(0, 0, state.parameters);
   for (std::size_t slot = 0; slot < state.optimizer_state.size() / size; ++slot) {
     snapshot_.add(1 + slot, 0, state.optimizer_state.subspan(slot * size, size));

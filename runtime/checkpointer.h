@@ -16,6 +16,7 @@ namespace mlk::rt {
 struct LiveState {
   std::uint64_t step = 0, position = 0;
   std::span<const float> parameters, optimizer_state;
+  RunHistory history = {};
 };
 
 // Training stands still for one copy of the state; a thread of its own writes the copy. There is one copy: a

@@ -56,10 +56,6 @@ std::uint32_t masked_crc32c(std::string_view data) {
   return std::rotr(crc, 15) + 0xa282ead8u;
 }
 
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string host_name() {
   char name[256] = "";
   if (gethostname(name, sizeof name - 1) != 0) return "host";
@@ -67,6 +63,10 @@ std::string host_name() {
 }
 
 }  // namespace
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string tfrecord(std::string_view data) {
   std::string out;
@@ -110,13 +110,12 @@ EventFile::~EventFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-void EventFile::write(std::uint64_t step, std::span<const Scalar> scalars) {
+void EventFile::write(std::uint64_t step, std::span<const Scalar> scalars, double wall_time) {
   if (given_up_) return;
   const bool first = fd_ < 0;
   if (first && !open_file()) return;
-  const double now = wall_seconds();
-  if (first && !(append(version_event(now)) && append(restart_event(now, step)))) return;
-  append(scalars_event(now, step, scalars));
+  if (first && !(append(version_event(wall_time)) && append(restart_event(wall_time, step)))) return;
+  append(scalars_event(wall_time, step, scalars));
 }
 
 // TensorBoard reads the files of a folder in the order of their names: by the second in which they were

@@ -16,6 +16,8 @@ struct Scalar {
   double value = 0;
 };
 
+double wall_seconds();  // since 1970
+
 // A record of the TFRecord format (tensorflow/core/lib/io/record_writer.h): length, its checksum, the data,
 // its checksum; the checksums are crc32c, masked.
 std::string tfrecord(std::string_view data);
@@ -37,7 +39,8 @@ class EventFile {
   EventFile& operator=(const EventFile&) = delete;
 
   // Does not throw: what cannot be written is said once, and the run goes on without.
-  void write(std::uint64_t step, std::span<const Scalar> scalars);
+  // wall_time: of the report, seconds since 1970.
+  void write(std::uint64_t step, std::span<const Scalar> scalars, double wall_time);
 
  private:
   bool open_file();

@@ -58,9 +58,10 @@ std::string ShardCheckpoint::copy(const CaptureMessage& capture) {
   return "";
 }
 
-void ShardCheckpoint::capture(const CaptureMessage& capture) {
+void ShardCheckpoint::capture(const CaptureMessage& capture, const RunHistory& history) {
   std::string wrong = copy(capture);
   if (wrong.empty()) {
+    snapshot_.history = history;
     try {
       written_ = std::async(std::launch::async, [this, capture] {
         WrittenMessage written{capture.step, capture.aside, {}, {}};
@@ -118,7 +119,7 @@ bool JointCheckpoints::wanted(std::uint64_t step) const {
   return !job_.env.checkpoints.empty() && step != committed_ && step != 0;
 }
 
-void JointCheckpoints::start(std::uint64_t step, std::uint64_t position,
+void JointCheckpoints::start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
                              const std::set<std::uint32_t>& others) {
   const CaptureMessage capture{step, position, CheckpointStore::name_aside(step)};
   round_ = Round{{step, position, {}}, capture.aside, others, others, steady_clock::now()};
@@ -129,7 +130,7 @@ void JointCheckpoints::start(std::uint64_t step, std::uint64_t position,
   for (const std::uint32_t server : others) {
     peers_.transport().send({Role::server, server}, header, encode(capture), WhenFull::refuse);
   }
-  own_.capture(capture);
+  own_.capture(capture, history);
 }
 
 void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {

@@ -39,7 +39,8 @@ class ShardCheckpoint {
   std::string leave_mark() const;
 
   // Copies the shard and has the copy written by another thread. When it returns training may go on.
-  void capture(const CaptureMessage& capture);
+  // history: from server 0.
+  void capture(const CaptureMessage& capture, const RunHistory& history = {});
   bool writing() const { return written_.valid(); }
   // What became of a capture: once for each.
   std::optional<WrittenMessage> take_written();
@@ -70,7 +71,8 @@ class JointCheckpoints {
 
   // A checkpoint of this step is asked for and is not there.
   bool wanted(std::uint64_t step) const;
-  void start(std::uint64_t step, std::uint64_t position, const std::set<std::uint32_t>& others);
+  void start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
+             const std::set<std::uint32_t>& others);
   bool under_way() const { return round_ || commit_.valid(); }
   bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
 

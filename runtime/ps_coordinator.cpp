@@ -204,7 +204,7 @@ void Coordinator::start_checkpoint() {
   for (const auto& [server, has_weights] : servers_) others.insert(server);
   tried_step_ = leases_.step();
   next_try_ = steady_clock::now() + save_retry;
-  checkpoints_.start(leases_.step(), leases_.position(), others);
+  checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others);
 }
 
 // True when there is nothing left to do. Throws when the run is trained and nothing of it could be kept: what

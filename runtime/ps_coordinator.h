@@ -73,6 +73,7 @@ class Coordinator {
   void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers);
   std::optional<TrainingState> restore(bool workers_know);
   void take_over();
+  void go_on_counting(const RunHistory& history);
   void maybe_run();
   void serve_parked();
   bool serve(std::uint32_t worker);

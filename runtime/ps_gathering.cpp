@@ -96,6 +96,7 @@ void Coordinator::decide() {
     job_.log.line("goes on from the checkpoint of step " + std::to_string(saved->step));
     leases_.restart(saved->step, saved->position);
     restored_step_ = saved->step;
+    go_on_counting(saved->history);
     seeding_.from_checkpoint(*saved);
   } else {
     say_who_seeds(best->first, best->second, servers);
@@ -130,6 +131,12 @@ void Coordinator::take_over() {
   ++restarts_;
   if (job_.config.consistency.sync) return;
   leases_.count_lost(lost_samples + offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
+}
+
+void Coordinator::go_on_counting(const RunHistory& history) {
+  restarts_ = std::max(restarts_, history.restarts);
+  if (history.lost_samples > leases_.lost_samples())
+    leases_.count_lost(history.lost_samples - leases_.lost_samples());
 }
 
 // A small model has fewer chunks than there may be servers.

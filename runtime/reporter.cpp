@@ -90,6 +90,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   figures_ = figures(report_, telemetry_.report(report_));
 
   std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
+  if (total_steps_ > 0) line += " steps=" + whole(total_steps_);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before
@@ -148,6 +149,7 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
   std::string text = "{\"schema\":1,";
   if (reported_) {
     text += "\"step\":" + whole(report_.step) + ",\"epoch\":" + whole(report_.epoch);
+    if (total_steps_ > 0) text += ",\"steps\":" + whole(total_steps_);
     text += ",\"metrics\":{";
     for (const Figure& figure : figures_) {
       const bool finite = figure.value && std::isfinite(*figure.value);

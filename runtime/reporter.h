@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/event_file.h"
+#include "runtime/event_writer.h"
 #include "runtime/telemetry.h"
 
 namespace mlk::rt {
@@ -34,8 +34,11 @@ class Reporter {
   // result_path: empty for none. It is rewritten in place, never renamed over: in a pod it is a bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
-  // Reports go to event files for TensorBoard in this folder as well. `log` must outlive this.
+  // Reports go to event files for TensorBoard in this folder as well, by a thread of their own.
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
+
+  // How many steps the run makes, where its configuration does not say so: goes out with each report.
+  void total_steps(std::uint64_t steps) { total_steps_ = steps; }
 
   // Training starts or goes on here: throughput counts from now on. step 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
@@ -81,13 +84,13 @@ class Reporter {
   bool reported_ = false;
   Report report_;                // the last
   std::vector<Figure> figures_;  // of the last report
-  std::uint64_t restored_step_ = 0, checkpoint_ = 0;
+  std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
   std::optional<double> accuracy_;  // the newest, stays in the result
   bool accuracy_is_new_ = false;    // not yet printed
   std::uint64_t position_ = 0;      // at the last report
   double reported_at_ = 0;
   Curve curve_;
-  std::optional<EventFile> events_;
+  std::optional<EventWriter> events_;
   std::size_t longest_ = 0;  // text in the file so far
   bool cut_ = false;         // what an earlier process left behind it
 };

@@ -31,7 +31,8 @@ class SingleTrainer {
     return reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
   }
   LiveState live() {
-    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state};
+    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state,
+            state_.history};
   }
 
   Job& job_;

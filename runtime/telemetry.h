@@ -14,7 +14,7 @@ namespace mlk::rt {
 struct RunView {
   std::uint32_t workers = 0;  // that take part
   std::uint64_t generation = 0;
-  // How often the run went on after it lost a worker or a server, since it was started or restored.
+  // How often the run went on after it lost a worker or a server. Checkpoints keep the count.
   std::uint64_t restarts = 0;
   // async: samples at most of slices that were lost with what worked on them: trained in part or not at all.
   std::uint64_t lost_samples = 0;

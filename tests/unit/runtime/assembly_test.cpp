@@ -26,6 +26,7 @@ struct Stage {
   ScriptedPeers others;
   std::optional<StateVersion> state = StateVersion{10, 1};
   int states_made = 0;
+  std::uint64_t known_restarts = 0;  // by the checkpoint that the state is made of
   std::vector<MessageType> passed_on;
   std::uint32_t self;
   Assembly assembly;
@@ -38,6 +39,7 @@ struct Stage {
                   [this] {
                     ++states_made;
                     state = StateVersion{};
+                    if (known_restarts > 0) assembly.go_on_counting(known_restarts);
                   },
                   [] { return false; }, [this](Event&& event) { passed_on.push_back(event.header.type); }}) {
     others.on_event([this](Event&& event) { assembly.handle(std::move(event)); });
@@ -357,6 +359,19 @@ TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all 
   CHECK(stage.states_made == 1);
   CHECK(beginning->feeder == 0);
   CHECK(beginning->hungry == std::set<std::uint32_t>{1});
+}
+
+TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
+  Stage stage(0, 2);
+  stage.state.reset();
+  stage.known_restarts = 3;
+  stage.tell_statuses({1}, 0, no_state);
+  Assembling assembling(stage);
+  stage.accept(1, stage.hear_proposal(1).first);
+  REQUIRE(assembling.result());
+  CHECK(stage.assembly.restarts() == 3);
+  const Event begin = stage.others.hear(worker(1), {MessageType::begin});
+  CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
 TEST_CASE("an accept of an earlier proposal does not count for the one under way") {

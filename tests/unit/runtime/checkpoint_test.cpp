@@ -146,6 +146,16 @@ TEST_CASE("a checkpoint may have no state of an optimizer") {
   CHECK(loaded->optimizer_state.empty());
 }
 
+TEST_CASE("a checkpoint keeps the count of restarts and lost samples; one without it stands for none") {
+  Checkpoints run;
+  run.save(3);
+  CHECK(run.store().load_newest(two_tensors)->history == RunHistory{});
+  Snapshot snapshot = snapshot_of(state_at(4, 9));
+  snapshot.history = {2, 640};
+  REQUIRE(run.store().save(snapshot, two_tensors));
+  CHECK(run.store().load_newest(two_tensors)->history == RunHistory{2, 640});
+}
+
 TEST_CASE("a checkpoint is a safetensors file and a manifest that describes it") {
   Checkpoints run;
   run.save(7);

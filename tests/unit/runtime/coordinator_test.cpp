@@ -25,8 +25,9 @@ struct CoordinatedRun {
   Coordinator coordinator;
   std::uint32_t workers;
 
-  CoordinatedRun(std::uint32_t count, std::uint32_t servers, std::uint64_t steps = 100)
-      : others(server_at(0), count, servers),
+  CoordinatedRun(std::uint32_t count, std::uint32_t servers, std::uint64_t steps = 100,
+                 const std::string& checkpoints = "")
+      : others(server_at(0), count, servers, checkpoints),
         part(others.job(), 0, model),
         coordinator(configured(steps), others.peers(), model, part),
         workers(count) {
@@ -255,4 +256,30 @@ TEST_CASE("after SIGTERM a step of sync is finished, and none begun") {
   CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::work));
   run.coordinator.tick();
   CHECK(run.coordinator.terminated());
+}
+
+TEST_CASE("restarts and lost samples are in the last checkpoint, and who starts from it goes on counting") {
+  const mlk::test::TemporaryFolder folder;
+  {
+    CoordinatedRun run(2, 1, 1, folder.path());
+    run.start();
+    run.coordinator.peer_down(worker_at(1));
+    for (const Chunk& chunk : run.model.chunks) {
+      for (const std::uint32_t slice : {0, 1})
+        run.model.shard->push_slice(chunk.id, 0, slice, mlk::kernels::Floats(chunk.size, 1), 4);
+    }
+    run.done(0, 0, 0);
+    run.done(0, 0, run.hear(worker_at(0), MessageType::work).header.key);
+    run.others.until("is saved", [&] {
+      run.coordinator.tick();
+      return run.coordinator.committed() == 1;
+    });
+  }
+  CoordinatedRun run(1, 1, 100, folder.path());
+  run.join(0, run.offer());
+  run.coordinator.tick();
+  run.ready(0);
+  const WorkMessage work = run.hear_work(0);
+  CHECK(work.restored_step == 1);
+  CHECK(work.progress.run.restarts == 1);
 }

@@ -51,9 +51,9 @@ TEST_CASE("each start writes a file of its own, and none before it has something
   {
     EventFile first(events, log), second(events, log);
     CHECK_FALSE(fs::exists(events));
-    first.write(1, scalars);
-    second.write(1, scalars);
-    first.write(2, scalars);
+    first.write(1, scalars, 1.5e9);
+    second.write(1, scalars, 1.5e9);
+    first.write(2, scalars, 1.5e9);
   }
   const auto files = files_in(events);
   REQUIRE(files.size() == 2);
@@ -70,7 +70,7 @@ TEST_CASE("event files that cannot be written are said once and do not stop the 
   const std::vector<Scalar> scalars = {{"loss", 0.5}};
   {
     EventFile file(folder / "taken", log);
-    for (std::uint64_t step = 1; step < 4; ++step) file.write(step, scalars);
+    for (std::uint64_t step = 1; step < 4; ++step) file.write(step, scalars, 1.5e9);
   }
   close(pipes[1]);
   char text[1024];

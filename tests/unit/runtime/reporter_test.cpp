@@ -51,6 +51,17 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
   CHECK(bench.result()["metrics"]["accuracy"] == 0.93);  // the newest stays
 }
 
+TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {
+  Reports bench;
+  bench.reporter.total_steps(470);
+  bench.reporter.started(0, 0);
+  bench.now += 2;
+  bench.reporter.report(100, 1, 100, 0.5);
+  CHECK(bench.metrics.str() == "mlk step=100 epoch=1 steps=470 loss=0.5 samples_per_s=50\n");
+  CHECK(bench.result()["steps"] == 470);
+  CHECK_FALSE(bench.result()["metrics"].contains("steps"));
+}
+
 TEST_CASE("a line says where the time of a step goes, as its mean since the last report") {
   Reports bench;
   bench.reporter.started(0, 0);

@@ -28,8 +28,10 @@ inline constexpr std::chrono::seconds scripted_patience{20};
 // hands what has come to the process under test.
 class ScriptedPeers {
  public:
-  ScriptedPeers(rt::PeerId subject, std::uint32_t workers, std::uint32_t servers = 0)
+  ScriptedPeers(rt::PeerId subject, std::uint32_t workers, std::uint32_t servers = 0,
+                const std::string& checkpoints = "")
       : subject_(subject), stage_(make_job(subject, workers, servers)) {
+    stage_->env.checkpoints = checkpoints;
     peers_ = std::make_unique<rt::Peers>(stage_->job);
   }
 
