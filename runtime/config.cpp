@@ -33,6 +33,8 @@ class Object {
     return *found;
   }
 
+  bool has(const std::string& key) const { return value_.contains(key); }
+
   Object object(const std::string& key) { return Object(at(key), name(key)); }
 
   std::uint64_t integer(const std::string& key, std::uint64_t least, std::uint64_t most) {
@@ -104,6 +106,7 @@ constexpr int most_int = 1'000'000;
 // Whom nobody is told the address of, nobody dials: servers beyond the seeds would be waited for in vain.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
+constexpr std::uint64_t most_epochs = 1'000'000;
 
 kernels::Precision read_precision(Object& root) {
   constexpr kernels::Precision precisions[] = {kernels::Precision::float32, kernels::Precision::bfloat16};
@@ -226,8 +229,13 @@ Config parse_config(std::string_view text) {
   config.precision = read_precision(root);
   config.data = read_data(root.object("data"));
   config.consistency = read_consistency(root.at("consistency"));
-  config.steps = root.integer("steps", 1, most_steps);
-  config.optimizer = read_optimizer(root.object("optimizer"), config.steps);
+  if (root.has("epochs") && root.has("steps")) fail("configuration: steps and epochs exclude each other");
+  if (root.has("epochs")) {
+    config.epochs = root.integer("epochs", 1, most_epochs);
+  } else {
+    config.steps = root.integer("steps", 1, most_steps);
+  }
+  config.optimizer = read_optimizer(root.object("optimizer"), config.epochs > 0 ? most_steps : config.steps);
   config.seed = root.integer("seed", 0, std::numeric_limits<std::uint64_t>::max());
   config.report_every = root.integer("report_every", 1, most_steps);
   config.evaluate_every = root.integer("evaluate_every", 0, most_steps);
@@ -253,6 +261,20 @@ Config load_config(const std::string& path) {
     return parse_config(text);
   } catch (const Failure& failure) {
     throw Failure(failure.code, path + ": " + failure.what());
+  }
+}
+
+void settle_steps(Config& config, std::uint64_t samples) {
+  if (config.epochs == 0) return;
+  const bool together = config.mode != Mode::single && config.consistency.sync;
+  const std::uint64_t of_step = static_cast<std::uint64_t>(config.data.batch) *
+                                static_cast<std::uint64_t>(together ? config.workers.count : 1);
+  if (samples > std::numeric_limits<std::uint32_t>::max())  // as of no IDX file: the product has room
+    fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
+  config.steps = std::max<std::uint64_t>(1, (config.epochs * samples + of_step - 1) / of_step);
+  if (config.optimizer.schedule.warmup >= config.steps) {
+    fail("configuration: optimizer.schedule.warmup is " + std::to_string(config.optimizer.schedule.warmup) +
+         ", but " + std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
   }
 }
 

@@ -58,7 +58,8 @@ struct Config {
   DataConfig data;
   OptimizerConfig optimizer;
   Consistency consistency;
-  std::uint64_t steps = 0;  // updates of the whole run
+  std::uint64_t steps = 0;   // updates of the whole run; 0: `epochs` says how many, see settle_steps()
+  std::uint64_t epochs = 0;  // passes over the training samples; 0: `steps` says it
   std::uint64_t seed = 0;
   std::uint64_t report_every = 0;    // steps, at least 1
   std::uint64_t evaluate_every = 0;  // steps; 0: only at the end
@@ -83,5 +84,9 @@ Config parse_config(std::string_view text);
 
 // The same for the file (at most 1 MiB), which the message then names.
 Config load_config(const std::string& path);
+
+// With `epochs`: the steps that take as many passes over so many samples, or a little more. Throws
+// Failure{bad_configuration} if the configuration does not fit them.
+void settle_steps(Config& config, std::uint64_t samples);
 
 }  // namespace mlk::rt

@@ -51,6 +51,10 @@ struct DataSplit {
   Dataset train, held_out;
 };
 
+// How many samples there are to train on, from the header of their labels alone. Throws Failure{bad_data}
+// that names the file.
+std::uint64_t count_training_samples(const std::string& folder);
+
 // Reads the four IDX files of CONTRACT.md ("Data") in `folder`, plain or gzipped.
 // Throws Failure{bad_data} that names the file.
 DataSplit load_idx(const std::string& folder);

@@ -137,26 +137,35 @@ std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std
   return data;
 }
 
-IdxFile read_idx(std::string path, std::size_t dimensions) {
-  const std::unique_ptr<Source> source = open_source(path);
+// The sizes of the dimensions.
+std::vector<std::uint32_t> read_header(Source& source, const std::string& path, std::size_t dimensions) {
   std::vector<std::uint8_t> header(4 + 4 * dimensions);
-  const std::size_t got = source->read(header.data(), header.size());
+  const std::size_t got = source.read(header.data(), header.size());
   const std::array<std::uint8_t, 4> magic = {0, 0, 0x08, static_cast<std::uint8_t>(dimensions)};  // 8: bytes
   if (got >= 4 && !std::equal(magic.begin(), magic.end(), header.begin())) {
     fail(path, "not an IDX file of bytes in " + std::to_string(dimensions) + " dimension" +
                    (dimensions == 1 ? "" : "s"));
   }
   if (got < header.size()) fail(path, "truncated: its header is not complete");
-  IdxFile file;
-  std::uint64_t size = 1;
+  std::vector<std::uint32_t> sizes;
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::uint8_t* bytes = header.data() + 4 + 4 * i;
-    file.sizes.push_back(std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
-                         std::uint32_t{bytes[2]} << 8 | bytes[3]);
-    if (file.sizes.back() == 0) fail(path, "one of its dimensions is 0");
+    sizes.push_back(std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+                    std::uint32_t{bytes[2]} << 8 | bytes[3]);
+    if (sizes.back() == 0) fail(path, "one of its dimensions is 0");
+  }
+  return sizes;
+}
+
+IdxFile read_idx(std::string path, std::size_t dimensions) {
+  const std::unique_ptr<Source> source = open_source(path);
+  IdxFile file;
+  file.sizes = read_header(*source, path, dimensions);
+  std::uint64_t size = 1;
+  for (const std::uint32_t extent : file.sizes) {
     // Divided, not multiplied: three sizes of 32 bits overflow 64.
-    if (file.sizes.back() > max_bytes / size) fail(path, "more than 4 GiB of data");
-    size *= file.sizes.back();
+    if (extent > max_bytes / size) fail(path, "more than 4 GiB of data");
+    size *= extent;
   }
   file.data = read_data(*source, path, size);
   file.path = std::move(path);
@@ -178,6 +187,12 @@ Pair read_pair(const std::string& folder, const std::string& name) {
 }
 
 }  // namespace
+
+std::uint64_t count_training_samples(const std::string& folder) {
+  std::string path = folder + "/train-labels-idx1-ubyte";
+  const std::unique_ptr<Source> source = open_source(path);
+  return read_header(*source, path, 1).front();
+}
 
 DataSplit load_idx(const std::string& folder) {
   Pair train = read_pair(folder, "train"), held_out = read_pair(folder, "t10k");

@@ -12,6 +12,7 @@
 
 #include "runtime/allreduce.h"
 #include "runtime/config.h"
+#include "runtime/dataset.h"
 #include "runtime/exit_code.h"
 #include "runtime/freed_memory.h"
 #include "runtime/job.h"
@@ -65,6 +66,17 @@ std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& rep
   }
 }
 
+// All processes of the run come to the same number: servers, too, which need nothing else of the data.
+void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
+  if (config.epochs == 0) return;
+  if (env.data.empty())
+    throw Failure(ExitCode::bad_configuration,
+                  "environment: MLK_DATA is not set, and epochs are counted by it");
+  settle_steps(config, count_training_samples(env.data));
+  reporter.total_steps(config.steps);
+  log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
+}
+
 // Runs `body`; what it throws is told to people, and to the cluster through the result file.
 template <class Body>
 ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
@@ -98,7 +110,8 @@ ExitCode run() {
   const Log log("mlk-runtime " + env.role + "/" + std::to_string(env.rank));
   Reporter reporter(std::cout, env.result, env.rank);
   return guarded(log, reporter, [&] {
-    const Config config = load_config(env.config);
+    Config config = load_config(env.config);
+    settle_length(config, env, reporter, log);
     if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
     const auto metrics_server = serve_metrics(env, reporter, log);
     Job job{env, config, stop, reporter, log};

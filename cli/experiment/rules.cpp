@@ -111,6 +111,7 @@ class Rules {
       check_roles();
       check_consistency();
     }
+    check_length();
     check_optimizer();
     check_data();
     check_checkpoint();
@@ -227,6 +228,16 @@ class Rules {
     if (mode_ != "ps" && !consistency.is_null() && consistency != "sync") {
       refuse("train.consistency",
              fmt::format("only mode ps has a choice of consistency; mode {} is always sync", mode_));
+    }
+  }
+
+  void check_length() {
+    if (!given("train") || !effective_["train"].is_object()) return;
+    const bool steps = effective_["train"].contains("steps"), epochs = effective_["train"].contains("epochs");
+    if (steps && epochs) refuse("train.epochs", "train.steps and train.epochs exclude each other");
+    if (!steps && !epochs) {
+      refuse("train",
+             "train.steps is missing: updates of the whole run, not of one worker; or give train.epochs");
     }
   }
 

@@ -105,7 +105,9 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   out.push_back(field("MLK_INCARNATION", "metadata.uid"));
   out.push_back(
       variable("MLK_ADDRESS", fmt::format("{0}-{1}-$(MLK_RANK).{0}:{2}", context.run, role.name, port)));
+  out.push_back(variable("MLK_WORLD_SIZE", std::to_string(role.size.count)));
   for (const RoleInRun& other : context.roles) {
+    out.push_back(variable("MLK_COUNT_" + upper(other.name), std::to_string(other.size.count)));
     out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
   }
   if (experiment.has_train) {

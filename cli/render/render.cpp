@@ -73,10 +73,12 @@ json runtime_config(const Experiment& experiment) {
   const json& train = experiment.effective["train"];
   const json& checkpoint = experiment.effective["checkpoint"];
   json out = {{"schema", 1}, {"mode", experiment.mode}};
-  for (const char* key : {"model", "precision", "optimizer", "consistency", "steps", "seed", "report_every",
+  for (const char* key : {"model", "precision", "optimizer", "consistency", "seed", "report_every",
                           "evaluate_every", "step_delay_ms"}) {
     out[key] = train[key];
   }
+  const char* length = train.contains("epochs") ? "epochs" : "steps";
+  out[length] = train[length];
   out["data"] = {{"format", train["data"]["format"]}, {"batch", train["data"]["batch"]}};
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");

@@ -190,6 +190,7 @@ class Observation {
     find_short_jobs();
     find_causes();
     status_.result = best_result(facts_);
+    if (status_.steps == 0) status_.steps = count_of(status_.result, {"steps"}, 0);  // epochs: counted there
     decide_phase();
     describe_failures();
     describe_ranks();

@@ -345,3 +345,14 @@ def test_the_context_tells_where_and_what(cluster):
     assert told["namespace"] == cluster.namespace
     assert told["allowed"]["submit"] is True
     assert cluster.kubeconfig in told["source"]
+
+
+@pytest.mark.parametrize("mode,steps", [("allreduce", 47), ("ps", 94)])
+def test_a_run_of_epochs_makes_the_steps_that_they_take_and_shows_how_many(embedded, name, experiment, mode, steps):
+    text = (mlk.EXAMPLES / f"digits-{mode}.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
+    text = "".join("  epochs: 2\n" if line.lstrip().startswith("steps:") else line for line in text.splitlines(keepends=True))
+    run = embedded.mlk("submit", "--wait", "--set", f"name={name}", experiment(text), check=0, timeout=120).stdout.strip()
+    status = embedded.mlk("status", run, "-o", "json", check=0).json()
+    # 1500 samples: together two workers take 64 a step; without waiting for each other each update takes 32.
+    assert (status["steps"], status["result"]["step"], status["result"]["epoch"]) == (steps, steps, 2)
+    assert f"{steps}/{steps}" in embedded.mlk("status", run, check=0).stdout

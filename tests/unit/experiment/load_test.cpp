@@ -39,6 +39,21 @@ TEST_CASE("workers may be told not to go on without a server, but not to have no
   CHECK(contains(refusal(with("patience: 0s")), "train.patience must be a time"));
 }
 
+TEST_CASE("a run is as long as its steps or its epochs say: exactly one of them") {
+  const auto with = [](const std::string& length) {
+    return "name: x\nmode: single\ntrain: {data: {path: /data}" + length + "}\n";
+  };
+  const Experiment x = load(with(", epochs: 3"));
+  CHECK(x.effective["train"]["epochs"] == 3);
+  CHECK_FALSE(x.effective["train"].contains("steps"));
+  CHECK(contains(refusal(with(", steps: 5, epochs: 3")),
+                 "x.yaml:3:40: train.steps and train.epochs exclude each other"));
+  CHECK(contains(refusal(with("")), "train.steps is missing"));
+  CHECK(contains(refusal(with("")), "or give train.epochs"));
+  CHECK(contains(refusal(with(", epochs: 0")), "train.epochs must be"));
+  CHECK_FALSE(contains(refusal(with(", epochs: 0")), "missing"));
+}
+
 TEST_CASE("the smallest experiment gets every default") {
   const Experiment x = load(smallest);
   CHECK(x.name == "x");

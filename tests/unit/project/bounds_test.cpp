@@ -63,9 +63,12 @@ const std::vector<std::string> optimizers = {"{type: sgd, schedule: {type: linea
 
 // The configuration that pods get of an experiment with these changes. Throws Error when it is refused.
 std::string config_with(const std::vector<std::string>& changes) {
+  // Of the two only one may be given.
+  const bool epochs = !changes.empty() && changes.back().starts_with("train.epochs=");
   const mlk::Experiment experiment =
-      mlk::load_experiment("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10}\n", "x.yaml",
-                           {.set = changes, .env = {}, .image = ""}, {"ps"});
+      mlk::load_experiment(std::string("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, ") +
+                               (epochs ? "epochs: 1" : "steps: 10") + "}\n",
+                           "x.yaml", {.set = changes, .env = {}, .image = ""}, {"ps"});
   const mlk::Rendered run = mlk::render(experiment, {}, mlk::Templates(), {});
   return run.objects.front().at("data").at("config.json");
 }
@@ -106,4 +109,5 @@ TEST_CASE("what passes validation is a configuration that the runtime takes") {
   CHECK(try_all(mlk::schema_section("checkpoint"), "checkpoint") > 5);
   CHECK(try_all(mlk::schema_section("role"), "workers") > 5);
   CHECK(try_all(mlk::schema_section("role"), "servers") > 5);
+  CHECK_NOTHROW(config_with({"train.epochs=1000000"}));
 }

@@ -53,12 +53,30 @@ TEST_CASE(
   const std::set<std::string> read = matches(text_below(top / "runtime"), std::regex("\"(MLK_[A-Z_]+)\""));
   const std::set<std::string> set =
       matches(text_below(top / "tests" / "golden"), std::regex("\"name\": \"(MLK_[A-Z_]+)\""));
+  // Of use to programs of the user's only.
+  const std::set<std::string> for_programs = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)`: "));
+  REQUIRE(for_programs.size() == 3);
+  for (const std::string& name : for_programs) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
   std::set<std::string> known = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)="));  // set by hand only
   for (const std::string& name : known) CHECK_MESSAGE(set.count(name) == 0, name, " is rendered");
   known.insert(named.begin(), named.end());
   CHECK(read == known);
   for (const std::string& name : named) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
-  for (const std::string& name : set) CHECK_MESSAGE(named.count(name) == 1, name, " is not in the contract");
+  for (const std::string& name : set) {
+    const bool there = named.count(name) + for_programs.count(name) == 1;
+    CHECK_MESSAGE(there, name, " is not in the contract");
+  }
+}
+
+TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no other") {
+  const std::string page = text_of(top / "man" / "mlk-experiment.5");
+  const std::size_t begin = page.find("\n.SH VARIABLES OF PROGRAMS\n");
+  REQUIRE(begin != std::string::npos);
+  const std::string section = page.substr(begin, page.find("\n.SH ", begin + 1) - begin);
+  const std::set<std::string> listed = matches(section, std::regex("\n\\.B (MLK_[A-Z_]+)"));
+  const std::set<std::string> set =
+      matches(text_below(top / "tests" / "golden"), std::regex("\"name\": \"(MLK_[A-Z_]+)\""));
+  CHECK(listed == set);
 }
 
 TEST_CASE("the runtime's exit codes are those of the contract, and the final ones fail the Job") {

@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::uint64_t no_state = ~std::uint64_t{0}, lineage = 7;
 
-PeerId worker(std::uint32_t rank) { return {Role::worker, rank}; }
+PeerId rank_at(std::uint32_t rank) { return {Role::worker, rank}; }
 
 // A rank among `count` workers; the test plays the others.
-struct Stage {
+struct AmongRanks {
   ScriptedPeers others;
   std::optional<StateVersion> state = StateVersion{10, 1};
   int states_made = 0;
@@ -31,8 +31,8 @@ struct Stage {
   std::uint32_t self;
   Assembly assembly;
 
-  Stage(std::uint32_t rank, std::uint32_t count)
-      : others(worker(rank), count),
+  AmongRanks(std::uint32_t rank, std::uint32_t count)
+      : others(rank_at(rank), count),
         self(rank),
         assembly(others.job(), others.peers(),
                  {[this] { return state; },
@@ -44,7 +44,7 @@ struct Stage {
                   [] { return false; }, [this](Event&& event) { passed_on.push_back(event.header.type); }}) {
     others.on_event([this](Event&& event) { assembly.handle(std::move(event)); });
     for (std::uint32_t other = 0; other < count; ++other) {
-      if (other != rank) others.arrive(worker(other));
+      if (other != rank) others.arrive(rank_at(other));
     }
   }
 
@@ -56,7 +56,7 @@ struct Stage {
     header.clock = clock;
     header.key = key;
     header.offset = offset;
-    others.say(worker(from), header, payload);
+    others.say(rank_at(from), header, payload);
   }
   // `follows`: the generation that the proposer is in.
   void propose(std::uint32_t from, std::uint64_t number, std::vector<std::uint32_t> members,
@@ -64,7 +64,7 @@ struct Stage {
     PayloadWriter payload;
     payload.put(of_lineage).put(static_cast<std::uint32_t>(members.size()));
     for (const std::uint32_t rank : members)
-      payload.put(rank).put(others.incarnation_of(worker(rank))).text("");
+      payload.put(rank).put(others.incarnation_of(rank_at(rank))).text("");
     say(from, MessageType::propose, number, follows, 0, payload.bytes());
   }
   void begin(std::uint32_t from, std::uint64_t number, std::uint64_t restarts = 0) {
@@ -76,7 +76,7 @@ struct Stage {
     say(from, MessageType::status, generation, step, 0, PayloadWriter().put(of_lineage).bytes());
   }
   Event answer(std::uint32_t to) {
-    return others.hear(worker(to), {MessageType::accept, MessageType::refuse});
+    return others.hear(rank_at(to), {MessageType::accept, MessageType::refuse});
   }
   MessageType answer_type(std::uint32_t to) { return answer(to).header.type; }
 
@@ -100,7 +100,7 @@ struct Stage {
   }
   // The members of the next proposal to that peer, and its number.
   std::pair<std::uint64_t, std::set<std::uint32_t>> hear_proposal(std::uint32_t to) {
-    const Event event = others.hear(worker(to), {MessageType::propose});
+    const Event event = others.hear(rank_at(to), {MessageType::propose});
     PayloadReader reader(event.payload);
     reader.get<std::uint64_t>();
     std::set<std::uint32_t> members;
@@ -126,7 +126,7 @@ struct Stage {
 // Runs assemble() while the test plays the others.
 class Assembling {
  public:
-  explicit Assembling(Stage& stage) {
+  explicit Assembling(AmongRanks& stage) {
     stage.others.stand_back();
     thread_ = std::thread([this, &stage] { beginning_ = stage.assembly.assemble(); });
   }
@@ -146,7 +146,7 @@ class Assembling {
 }  // namespace
 
 TEST_CASE("a proposal of all members is accepted with the step of the own state, and begins") {
-  Stage stage(2, 3);
+  AmongRanks stage(2, 3);
   stage.state = StateVersion{40, 3};
   stage.propose(0, 1, {0, 1, 2}, 0);
   const Event answer = stage.answer(0);
@@ -161,7 +161,7 @@ TEST_CASE("a proposal of all members is accepted with the step of the own state,
 }
 
 TEST_CASE("a rank without a state says so when it accepts") {
-  Stage stage(1, 2);
+  AmongRanks stage(1, 2);
   stage.state.reset();
   stage.propose(0, 1, {0, 1}, 0);
   const Event answer = stage.answer(0);
@@ -170,7 +170,7 @@ TEST_CASE("a rank without a state says so when it accepts") {
 }
 
 TEST_CASE("after an accept a rival proposal from a minority of what was accepted is refused") {
-  Stage stage(2, 5);
+  AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -183,7 +183,7 @@ TEST_CASE("after an accept a rival proposal from a minority of what was accepted
 }
 
 TEST_CASE("after an accept its proposer, or most of those who accepted, may still propose another") {
-  Stage stage(2, 5);
+  AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -194,7 +194,7 @@ TEST_CASE("after an accept its proposer, or most of those who accepted, may stil
 }
 
 TEST_CASE("a pledge ends when the generation begins") {
-  Stage stage(2, 5);
+  AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
   // Whoever follows generation 2 needs its members, not those of the pledge before it.
@@ -203,7 +203,7 @@ TEST_CASE("a pledge ends when the generation begins") {
 }
 
 TEST_CASE("a number that is not above what was promised is refused") {
-  Stage stage(2, 3);
+  AmongRanks stage(2, 3);
   stage.propose(0, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   for (const std::uint64_t number : {5, 4}) {
@@ -217,7 +217,7 @@ TEST_CASE("a number that is not above what was promised is refused") {
 }
 
 TEST_CASE("a member of a generation joins no other past") {
-  Stage stage(1, 3);
+  AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.propose(0, 2, {0, 1, 2}, 1, lineage + 1);
   CHECK(stage.answer_type(0) == MessageType::refuse);
@@ -226,16 +226,16 @@ TEST_CASE("a member of a generation joins no other past") {
 }
 
 TEST_CASE("who proposes to follow an older generation is refused, and told the newer one") {
-  Stage stage(1, 3);
+  AmongRanks stage(1, 3);
   stage.start_generation(4, {0, 1, 2});
   stage.propose(0, 5, {0, 1, 2}, 3);
-  const Event status = stage.others.hear(worker(0), {MessageType::status});
+  const Event status = stage.others.hear(rank_at(0), {MessageType::status});
   CHECK(status.header.generation == 4);
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
 TEST_CASE("who has heard of a later generation that others began helps nobody to pass it over") {
-  Stage stage(1, 4);
+  AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   // 3 took part in generation 3, in which this rank was not; who else did is not known.
   stage.tell_status(3, 3, 50);
@@ -247,19 +247,19 @@ TEST_CASE("who has heard of a later generation that others began helps nobody to
 }
 
 TEST_CASE("a rank that the others went on without waits to be let in as one that knows no generation") {
-  Stage stage(1, 3);
+  AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
   stage.others.until("forgets", [&] { return stage.assembly.generation().number == 0; });
   Event status;
   do {
-    status = stage.others.hear(worker(0), {MessageType::status});
+    status = stage.others.hear(rank_at(0), {MessageType::status});
   } while (status.header.generation != 0);
   CHECK(status.header.clock == 10);  // what it has is told all the same
 }
 
 TEST_CASE("of two runs that started apart the one that is behind ends") {
-  Stage stage(1, 2);
+  AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.begin(0, 1);
@@ -272,7 +272,7 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   const Bytes other = PayloadWriter().put(lineage + 1).bytes();
   const auto hears = [&](std::uint64_t step) {
     Event event;
-    event.peer = worker(0);
+    event.peer = rank_at(0);
     event.header = header;
     event.header.clock = step;
     event.payload = other;
@@ -285,36 +285,36 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
 }
 
 TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is answered with trouble") {
-  Stage stage(1, 3);
+  AmongRanks stage(1, 3);
   stage.begin(0, 3);
-  CHECK(stage.others.hear(worker(0), {MessageType::trouble}).header.generation == 3);
+  CHECK(stage.others.hear(rank_at(0), {MessageType::trouble}).header.generation == 3);
   stage.propose(0, 4, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.propose(2, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
   stage.begin(0, 4);
-  CHECK(stage.others.hear(worker(0), {MessageType::trouble}).header.generation == 4);
+  CHECK(stage.others.hear(rank_at(0), {MessageType::trouble}).header.generation == 4);
   CHECK(stage.assembly.generation().number == 0);
   stage.begin(2, 5);
   stage.others.until("begins", [&] { return stage.assembly.generation().number == 5; });
 }
 
 TEST_CASE("a proposal with an incarnation that is not the one connected is not accepted, and says who") {
-  Stage stage(1, 3);
+  AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
   for (const std::uint32_t rank : {0u, 1u, 2u})
-    payload.put(rank).put(stage.others.incarnation_of(worker(rank)) + (rank == 2 ? 1 : 0)).text("");
+    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank)) + (rank == 2 ? 1 : 0)).text("");
   // Answered when there is no hope left.
   stage.say(0, MessageType::propose, 1, 0, 0, payload.bytes());
   Assembling assembling(stage);
-  CHECK(stage.others.hear(worker(0), {MessageType::refuse}).header.key == 2 + 1);
+  CHECK(stage.others.hear(rank_at(0), {MessageType::refuse}).header.key == 2 + 1);
   stage.say_trained();
   CHECK_FALSE(assembling.result());
 }
 
 TEST_CASE("of equal states the proposer's is the one, and nobody is fed") {
-  Stage stage(0, 3);
+  AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(2);
@@ -329,7 +329,7 @@ TEST_CASE("of equal states the proposer's is the one, and nobody is fed") {
 }
 
 TEST_CASE("the newest state feeds whoever has another, also one of the same step by another sum") {
-  Stage stage(0, 4);
+  AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(1);
@@ -341,7 +341,7 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
   CHECK(beginning->step == 11);
   CHECK(beginning->feeder == 1);
   CHECK(beginning->hungry == std::set<std::uint32_t>{0, 2, 3});
-  const Event begin = stage.others.hear(worker(3), {MessageType::begin});
+  const Event begin = stage.others.hear(rank_at(3), {MessageType::begin});
   CHECK(begin.header.generation == number);
   CHECK(begin.header.clock == 11);
   CHECK(begin.header.key == 1);
@@ -349,7 +349,7 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
 }
 
 TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all others") {
-  Stage stage(0, 2);
+  AmongRanks stage(0, 2);
   stage.state.reset();
   stage.tell_statuses({1}, 0, no_state);
   Assembling assembling(stage);
@@ -362,7 +362,7 @@ TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all 
 }
 
 TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
-  Stage stage(0, 2);
+  AmongRanks stage(0, 2);
   stage.state.reset();
   stage.known_restarts = 3;
   stage.tell_statuses({1}, 0, no_state);
@@ -370,12 +370,12 @@ TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
   stage.accept(1, stage.hear_proposal(1).first);
   REQUIRE(assembling.result());
   CHECK(stage.assembly.restarts() == 3);
-  const Event begin = stage.others.hear(worker(1), {MessageType::begin});
+  const Event begin = stage.others.hear(rank_at(1), {MessageType::begin});
   CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
 TEST_CASE("an accept of an earlier proposal does not count for the one under way") {
-  Stage stage(0, 3);
+  AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
   const auto [first, members] = stage.hear_proposal(1);
@@ -393,10 +393,10 @@ TEST_CASE("an accept of an earlier proposal does not count for the one under way
 }
 
 TEST_CASE("the lowest member left calls the others together when one is lost, and that is a restart") {
-  Stage stage(0, 3);
+  AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
-  stage.others.depart(worker(2));
+  stage.others.depart(rank_at(2));
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(1);
   CHECK(members == std::set<std::uint32_t>{0, 1});
@@ -407,7 +407,7 @@ TEST_CASE("the lowest member left calls the others together when one is lost, an
 }
 
 TEST_CASE("of two members that cannot reach each other one is left out of the next proposal") {
-  Stage stage(0, 4);
+  AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
   stage.say(1, MessageType::trouble, 1);
@@ -422,22 +422,22 @@ TEST_CASE("of two members that cannot reach each other one is left out of the ne
 }
 
 TEST_CASE("only the lowest live member calls for a generation with newcomers") {
-  Stage stage(0, 3);
+  AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.wants_newcomers());
   stage.tell_statuses({2}, 0, no_state);
   CHECK(stage.assembly.wants_newcomers());
 
-  Stage higher(1, 3);
+  AmongRanks higher(1, 3);
   higher.start_generation(1, {0, 1});
   higher.tell_statuses({2}, 0, no_state);
   CHECK_FALSE(higher.assembly.wants_newcomers());
-  higher.others.depart(worker(0));
+  higher.others.depart(rank_at(0));
   CHECK(higher.assembly.wants_newcomers());
 }
 
 TEST_CASE("a rank that hears that the run is trained waits for no generation, and keeps the result") {
-  Stage stage(1, 2);
+  AmongRanks stage(1, 2);
   Assembling assembling(stage);
   stage.say_trained();
   CHECK_FALSE(assembling.result());
@@ -446,25 +446,25 @@ TEST_CASE("a rank that hears that the run is trained waits for no generation, an
 }
 
 TEST_CASE("who comes after the end is told that the run is trained") {
-  Stage stage(0, 2);
+  AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.assembly.tell_trained("the result");
-  CHECK(PayloadReader(stage.others.hear(worker(1), {MessageType::done}).payload).text() == "the result");
-  stage.others.depart(worker(1));
-  stage.others.arrive(worker(1));
-  const Event done = stage.others.hear(worker(1), {MessageType::done});
+  CHECK(PayloadReader(stage.others.hear(rank_at(1), {MessageType::done}).payload).text() == "the result");
+  stage.others.depart(rank_at(1));
+  stage.others.arrive(rank_at(1));
+  const Event done = stage.others.hear(rank_at(1), {MessageType::done});
   CHECK(PayloadReader(done.payload).text() == "the result");
 }
 
 TEST_CASE("a rank knows that the run is trained only when it has ended with that") {
-  Stage stage(0, 3);
+  AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.assembly.tell_trained("the result");
-  stage.others.end(worker(1), ExitCode::trained);
+  stage.others.end(rank_at(1), ExitCode::trained);
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.others.end(worker(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
+  stage.others.end(rank_at(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.others.arrive(worker(2));
-  stage.others.end(worker(2), ExitCode::trained);
+  stage.others.arrive(rank_at(2));
+  stage.others.end(rank_at(2), ExitCode::trained);
   CHECK(stage.assembly.all_have_left());
 }

@@ -183,6 +183,56 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
         "configuration: patience_seconds must be a whole number from 1 to 1000000");
 }
 
+TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
+  json changed = contract_example;
+  changed["epochs"] = 3;
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: steps and epochs exclude each other",
+                       Failure);
+  changed.erase("steps");
+  CHECK(parse_config(changed.dump()).steps == 0);
+  CHECK(parse_config(changed.dump()).epochs == 3);
+  changed.erase("epochs");
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: steps is missing", Failure);
+  for (const std::uint64_t wrong : {0ul, 1'000'001ul}) {
+    changed["epochs"] = wrong;
+    CHECK_THROWS_AS(parse_config(changed.dump()), Failure);
+  }
+}
+
+TEST_CASE("epochs are as many steps as take that many passes over the samples, or a little more") {
+  const auto steps = [](Mode mode, bool sync, std::uint64_t epochs, std::uint64_t samples) {
+    Config config;
+    config.mode = mode;
+    config.consistency.sync = sync;
+    config.workers.count = 4;
+    config.data.batch = 10;
+    config.epochs = epochs;
+    settle_steps(config, samples);
+    return config.steps;
+  };
+  CHECK(steps(Mode::allreduce, true, 1, 40) == 1);  // all workers together take a batch each
+  CHECK(steps(Mode::allreduce, true, 3, 41) == 4);  // 123 samples of 40 a step
+  CHECK(steps(Mode::ps, true, 3, 41) == 4);
+  CHECK(steps(Mode::ps, false, 3, 41) == 13);  // each update takes a batch
+  CHECK(steps(Mode::single, true, 3, 41) == 13);
+  CHECK(steps(Mode::single, true, 1, 1) == 1);
+  CHECK(steps(Mode::single, true, 1'000'000, 4'294'967'295) == 429'496'729'500'000);
+}
+
+TEST_CASE("a warmup that epochs leave no room for is refused once the data is known") {
+  Config config;
+  config.data.batch = 10;
+  config.epochs = 2;
+  config.optimizer.schedule.warmup = 20;
+  CHECK_THROWS_WITH_AS(settle_steps(config, 100),
+                       "configuration: optimizer.schedule.warmup is 20, but 2 epochs are 20 steps", Failure);
+  CHECK_NOTHROW(settle_steps(config, 101));
+  config.epochs = 0;
+  config.steps = 7;
+  settle_steps(config, 1000);
+  CHECK(config.steps == 7);
+}
+
 TEST_CASE("only ps demands servers") {
   json changed = contract_example;
   changed["mode"] = "allreduce";

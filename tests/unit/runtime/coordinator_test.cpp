@@ -29,7 +29,7 @@ struct CoordinatedRun {
                  const std::string& checkpoints = "")
       : others(server_at(0), count, servers, checkpoints),
         part(others.job(), 0, model),
-        coordinator(configured(steps), others.peers(), model, part),
+        coordinator(configured(steps), others.peers(), model, part, false),
         workers(count) {
     model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
     model.chunks = cut_chunks(model.tensors, servers);
@@ -151,27 +151,6 @@ TEST_CASE("with sync the slice of a lost worker goes to who is left, and the ste
   run.done(0, 0, 1);
   CHECK(run.coordinator.step() == 1);
   CHECK(run.hear_work(0).position == 8);
-}
-
-TEST_CASE("when the rank that was to report is lost at the end, the next one is asked, and tells all") {
-  CoordinatedRun run(3, 1, 1);
-  run.start();
-  for (std::uint32_t rank = 0; rank < 3; ++rank) run.done(rank, 0, rank);
-  CHECK(run.hear(worker_at(0), MessageType::trained).header.clock == 1);
-  run.others.depart(worker_at(0));
-  run.coordinator.peer_down(worker_at(0));
-  CHECK(run.hear(worker_at(1), MessageType::trained).header.clock == 1);
-  CHECK_FALSE(run.coordinator.finished());
-  const Bytes result = PayloadWriter().put(42).bytes();
-  run.coordinator.worker_reported(result);
-  CHECK(run.coordinator.finished());
-  CHECK(run.hear(worker_at(2), MessageType::finish).payload == result);
-  CHECK_FALSE(run.coordinator.all_told());
-  // Worker 0 comes back, and has nothing left to do.
-  run.others.arrive(worker_at(0));
-  run.join(0, run.offer());
-  CHECK(run.hear(worker_at(0), MessageType::finish).payload == result);
-  CHECK(run.coordinator.all_told());
 }
 
 TEST_CASE("a reporter that joins again at the end is asked again") {

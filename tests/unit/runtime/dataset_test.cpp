@@ -59,6 +59,15 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(batch.inputs[0] == 2);
 }
 
+TEST_CASE("the training samples are counted by the header of their labels") {
+  mlk::test::TemporaryFolder folder;
+  CHECK_THROWS_AS(count_training_samples(folder.path().string()), Failure);
+  mlk::test::write_learnable(folder.path());
+  CHECK(count_training_samples(folder.path().string()) == 100);
+  std::filesystem::remove(folder / mlk::test::train_images);
+  CHECK(count_training_samples(folder.path().string()) == 100);
+}
+
 TEST_CASE("a file that is missing, or not a file, is named") {
   TemporaryFolder folder;
   CHECK(message_for(folder) ==

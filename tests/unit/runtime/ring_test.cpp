@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Member {
+struct RingMember {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Ring> ring;
   SteadyTime deadline = std::chrono::steady_clock::now() + 20s;
@@ -44,8 +44,8 @@ struct Member {
 };
 
 // All connected with all.
-std::vector<Member> make_members(std::uint32_t count, std::size_t floats = 1'000'000) {
-  std::vector<Member> members(count);
+std::vector<RingMember> make_members(std::uint32_t count, std::size_t floats = 1'000'000) {
+  std::vector<RingMember> members(count);
   const Key key = parse_key(std::string(64, 'a'));
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     Identity identity{"run", {Role::worker, rank}, rank + 1, "127.0.0.1:0"};
@@ -56,7 +56,7 @@ std::vector<Member> make_members(std::uint32_t count, std::size_t floats = 1'000
       members[rank].transport->dial({Role::worker, lower}, members[lower].transport->address());
     }
   }
-  for (Member& member : members) {
+  for (RingMember& member : members) {
     for (std::uint32_t up = 1; up < count; ++up) {
       const auto event = member.transport->receive(std::chrono::steady_clock::now() + 10s);
       REQUIRE(event);
@@ -128,7 +128,7 @@ TEST_CASE("a vector that is still being computed is added up bucket by bucket") 
             }
           });
           whole[rank] = members[rank].ring->sum(
-              data[rank], buckets, [&] { return ready.load(); }, Member::place(rank, count, step),
+              data[rank], buckets, [&] { return ready.load(); }, RingMember::place(rank, count, step),
               members[rank].pump());
           computation.join();
           if (!whole[rank]) return;
