@@ -17,6 +17,12 @@ class Addresses {
   // told; the next free one when two names meet. The same for ever once given.
   std::string address_of(const std::string& name_space, const std::string& host);
 
+  // The port on which that host can listen: the wanted one, or the next that is free on its address when
+  // another program listens there, be it on all addresses (0.0.0.0). The same for all pods of the service
+  // until forget_ports(): they tell each other no new ones.
+  int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
+  void forget_ports(const std::string& name_space, const std::string& service);
+
   void save();  // before anybody relies on new ones
   // Forgets hosts, as "namespace/host", for which `used` is false.
   template <class Used>
@@ -27,15 +33,20 @@ class Addresses {
         continue;
       }
       taken_.erase(at->second);
+      forget_ports_of(at->first);
       at = by_host_.erase(at);
       changed_ = true;
     }
   }
 
  private:
+  void forget_ports_of(const std::string& host);
+
   const std::filesystem::path file_;
   std::map<std::string, std::string> by_host_;
   std::set<std::string> taken_;
+  // "namespace/service" -> "namespace/host:port" -> port
+  std::map<std::string, std::map<std::string, int>> ports_;
   bool changed_ = false;
 };
 

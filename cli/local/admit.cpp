@@ -84,18 +84,21 @@ void check_data(const Kind& kind, const json& object) {
       if (!good)
         throw invalid(kind.kind, name, std::string(part) + "[" + key + "]",
                       "Invalid value: a valid config key");
-      bytes += value.get_ref<const std::string&>().size();
-      if (kind.kind == "Secret" || std::string(part) == "binaryData") {
+      const std::string& text = value.get_ref<const std::string&>();
+      if (kind.kind == "ConfigMap" && std::string(part) == "data") {
+        bytes += text.size();
+      } else {
         try {
-          base64_decode(value.get<std::string>());
+          bytes += base64_decode(text).size();
         } catch (const std::invalid_argument&) {
           throw bad_request(kind.kind + " \"" + name + "\": " + part + "[" + key + "] is not base64");
         }
       }
     }
   }
-  if (bytes > 1024 * 1024 + 512 * 1024)
-    throw invalid(kind.kind, name, "data", "Too long: must have at most 1048576 bytes");
+  if (bytes > 1024 * 1024)
+    throw invalid(kind.kind, name, kind.kind == "Secret" ? "data" : "[]",
+                  "Too long: may not be more than 1048576 bytes");
 }
 
 void check_unchanged(const Kind& kind, const json& before, const json& after,

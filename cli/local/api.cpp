@@ -207,7 +207,7 @@ Answer Api::get(const Request& request, const Target& target) {
 Answer Api::list(const Request& request, const Target& target) {
   const View view = view_of(request.accept);
   const LabelSelector labels(request.parameter("labelSelector"));
-  const FieldSelector fields(request.parameter("fieldSelector"));
+  const FieldSelector fields(request.parameter("fieldSelector"), *target.kind);
   const auto limit = number_parameter<std::size_t>(request, "limit").value_or(0);
   const std::string token_text = request.parameter("continue");
   const auto wanted = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
@@ -259,7 +259,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
   // Mistakes are answered as such, before the stream begins.
   const LabelSelector labels(options.label_selector);
-  const FieldSelector fields(options.field_selector);
+  const FieldSelector fields(options.field_selector, *target.kind);
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
     store_.changes_after(revision, target.kind->plural,

@@ -24,7 +24,7 @@ class Watch {
         now_(now),
         sink_(sink),
         labels_(options.label_selector),
-        fields_(options.field_selector) {}
+        fields_(options.field_selector, kind) {}
 
   bool send(const char* type, const json& object) {
     return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() +

@@ -195,6 +195,8 @@ Answer Api::replace(const Request& request, const Target& target) {
 }
 
 Answer Api::patch(const Request& request, const Target& target) {
+  if (is_apply_patch(request.content_type) && request.parameter("fieldManager").empty())
+    throw invalid("PatchOptions", "", "fieldManager", "Required value: is required for apply patch");
   if (is_apply_patch(request.content_type) &&
       !store_.find(target.kind->plural, target.name_space, target.name)) {
     // Server-side apply creates what is not there.
@@ -276,7 +278,7 @@ Answer Api::remove(const Request& request, const Target& target) {
 
 Answer Api::remove_all(const Request& request, const Target& target) {
   const LabelSelector labels(request.parameter("labelSelector"));
-  const FieldSelector fields(request.parameter("fieldSelector"));
+  const FieldSelector fields(request.parameter("fieldSelector"), *target.kind);
   const json options = delete_options(request);
   const bool dry_run = is_dry_run(request, options);
   if (target.kind->namespaced && target.name_space.empty()) {

@@ -87,10 +87,15 @@ class Rules {
   Rules(const Kind& kind, const json& object)
       : kind_(kind), name_(object.at("metadata").at("name").get<std::string>()) {}
 
-  void require(bool good, const std::string& field, const std::string& message) const {
-    if (!good) throw invalid(kind_.kind, name_, field, message);
+  // Whether it is good; what is not is said by finish(), all at once.
+  bool require(bool good, const std::string& field, const std::string& message) {
+    if (!good) causes_.push_back({field, message});
+    return good;
   }
-  void at_least(const json& spec, const char* field, int minimum) const {
+  void finish() const {
+    if (!causes_.empty()) throw invalid(kind_.kind, name_, causes_);
+  }
+  void at_least(const json& spec, const char* field, int minimum) {
     if (!spec.contains(field)) return;
     const auto value = spec.at(field).get<long long>();
     require(value >= minimum && value <= std::numeric_limits<int>::max(), std::string("spec.") + field,
@@ -98,16 +103,18 @@ class Rules {
                 std::to_string(minimum));
   }
 
-  void containers(const json& spec, const std::string& path, const char* list) const {
+  void containers(const json& spec, const std::string& path, const char* list) {
     std::set<std::string> volumes;
     for (const json& volume : spec.value("volumes", json::array())) {
       require(volumes.insert(volume.value("name", "")).second, path + ".volumes.name", "Duplicate value");
     }
     std::set<std::string> names;
-    for (const json& container : spec.value(list, json::array())) {
-      const std::string at = path + "." + list;
-      require(is_label(container.value("name", "")), at + ".name",
-              "Invalid value: a lowercase RFC 1123 label");
+    int index = 0;
+    for (const json& container : field(spec, list)) {
+      const std::string at = path + "." + list + "[" + std::to_string(index++) + "]";
+      const std::string name = container.value("name", "");
+      if (require(!name.empty(), at + ".name", "Required value"))
+        require(is_label(name), at + ".name", "Invalid value: \"" + name + "\": a lowercase RFC 1123 label");
       require(names.insert(container.value("name", "")).second, at + ".name", "Duplicate value");
       require(!container.value("image", "").empty(), at + ".image", "Required value");
       for (const json& mount : container.value("volumeMounts", json::array())) {
@@ -127,17 +134,20 @@ class Rules {
     }
   }
 
-  void pod_spec(const json& spec, const std::string& path) const {
-    require(!spec.value("containers", json::array()).empty(), path + ".containers", "Required value");
-    containers(spec, path, "containers");
+  void pod_spec(const json& spec, const std::string& path) {
+    if (require(!field(spec, "containers").empty(), path + ".containers", "Required value")) {
+      containers(spec, path, "containers");
+      require(spec.at("containers").size() == 1, path + ".containers",
+              "Unsupported: a pod of the local cluster is one process, it cannot have several containers");
+    }
     containers(spec, path, "initContainers");
-    require(spec.at("containers").size() == 1, path + ".containers",
-            "Unsupported: a pod of the local cluster is one process, it cannot have several containers");
     require(spec.value("initContainers", json::array()).empty(), path + ".initContainers",
             "Unsupported: a pod of the local cluster is one process, it cannot have init containers");
-    require(spec.value("restartPolicy", "") == "Never", path + ".restartPolicy",
-            "Unsupported value: \"" + spec.value("restartPolicy", "") +
-                "\": the local cluster knows \"Never\" alone");
+    const std::string restart = spec.value("restartPolicy", "");
+    if (require(!restart.empty(), path + ".restartPolicy",
+                "Required value: valid values: \"OnFailure\", \"Never\""))
+      require(restart == "Never", path + ".restartPolicy",
+              "Unsupported value: \"" + restart + "\": the local cluster knows \"Never\" alone");
     require(!spec.contains("activeDeadlineSeconds"), path + ".activeDeadlineSeconds",
             "Unsupported: the local cluster knows the deadline of a Job alone");
     const std::string host = spec.value("hostname", ""), subdomain = spec.value("subdomain", "");
@@ -146,7 +156,7 @@ class Rules {
             "Invalid value: \"" + subdomain + "\"");
   }
 
-  void job(const json& spec) const {
+  void job(const json& spec) {
     for (const char* field : {"parallelism", "completions", "backoffLimit", "backoffLimitPerIndex",
                               "maxFailedIndexes", "ttlSecondsAfterFinished", "activeDeadlineSeconds"}) {
       at_least(spec, field, 0);
@@ -158,8 +168,8 @@ class Rules {
     require(completions <= 100000, "spec.completions", "Invalid value: must be at most 100000");
     require(spec.at("parallelism").get<int>() <= 100000, "spec.parallelism",
             "Invalid value: must be at most 100000");
-    require(spec.contains("/template/spec"_json_pointer), "spec.template.spec", "Required value");
-    pod_spec(spec.at("template").at("spec"), "spec.template.spec");
+    const json none = json::object(), &of_pods = field(field(spec, "template"), "spec");
+    pod_spec(of_pods.is_object() ? of_pods : none, "spec.template.spec");
     const std::string last = name_ + "-" + std::to_string(completions > 0 ? completions - 1 : 0);
     require(is_label(last), "metadata.name",
             "Invalid value: will not able to create pod with invalid DNS label: " + last);
@@ -179,7 +189,7 @@ class Rules {
   }
 
  private:
-  void failure_policy(const json& spec) const {
+  void failure_policy(const json& spec) {
     if (!spec.contains("podFailurePolicy")) return;
     require(spec.value("podReplacementPolicy", "") == "Failed", "spec.podReplacementPolicy",
             "Unsupported value: only Failed is allowed with podFailurePolicy");
@@ -199,7 +209,7 @@ class Rules {
               "Unsupported value: \"" + op + "\"");
       require(!codes.value("values", json::array()).empty(), field + ".onExitCodes.values",
               "Invalid value: at least one value is required");
-      for (const json& value : codes.at("values")) {
+      for (const json& value : ::mlk::local::field(codes, "values")) {
         require(op != "In" || value != 0, field + ".onExitCodes.values",
                 "Invalid value: 0: must not be 0 for the In operator");
       }
@@ -208,6 +218,7 @@ class Rules {
 
   const Kind& kind_;
   const std::string name_;
+  std::vector<Cause> causes_;
 };
 
 }  // namespace
@@ -217,7 +228,8 @@ void set_defaults(const Kind& kind, json& object) {
     default_pod_spec(object["spec"]);
     put_if_missing(object["spec"], "enableServiceLinks", true);
     put_if_missing(object["spec"], "serviceAccountName", "default");
-  } else if (kind.kind == "Job" && object.contains("spec")) {
+  } else if (kind.kind == "Job") {
+    put_if_missing(object, "spec", json::object());
     default_job(object);
   } else if (kind.kind == "Service" && object.contains("spec")) {
     json& spec = object["spec"];
@@ -228,7 +240,8 @@ void set_defaults(const Kind& kind, json& object) {
     if (spec.contains("ports")) {
       for (json& port : spec["ports"]) {
         put_if_missing(port, "protocol", "TCP");
-        put_if_missing(port, "targetPort", port.value("port", 0));
+        const json target = port.value("targetPort", json());
+        if (target.is_null() || target == 0 || target == "") port["targetPort"] = port.value("port", 0);
       }
     }
     put_if_missing(object, "status", {{"loadBalancer", json::object()}});
@@ -245,16 +258,19 @@ void set_defaults(const Kind& kind, json& object) {
 }
 
 void check_rules(const Kind& kind, const json& object) {
-  const Rules rules(kind, object);
-  if (kind.kind == "Pod" || kind.kind == "Job" || kind.kind == "Service") {
-    rules.require(object.contains("spec"), "spec", "Required value");
+  Rules rules(kind, object);
+  const json& spec = field(object, "spec");
+  const bool needs_spec = kind.kind == "Pod" || kind.kind == "Job" || kind.kind == "Service";
+  if (!needs_spec) return;
+  if (rules.require(spec.is_object(), "spec", "Required value")) {
+    if (kind.kind == "Pod") rules.pod_spec(spec, "spec");
+    if (kind.kind == "Job") rules.job(spec);
+    if (kind.kind == "Service") {
+      rules.require(spec.at("clusterIP") == "None", "spec.clusterIP",
+                    "Unsupported value: the local cluster knows headless services alone (clusterIP: None)");
+    }
   }
-  if (kind.kind == "Pod") rules.pod_spec(object.at("spec"), "spec");
-  if (kind.kind == "Job") rules.job(object.at("spec"));
-  if (kind.kind == "Service") {
-    rules.require(object.at("spec").at("clusterIP") == "None", "spec.clusterIP",
-                  "Unsupported value: the local cluster knows headless services alone (clusterIP: None)");
-  }
+  rules.finish();
 }
 
 }  // namespace mlk::local

@@ -1,17 +1,20 @@
 #include "cli/local/http_server.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <list>
 #include <mutex>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include <httplib.h>
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
 
 #include "cli/local/status.h"
+#include "cli/local/tls_connection.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 
@@ -21,8 +24,8 @@ namespace {
 constexpr std::size_t body_limit = 3 << 20;
 constexpr std::size_t connection_limit =
     700;  // threads; below the 1024 descriptors that a process has at least
-constexpr int write_patience_seconds =
-    300;  // a pager that nobody scrolls holds up its stream, not the server
+constexpr std::size_t stranger_limit = 64;
+constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 
 // A thread for each connection that is open, kept for the next one: a stream may stay for hours.
 class ConnectionThreads : public httplib::TaskQueue {
@@ -119,22 +122,61 @@ void refuse(const Refusal& refusal, httplib::Response& response) {
 }  // namespace
 
 struct HttpServer::State {
-  // With access to the listening socket: the library's queue of five connections is short for a hundred log
-  // followers.
-  struct Server : httplib::SSLServer {
-    using SSLServer::SSLServer;
+  // Requests are the library's affair, connections are not: it bounds neither their number, nor the bytes of
+  // headers, nor the time until a client shows its token.
+  class Server : public httplib::SSLServer {
+   public:
+    Server(const State& state, const Credentials& credentials)
+        : SSLServer([&](SSL_CTX& context) { return use_credentials(context, credentials); }), state_(state) {}
+    // The library's queue of five connections is short for a hundred log followers.
     void lengthen_queue() { ::listen(svr_sock_, 512); }
+
+   private:
+    bool process_and_close_socket(socket_t socket) override {
+      strangers_.enter(socket);
+      {
+        TlsConnection connection(*ssl_context(), socket, {});
+        bool more = connection.shake_hands(), authenticated = false;
+        while (more && await_request(connection)) {
+          bool closed = false;
+          more = process_request(connection, false, closed, [&](httplib::Request& request) {
+            authenticated = state_.has_token(request);
+            connection.end_of_headers(authenticated);
+            if (authenticated) strangers_.leave(socket);
+          });
+          more = more && !closed && authenticated;
+        }
+      }
+      strangers_.leave(socket);
+      ::shutdown(socket, SHUT_RDWR);
+      ::close(socket);
+      return true;
+    }
+
+    bool await_request(TlsConnection& connection) const {
+      constexpr std::chrono::milliseconds step{100};  // between looks whether the server stops
+      for (auto waited = step; waited <= idle_patience && svr_sock_ != INVALID_SOCKET; waited += step) {
+        if (connection.await_request(step)) return true;
+      }
+      return false;
+    }
+
+    const State& state_;
+    Strangers strangers_{stranger_limit};
   };
 
   State(Api& api_, const Credentials& credentials)
-      : api(api_),
-        expected("Bearer " + credentials.token),
-        server([&](SSL_CTX& context) { return use_credentials(context, credentials); }) {}
+      : api(api_), expected("Bearer " + credentials.token), server(*this, credentials) {}
+
+  bool has_token(const httplib::Request& request) const {
+    const std::string given = request.get_header_value("Authorization");
+    return given.size() == expected.size() &&
+           CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0;
+  }
 
   bool allowed(const httplib::Request& request, httplib::Response& response) const {
-    const std::string given = request.get_header_value("Authorization");
-    if (given.size() == expected.size() && CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0)
-      return true;
+    if (has_token(request)) return true;
+    response.set_header("Connection", "close");
     refuse(Refusal(401, "Unauthorized", "Unauthorized"), response);
     return false;
   }
@@ -184,11 +226,6 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
   if (!server.is_valid())
     throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
   server.new_task_queue = [] { return new ConnectionThreads; };
-  server.set_tcp_nodelay(true);
-  server.set_write_timeout(write_patience_seconds);
-  server.set_read_timeout(30);
-  server.set_keep_alive_timeout(5);
-  server.set_keep_alive_max_count(100000);
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;  // and no SO_REUSEPORT, with which two servers could share the port
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

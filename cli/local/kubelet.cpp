@@ -161,7 +161,23 @@ Process Kubelet::localised(const json& pod) {
     return found.back().get();
   };
   around.address_of = [&](const std::string& host) { return addresses_.address_of(name_space, host); };
+  around.port_of = [&](const std::string& service, const std::string& host, int port) {
+    return addresses_.port_of(name_space, service, host, port);
+  };
+  // The first pod of a service chooses anew: a port that was free last time may be another program's now.
+  const std::string service = pod.at("spec").value("subdomain", "");
+  if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
+}
+
+bool Kubelet::has_other_pods(const json& pod, const std::string& service) const {
+  const std::vector<Object> all = store_.list("pods", namespace_of(pod));
+  return std::any_of(all.begin(), all.end(), [&](const Object& other) {
+    const auto found = pods_.find(uid_of(*other));
+    const bool runs = found != pods_.end() && (found->second.stage == Local::Stage::starting ||
+                                               found->second.stage == Local::Stage::running);
+    return runs && uid_of(*other) != uid_of(pod) && other->at("spec").value("subdomain", "") == service;
+  });
 }
 
 void Kubelet::write_files(const json& pod, const Process& process) {

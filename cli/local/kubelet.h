@@ -50,6 +50,7 @@ class Kubelet {
   void reap();
 
   Process localised(const json& pod);
+  bool has_other_pods(const json& pod, const std::string& service) const;  // that run, or start
   void write_files(const json& pod, const Process& process);
   std::string termination_message(const json& pod, const Exit& exit) const;
   void set_status(const json& pod, const json& status);

@@ -20,6 +20,11 @@ bool is_path_character(char c) {
          c == '+' || c == '@';
 }
 
+std::size_t digits_at(const std::string& text, std::size_t begin) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789", begin), text.size());
+  return end - begin;
+}
+
 // "worker-3" has a number: a pod of an Indexed Job. Any other word before a service's name is left alone.
 bool is_pod_host(const std::string& text) {
   const auto dash = text.rfind('-');
@@ -65,7 +70,8 @@ class Localiser {
 
  private:
   std::string place(const std::string& text) const {
-    return replace_paths(replace_peers(text, name_space_, around_.services, around_.address_of), mounts_);
+    return replace_paths(
+        replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
   }
 
   void set(const std::string& name, const std::string& value) {
@@ -277,7 +283,8 @@ std::string expand_variables(const std::string& text, const std::map<std::string
 
 std::string replace_peers(const std::string& text, const std::string& name_space,
                           const std::set<std::string>& services,
-                          const std::function<std::string(const std::string&)>& address_of) {
+                          const std::function<std::string(const std::string&)>& address_of,
+                          const PortOf& port_of) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
@@ -296,6 +303,12 @@ std::string replace_peers(const std::string& text, const std::string& name_space
                            ends_with({name_space, "svc", "cluster", "local"});
     if (qualified && services.contains(parts[1]) && is_pod_host(parts[0])) {
       result += address_of(parts[0]);
+      const std::size_t digits = i < text.size() && text[i] == ':' ? digits_at(text, i + 1) : 0;
+      if (port_of && digits > 0 && digits <= 5) {
+        const int port = std::stoi(text.substr(i + 1, digits));
+        result += ":" + std::to_string(port_of(parts[1], parts[0], port));
+        i += 1 + digits;
+      }
     } else {
       result += word;
     }

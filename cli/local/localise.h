@@ -14,6 +14,9 @@
 
 namespace mlk::local {
 
+// Where the pod HOST of a service listens instead of `port`, which another program may have taken.
+using PortOf = std::function<int(const std::string& service, const std::string& host, int port)>;
+
 // What surrounds the pod.
 struct Surroundings {
   std::filesystem::path pod_folder;
@@ -26,6 +29,7 @@ struct Surroundings {
   std::function<const nlohmann::json*(const std::string& plural, const std::string& name)>
       find;  // ConfigMap or Secret, or null
   std::function<std::string(const std::string& host)> address_of;
+  PortOf port_of;
 };
 
 struct LocalFile {
@@ -63,10 +67,11 @@ Process localise(const nlohmann::json& pod, const Surroundings& around);
 std::string expand_variables(const std::string& text, const std::map<std::string, std::string>& env);
 
 // HOST.SERVICE, HOST.SERVICE.NAMESPACE, ... .svc and ... .svc.cluster.local replaced by address_of(HOST), for
-// HOST-<number>.
+// HOST-<number>; a port that follows, as in HOST.SERVICE:7070, replaced by port_of(SERVICE, HOST, 7070).
 std::string replace_peers(const std::string& text, const std::string& name_space,
                           const std::set<std::string>& services,
-                          const std::function<std::string(const std::string&)>& address_of);
+                          const std::function<std::string(const std::string&)>& address_of,
+                          const PortOf& port_of = nullptr);
 
 // Paths at or below the mounts replaced, the longest mount first: whole path components only.
 std::string replace_paths(const std::string& text, const std::map<std::string, std::string>& mounts);

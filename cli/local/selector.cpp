@@ -1,6 +1,7 @@
 #include "cli/local/selector.h"
 
 #include <algorithm>
+#include <map>
 
 #include "cli/local/status.h"
 #include "cli/util/text.h"
@@ -58,6 +59,46 @@ const json* at_path(const json& object, const std::vector<std::string>& path) {
   return value;
 }
 
+// Where the value of a field label is in objects of that kind.
+std::string path_of(const Kind& kind, const std::string& label) {
+  static const std::map<std::string, std::map<std::string, std::string>> others = {
+      {"pods",
+       {{"spec.nodeName", ""},
+        {"spec.restartPolicy", ""},
+        {"spec.schedulerName", ""},
+        {"spec.serviceAccountName", ""},
+        {"spec.hostNetwork", ""},
+        {"status.phase", ""},
+        {"status.podIP", ""},
+        {"status.nominatedNodeName", ""}}},
+      {"events",
+       {{"involvedObject.kind", ""},
+        {"involvedObject.namespace", ""},
+        {"involvedObject.name", ""},
+        {"involvedObject.uid", ""},
+        {"involvedObject.apiVersion", ""},
+        {"involvedObject.resourceVersion", ""},
+        {"involvedObject.fieldPath", ""},
+        {"reason", ""},
+        {"reportingComponent", ""},
+        {"source", "source.component"},
+        {"type", ""}}},
+      {"jobs", {{"status.successful", "status.succeeded"}}},
+      {"services", {{"spec.clusterIP", ""}, {"spec.type", ""}}},
+      {"secrets", {{"type", ""}}},
+      {"namespaces", {{"status.phase", ""}}},
+      {"nodes", {{"spec.unschedulable", ""}}}};
+  if (label == "metadata.name" || (label == "metadata.namespace" && kind.namespaced)) return label;
+  const auto own = others.find(kind.plural);
+  if (own == others.end())
+    throw bad_request("\"" + label +
+                      "\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+  const auto found = own->second.find(label);
+  if (found != own->second.end()) return found->second.empty() ? label : found->second;
+  if (kind.kind == "Job") throw bad_request("field label \"" + label + "\" not supported for Job");
+  throw bad_request("field label not supported: " + label);
+}
+
 }  // namespace
 
 LabelSelector::LabelSelector(std::string_view text) {
@@ -112,17 +153,18 @@ bool LabelSelector::matches(const json& object) const {
   });
 }
 
-FieldSelector::FieldSelector(std::string_view text) {
+FieldSelector::FieldSelector(std::string_view text, const Kind& kind) {
   for (const std::string& part : split_terms(text)) {
     const std::string_view term = trim(part);
     const auto at = term.find('=');
     if (at == term.npos || at == 0)
-      throw bad_request("invalid field selector: \"" + std::string(term) + "\"");
+      throw bad_request("invalid selector: '" + std::string(text) + "'; can't understand '" +
+                        std::string(term) + "'");
     const bool differs = term[at - 1] == '!';
     const std::size_t width = term.substr(at).starts_with("==") ? 2 : 1;
-    const std::string path(trim(term.substr(0, differs ? at - 1 : at)));
-    if (!is_key(path)) throw bad_request("invalid field selector: \"" + std::string(term) + "\"");
-    terms_.push_back({split(path, '.'), !differs, std::string(trim(term.substr(at + width)))});
+    const std::string label(trim(term.substr(0, differs ? at - 1 : at)));
+    terms_.push_back(
+        {split(path_of(kind, label), '.'), !differs, std::string(trim(term.substr(at + width)))});
   }
 }
 

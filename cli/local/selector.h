@@ -7,6 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/local/kinds.h"
+
 namespace mlk::local {
 
 // "a=b,c!=d,e in (f, g),!h,i". Throws Refusal (400) for text that is none.
@@ -25,10 +27,11 @@ class LabelSelector {
   std::vector<Term> terms_;
 };
 
-// "metadata.name=x,status.phase!=Running": any path of the object, as text; an absent field is empty.
+// "metadata.name=x,status.phase!=Running": fields as text; an absent one is empty. Throws Refusal (400) for
+// text that is none, and for fields by which the API server does not select objects of that kind.
 class FieldSelector {
  public:
-  explicit FieldSelector(std::string_view text);
+  FieldSelector(std::string_view text, const Kind& kind);
   bool matches(const nlohmann::json& object) const;
 
  private:

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -31,7 +32,13 @@ Refusal already_exists(const std::string& plural, const std::string& name);
 Refusal conflict(const std::string& plural, const std::string& name, const std::string& why);
 Refusal bad_request(const std::string& message);
 Refusal expired(const std::string& message);
-// 422. `causes` are {field, message} pairs as the API server words them.
+// 422, as the API server words it: "Job.batch "x" is invalid: FIELD: MESSAGE", and a list of them in
+// brackets.
+struct Cause {
+  std::string field;
+  std::string message;  // its first words, "Required value" for one, say which kind of mistake it is
+};
+Refusal invalid(const std::string& kind, const std::string& name, const std::vector<Cause>& causes);
 Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
                 const std::string& message);
 

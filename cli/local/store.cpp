@@ -1,6 +1,7 @@
 #include "cli/local/store.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
 
 #include "cli/util/files.h"
@@ -22,12 +23,19 @@ bool is_gone(const json& object) {
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
+// 0 for what no store has written: the objects themselves say more.
+std::uint64_t number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 }  // namespace
 
 Store::Store(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::filesystem::create_directories(folder_);
   const std::filesystem::path revision_file = folder_ / "revision";
-  if (std::filesystem::exists(revision_file)) revision_ = std::stoull(read_file(revision_file, 64));
+  if (std::filesystem::exists(revision_file)) revision_ = number_in(read_file(revision_file, 64));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json") load_file(entry.path());
   }

@@ -6,104 +6,11 @@
 #include "cli/local/garbage.h"
 #include "cli/local/jobs.h"
 #include "cli/local/seed.h"
+#include "tests/unit/local/api_cluster.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;
-using mlk::local::samples::Folder;
-using mlk::local::samples::noon;
-
-namespace {
-
-const std::string maps = "/api/v1/namespaces/default/configmaps";
-const std::string jobs = "/apis/batch/v1/namespaces/default/jobs";
-const std::string pods = "/api/v1/namespaces/default/pods";
-
-struct Cluster {
-  Folder folder;
-  Store store{folder.path() / "objects"};
-  PodLogs logs{folder.path() / "pods"};
-  Api api{store, logs, [] { return noon; }};
-
-  Cluster() { seed(store, noon); }
-
-  Answer send(const std::string& method, const std::string& target, const json& body = nullptr,
-              const std::string& type = "application/json", const std::string& accept = "application/json") {
-    Request request;
-    request.method = method;
-    request.path = target.substr(0, target.find('?'));
-    if (const auto mark = target.find('?'); mark != target.npos) {
-      std::string rest = target.substr(mark + 1);
-      while (!rest.empty()) {
-        const auto end = std::min(rest.find('&'), rest.size());
-        const auto equals = rest.find('=');
-        request.query[rest.substr(0, equals)] = rest.substr(equals + 1, end - equals - 1);
-        rest.erase(0, end + 1);
-      }
-    }
-    if (!body.is_null()) request.body = body.is_string() ? body.get<std::string>() : body.dump();
-    request.content_type = type;
-    request.accept = accept;
-    return api.handle(request);
-  }
-  json ask(const std::string& method, const std::string& target, const json& body = nullptr,
-           const std::string& type = "application/json") {
-    return json::parse(send(method, target, body, type).body);
-  }
-  int code(const std::string& method, const std::string& target, const json& body = nullptr,
-           const std::string& type = "application/json") {
-    return send(method, target, body, type).status;
-  }
-
-  // All lines of a stream; a watch ends at its timeout.
-  std::vector<json> stream(const std::string& target) {
-    const Answer answer = send("GET", target);
-    REQUIRE(answer.stream);
-    std::string text;
-    answer.stream({[&](std::string_view part) {
-                     text += part;
-                     return true;
-                   },
-                   [] { return true; }});
-    std::vector<json> lines;
-    for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
-      lines.push_back(json::parse(text.substr(begin, end - begin)));
-    }
-    return lines;
-  }
-};
-
-json map_named(const std::string& name, const json& more = json::object()) {
-  json object = {
-      {"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"data", {{"k", "v"}}}};
-  object.merge_patch(more);
-  return object;
-}
-
-json job_named(const std::string& name, const json& spec = json::object(),
-               const json& container = json::object()) {
-  json object = {{"apiVersion", "batch/v1"},
-                 {"kind", "Job"},
-                 {"metadata", {{"name", name}}},
-                 {"spec",
-                  {{"completionMode", "Indexed"},
-                   {"completions", 2},
-                   {"parallelism", 2},
-                   {"template",
-                    {{"spec",
-                      {{"restartPolicy", "Never"},
-                       {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}}}}}};
-  object["spec"]["template"]["spec"]["containers"][0].merge_patch(container);
-  object["spec"].merge_patch(spec);
-  return object;
-}
-
-std::vector<std::string> names(const json& list) {
-  std::vector<std::string> result;
-  for (const json& item : list.at("items")) result.push_back(item.at("metadata").at("name"));
-  return result;
-}
-
-}  // namespace
+using namespace mlk::local::samples;
 
 TEST_CASE("what a client sends and what it is answered") {
   const struct {
@@ -138,6 +45,9 @@ TEST_CASE("what a client sends and what it is answered") {
       {"GET", maps + "?continue=nonsense", nullptr, 400, "BadRequest"},
       {"GET", maps + "?continue=eyJydiI6MWUzMCwiYWZ0ZXIiOiJ4In0%3D", nullptr, 400,
        "BadRequest"},  // {"rv":1e30,"after":"x"}
+      {"GET", maps + "?fieldSelector=data.k=v", nullptr, 400, "BadRequest"},
+      {"GET", pods + "?watch=1&fieldSelector=spec.foo=v", nullptr, 400, "BadRequest"},
+      {"DELETE", maps + "?fieldSelector=data.k=v", nullptr, 400, "BadRequest"},
       {"GET", maps + "?limit=-1", nullptr, 400, "BadRequest"},
       {"GET", maps + "?resourceVersion=999999999", nullptr, 504, "Timeout"},
   };
@@ -304,6 +214,7 @@ TEST_CASE("the four kinds of patches") {
                      "application/json-patch+json") == 422);
   CHECK(cluster.code("PATCH", jobs + "/j", {{"x", 1}}, "application/xml") == 415);
   const std::string apply = "application/apply-patch+yaml";
+  CHECK(cluster.code("PATCH", maps + "/new", map_named("new"), apply) == 422);
   CHECK(cluster.code("PATCH", maps + "/new?fieldManager=me", map_named("new"), apply) == 201);
   CHECK(cluster.ask("PATCH", maps + "/new?fieldManager=me", map_named("new", {{"data", {{"k", "2"}}}}), apply)
             .at("data")
@@ -538,5 +449,6 @@ TEST_CASE("a watch of a selection hears nothing of what was never in it") {
   const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
   cluster.send("POST", maps, map_named("a"));
   cluster.send("DELETE", maps + "/a");
-  CHECK(cluster.stream(maps + "?watch=1&timeoutSeconds=0&labelSelector=l=1&resourceVersion=" + since).empty());
+  CHECK(
+      cluster.stream(maps + "?watch=1&timeoutSeconds=0&labelSelector=l=1&resourceVersion=" + since).empty());
 }

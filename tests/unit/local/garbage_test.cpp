@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <thread>
+#include <tuple>
 
 #include <doctest/doctest.h>
 
@@ -36,6 +37,22 @@ TEST_CASE("what belongs to an object that is gone goes") {
   CHECK(store.find("secrets", "ns", "kept"));
   CHECK_FALSE(store.find("secrets", "ns", "orphan"));
   CHECK(store.find("secrets", "ns", "nobodys"));
+}
+
+TEST_CASE("one owner that is left keeps what belongs to it, whichever of them goes") {
+  const Folder folder;
+  Store store(folder.path());
+  store.create("configmaps", named("owner"));
+  for (const auto& [name, first, second] :
+       {std::tuple{"a", "owner", "gone"}, {"b", "gone", "owner"}, {"c", "gone", "gone-too"}}) {
+    json both = owned_by(first, name);
+    both["metadata"]["ownerReferences"].push_back(owned_by(second, name)["metadata"]["ownerReferences"][0]);
+    store.create("secrets", both);
+  }
+  collect_garbage(store, std::chrono::system_clock::now());
+  CHECK(store.find("secrets", "ns", "a"));
+  CHECK(store.find("secrets", "ns", "b"));
+  CHECK_FALSE(store.find("secrets", "ns", "c"));
 }
 
 TEST_CASE("what is made with its owner, or made nobody's before it goes, stays while garbage is collected") {

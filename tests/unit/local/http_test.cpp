@@ -1,11 +1,16 @@
 // The API over TLS, with its threads: several clients, a watch, and the controllers behind it.
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <fstream>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 #include <httplib.h>
+#include <openssl/ssl.h>
 
 #include "cli/local/controllers.h"
 #include "cli/local/http_server.h"
@@ -106,6 +111,67 @@ TEST_CASE("lines of a watch come as they happen, also to a client that takes com
   watcher.join();
   CHECK(lines >= 20);
   CHECK(served.store.list("configmaps").size() == 20);
+}
+
+namespace {
+
+// A client that has connected, and waits at most 20 s for what comes.
+class Idler {
+ public:
+  explicit Idler(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    struct sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const struct timeval patience{20, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    REQUIRE(::connect(fd_, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0);
+  }
+  ~Idler() { ::close(fd_); }
+  Idler(const Idler&) = delete;
+  Idler& operator=(const Idler&) = delete;
+  int fd() const { return fd_; }
+  bool is_closed_by_server() const {
+    char byte;
+    return ::recv(fd_, &byte, 1, 0) == 0;
+  }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+TEST_CASE("connections that say nothing are given up for new ones, and whoever has the token gets in") {
+  const Served served;
+  std::vector<std::unique_ptr<Idler>> idlers;
+  for (int i = 0; i < 200; ++i) idlers.push_back(std::make_unique<Idler>(served.server.port()));
+  CHECK(served.client()->Get("/version")->status == 200);
+  CHECK(idlers.front()->is_closed_by_server());
+  char byte;
+  CHECK(::recv(idlers.back()->fd(), &byte, 1, MSG_DONTWAIT) < 0);  // one of the newest is still open
+}
+
+TEST_CASE("headers have a limit: nobody without the token fills the memory with them") {
+  const Served served;
+  for (const std::string& line : {std::string("X-More: and more\r\n"), std::string(4096, 'x')}) {
+    const Idler idler(served.server.port());
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                    SSL_CTX_free);
+    const std::unique_ptr<SSL, decltype(&SSL_free)> tls(SSL_new(context.get()), SSL_free);
+    SSL_set_fd(tls.get(), idler.fd());
+    REQUIRE(SSL_connect(tls.get()) == 1);
+    ::signal(SIGPIPE, SIG_IGN);
+    std::size_t sent = 0;
+    const std::string begin = "GET /version HTTP/1.1\r\n";
+    SSL_write(tls.get(), begin.data(), static_cast<int>(begin.size()));
+    // More than fits into the buffers of the sockets.
+    while (sent < (64u << 20) && SSL_write(tls.get(), line.data(), static_cast<int>(line.size())) > 0)
+      sent += line.size();
+    CHECK(sent < (64u << 20));
+  }
+  CHECK(served.client()->Get("/version")->status == 200);
 }
 
 TEST_CASE("stopping ends the streams that are open") {

@@ -97,6 +97,22 @@ TEST_CASE("what only resembles a peer name stays as it is") {
   }
 }
 
+TEST_CASE("the port after a peer's name is the one on which that peer listens") {
+  const auto local = [](const std::string& text) {
+    return replace_peers(
+        text, "default", {"run"}, [](const std::string&) { return "127.64.0.1"; },
+        [](const std::string& service, const std::string& host, int port) {
+          return service == "run" && host == "run-worker-0" ? port + 1 : port;
+        });
+  };
+  CHECK(local("run-worker-0.run:7070,run-worker-1.run:7070") == "127.64.0.1:7071,127.64.0.1:7070");
+  CHECK(local("http://run-worker-0.run.default.svc:80/x") == "http://127.64.0.1:81/x");
+  CHECK(local("run-worker-0.run:name") == "127.64.0.1:name");
+  CHECK(local("run-worker-0.run:123456") == "127.64.0.1:123456");
+  CHECK(local("run-worker-0.run:") == "127.64.0.1:");
+  CHECK(local("elsewhere.example:7070") == "elsewhere.example:7070");
+}
+
 TEST_CASE("mount paths become folders, the longest first and only whole components") {
   const std::map<std::string, std::string> mounts = {
       {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};

@@ -1,6 +1,9 @@
 // What is said about a pod's process: its status, its log, its address.
 #include <algorithm>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -202,4 +205,41 @@ TEST_CASE("addresses are the same for ever, and no two hosts share one") {
   CHECK(again.address_of("default", "w-0") == first);
   CHECK(again.address_of("other", "w-0") != first);
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
+}
+
+TEST_CASE(
+    "a port that another program has is not given to a pod, and all of its peers hear of the other one") {
+  const Folder folder;
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in all{};
+  all.sin_family = AF_INET;
+  socklen_t size = sizeof all;
+  REQUIRE(::bind(fd, reinterpret_cast<struct sockaddr*>(&all), sizeof all) == 0);
+  REQUIRE(::listen(fd, 1) == 0);
+  ::getsockname(fd, reinterpret_cast<struct sockaddr*>(&all), &size);
+  const int taken = ntohs(all.sin_port);
+  Addresses addresses(folder.path() / "a.json");
+  const int first = addresses.port_of("default", "run", "run-worker-0", taken);
+  CHECK(first != taken);
+  ::close(fd);
+  CHECK(addresses.port_of("default", "run", "run-worker-0", taken) == first);
+  addresses.save();
+  Addresses later(folder.path() / "a.json");
+  CHECK(later.port_of("default", "run", "run-worker-0", taken) == first);
+  later.forget_ports("default", "other");
+  CHECK(later.port_of("default", "run", "run-worker-0", taken) == first);
+  later.forget_ports("default", "run");
+  CHECK(later.port_of("default", "run", "run-worker-0", taken) == taken);
+  CHECK(later.port_of("default", "run", "run-worker-1", 1 << 20) == 1 << 20);
+}
+
+TEST_CASE("addresses that no mlk has written are passed over") {
+  const Folder folder;
+  for (const char* text :
+       {"", "[]", R"({"default/w-0": 5, "ports": 7})", R"({"ports": {"default/run": {"x": "y"}}})"}) {
+    CAPTURE(text);
+    write_text(folder.path() / "a.json", text);
+    Addresses addresses(folder.path() / "a.json");
+    CHECK(addresses.address_of("default", "w-0").starts_with("127."));
+  }
 }

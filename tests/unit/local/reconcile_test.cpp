@@ -166,6 +166,31 @@ TEST_CASE("a disruption is no failure: the index comes back and its count stays"
   CHECK(actions.status.value("failed", 0) == 0);
 }
 
+TEST_CASE(
+    "a rule of exit codes is about containers that failed: NotIn does not hold for one that ended with 0") {
+  const json rules = {
+      {"podFailurePolicy",
+       {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "NotIn"}, {"values", {1, 2}}}}}}}}}};
+  json both = pod(0, "Failed", 1);
+  json& statuses = both["status"]["containerStatuses"];
+  statuses.insert(statuses.begin(), statuses[0]);
+  statuses[0]["name"] = "helper";
+  statuses[0]["state"]["terminated"]["exitCode"] = 0;
+  CHECK(conditions(settle(job(1, rules), {both})).empty());
+  statuses[1]["state"]["terminated"]["exitCode"] = 3;
+  CHECK(!conditions(settle(job(1, rules), {both})).empty());
+}
+
+TEST_CASE(
+    "the back-off of a pod that is being deleted counts from its deletion, not from the end of its grace") {
+  json ending = deleted(pod(0, "Running"));
+  ending["metadata"]["deletionTimestamp"] = "2026-11-21T12:05:00Z";
+  ending["metadata"]["deletionGracePeriodSeconds"] = 300;
+  const json at_once = {{"podReplacementPolicy", "TerminatingOrFailed"}, {"backoffLimitPerIndex", nullptr}};
+  CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(9))).empty());
+  CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
+}
+
 TEST_CASE("FailIndex gives an index up at its first failure") {
   CHECK(settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
             .status.at("failedIndexes") == "0");

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/local/indexes.h"
+#include "cli/local/kinds.h"
 #include "cli/local/selector.h"
 #include "tests/unit/local/samples.h"
 
@@ -82,6 +83,21 @@ TEST_CASE("a file that a crash left aside, or that is no object, is not an objec
   Store store(folder.path());
   CHECK(names(store.list("configmaps")) == std::vector<std::string>{"good"});
   CHECK(std::filesystem::exists(place / "bad.json.broken"));
+}
+
+TEST_CASE("a file of versions that no store has written is passed over") {
+  for (const char* text : {"", "x", "-1", "99999999999999999999999", "[[[["}) {
+    CAPTURE(text);
+    const Folder folder;
+    {
+      Store store(folder.path());
+      store.create("configmaps", object("a"));
+    }
+    std::ofstream(folder.path() / "revision") << text;
+    const Store store(folder.path());
+    CHECK(store.find("configmaps", "ns", "a"));
+    CHECK(store.revision() > 0);
+  }
 }
 
 TEST_CASE("names of any length that Kubernetes allows fit into a file name") {
@@ -170,6 +186,27 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
   CHECK(!store.find("configmaps", "ns", "a"));
 }
 
+TEST_CASE("the history keeps what an object was before its last change, also when that was its end") {
+  const Folder folder;
+  Store store(folder.path());
+  json held = object("a");
+  held["metadata"]["labels"]["l"] = "1";
+  held["metadata"]["finalizers"] = json::array({"f"});
+  store.create("configmaps", held);
+  store.modify("configmaps", "ns", "a",
+               [](json& o) { o["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"; });
+  std::uint64_t seen = store.revision();
+  store.modify("configmaps", "ns", "a", [](json& o) {
+    o["metadata"].erase("labels");
+    o["metadata"].erase("finalizers");
+  });
+  const std::vector<Change> changes = store.changes_after(seen, "configmaps", at_once);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].type == Change::Type::deleted);
+  CHECK(changes[0].before->at("metadata").at("labels").at("l") ==
+        "1");  // by which a watch knows that it saw it
+}
+
 TEST_CASE("label selectors") {
   const json labelled = {{"metadata", {{"labels", {{"a", "1"}, {"b", ""}}}}}};
   const struct {
@@ -191,20 +228,47 @@ TEST_CASE("label selectors") {
 }
 
 TEST_CASE("field selectors") {
-  const json thing = {
-      {"metadata", {{"name", "x"}}}, {"status", {{"phase", "Running"}}}, {"involvedObject", {{"uid", "u"}}}};
+  const json thing = {{"metadata", {{"name", "x"}}},
+                      {"status", {{"phase", "Running"}, {"succeeded", 1}}},
+                      {"source", {{"component", "kubelet"}}},
+                      {"involvedObject", {{"uid", "u"}}}};
   const struct {
+    const char* plural;
     const char* text;
     bool matches;
-  } table[] = {{"metadata.name=x", true},      {"metadata.name=y", false},
-               {"metadata.name!=y", true},     {"status.phase=Running,metadata.name=x", true},
-               {"involvedObject.uid=u", true}, {"spec.nodeName=", true},
-               {"spec.nodeName!=local", true}, {"", true}};
+  } table[] = {
+      {"pods", "metadata.name=x", true},        {"configmaps", "metadata.name=y", false},
+      {"pods", "metadata.name!=y", true},       {"pods", "status.phase=Running,metadata.name=x", true},
+      {"events", "involvedObject.uid=u", true}, {"events", "source==kubelet", true},
+      {"jobs", "status.successful=1", true},    {"pods", "spec.nodeName=", true},
+      {"pods", "spec.nodeName!=local", true},   {"nodes", "", true}};
   for (const auto& row : table) {
     CAPTURE(row.text);
-    CHECK(FieldSelector(row.text).matches(thing) == row.matches);
+    CHECK(FieldSelector(row.text, kind_of(row.plural)).matches(thing) == row.matches);
   }
-  CHECK(code_of([] { FieldSelector selector("metadata.name"); }) == 400);
+  // What the API server answers, word by word.
+  const struct {
+    const char* plural;
+    const char* text;
+    const char* message;
+  } refused[] = {
+      {"configmaps", "data.k=v",
+       "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""},
+      {"pods", "metadata.uid=x", "field label not supported: metadata.uid"},
+      {"events", "foo=x", "field label not supported: foo"},
+      {"services", "foo=x", "field label not supported: foo"},
+      {"jobs", "spec.x=1", "field label \"spec.x\" not supported for Job"},
+      {"configmaps", "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"}};
+  for (const auto& row : refused) {
+    CAPTURE(row.text);
+    try {
+      const FieldSelector selector(row.text, kind_of(row.plural));
+      CHECK_MESSAGE(false, "was taken");
+    } catch (const Refusal& refusal) {
+      CHECK(refusal.code() == 400);
+      CHECK(std::string(refusal.what()) == row.message);
+    }
+  }
 }
 
 TEST_CASE("sets of indexes are written and read as a Job's status has them") {

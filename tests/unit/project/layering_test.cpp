@@ -102,6 +102,35 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
   }
 }
 
+TEST_CASE(
+    "processes are ended, and connections accepted, where it is made sure that they are the right ones") {
+  const struct {
+    std::regex call;
+    std::set<std::string> doors;
+  } rules[] = {
+      // A number may be another process' by now, and -1 is everybody. process.cpp ends its own children.
+      {std::regex("\\b(kill|killpg|pidfd_send_signal)\\s*\\("),
+       {"cli/local/processes.cpp", "cli/util/process.cpp"}},
+      // A stranger who connects is given so many connections, bytes and seconds.
+      {std::regex("\\baccept\\s*\\(|SSL_accept|\\b(SSL)?Server\\s*\\{|httplib::(SSL)?Server"),
+       {"cli/local/http_server.cpp", "cli/local/tls_connection.cpp"}},
+  };
+  for (const auto& rule : rules) {
+    std::set<std::string> used;
+    for (const Source& source : sources({"cli", "sweeps"})) {
+      for (const std::string& line : source.lines) {
+        const std::string code = line.substr(0, line.find("//"));
+        if (!std::regex_search(code, rule.call)) continue;
+        used.insert(source.path.string());
+        const bool is_door = rule.doors.count(source.path.string()) == 1;
+        CHECK_MESSAGE(is_door, source.path.string(), ": ", line);
+      }
+    }
+    for (const std::string& door : rule.doors)
+      CHECK_MESSAGE(used.count(door) == 1, door, " needs no exception");
+  }
+}
+
 TEST_CASE("experiment and render are pure: no clock, randomness, environment, printing or files") {
   const std::regex impure(
       "\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|"

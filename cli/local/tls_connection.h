@@ -1,0 +1,76 @@
+// One accepted connection: TLS with bounds on the time and bytes that a stranger may take.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include <httplib.h>
+
+namespace mlk::local {
+
+// Connections whose client has not shown the token yet. One too many ends the oldest of them, so that whoever
+// opens connections and says nothing takes none from those who do. Safe from any thread.
+class Strangers {
+ public:
+  explicit Strangers(std::size_t most) : most_(most) {}
+
+  // Until `leave`. The socket is closed only after that.
+  void enter(int socket);
+  void leave(int socket);
+
+ private:
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::deque<int> sockets_;  // the oldest first
+};
+
+struct ConnectionLimits {
+  std::chrono::milliseconds to_authenticate{10000};  // from the first byte to the token
+  std::chrono::milliseconds to_read{30000};          // without a byte, once the client has shown the token
+  std::chrono::milliseconds to_write{
+      300000};                           // a pager that nobody scrolls holds up its stream, not the server
+  std::size_t header_bytes = 64 * 1024;  // of one request
+};
+
+// For the thread that serves the connection. Does not own the socket.
+class TlsConnection : public httplib::Stream {
+ public:
+  TlsConnection(SSL_CTX& context, int socket, const ConnectionLimits& limits);
+  ~TlsConnection() override;
+  TlsConnection(const TlsConnection&) = delete;
+  TlsConnection& operator=(const TlsConnection&) = delete;
+
+  bool shake_hands();
+  // Waits for the first byte of the next request. False when none comes in time.
+  bool await_request(std::chrono::milliseconds patience);
+  // Its headers are read: what follows is bounded by others.
+  void end_of_headers(bool authenticated);
+
+  bool is_readable() const override;
+  bool is_writable() const override;
+  ssize_t read(char* buffer, std::size_t size) override;
+  ssize_t write(const char* data, std::size_t size) override;
+  void get_remote_ip_and_port(std::string& ip, int& port) const override;
+  void get_local_ip_and_port(std::string& ip, int& port) const override;
+  socket_t socket() const override { return socket_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool wait(short events, Clock::time_point end) const;
+  // Until the TLS library has done it, or the time is over; its result, or -1.
+  template <class Operation>
+  int complete(Clock::time_point end, const Operation& operation);
+  Clock::time_point read_deadline() const;
+
+  const int socket_;
+  const ConnectionLimits limits_;
+  const Clock::time_point begun_ = Clock::now();
+  SSL* const ssl_;
+  bool authenticated_ = false;
+  bool in_headers_ = true;
+  std::size_t header_bytes_ = 0;
+};
+
+}  // namespace mlk::local
