@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/experiment/problems.h"
 #include "cli/util/error.h"
 
 namespace mlk {
@@ -203,6 +204,30 @@ TEST_CASE("a line that refers to a Secret is shown with its mistake") {
                  "\n  env: {A: {secret: no-key}}\n"));
 }
 
+TEST_CASE("of a long line whole characters are shown") {
+  for (int shift = 0; shift < 2; ++shift) {
+    std::string accents(static_cast<std::size_t>(shift), 'a');
+    while (accents.size() < 200) accents += "é";
+    const std::string message = refusal(std::string(smallest) + "env: {A: \"" + accents + "\", B: [1]}\n");
+    CHECK(contains(message, "é"));
+    CHECK(contains(message, "B: [1]"));
+    CHECK(is_utf8(message));
+    CHECK_FALSE(contains(message, "?"));
+    CHECK_FALSE(contains(message, "\xef\xbf\xbd"));
+  }
+}
+
+TEST_CASE("a toleration has a value when it compares with it, and none when it asks for the key alone") {
+  const auto with = [](const std::string& toleration) {
+    return refusal(std::string(smallest) + "scheduling: {node: {tolerations: [" + toleration + "]}}\n");
+  };
+  CHECK(with("{key: gpu, operator: Equal, value: a}") == "accepted");
+  CHECK(with("{key: gpu, value: a}") == "accepted");
+  CHECK(with("{key: gpu, operator: Exists}") == "accepted");
+  CHECK(contains(with("{key: gpu, operator: Exists, value: a}"), "has no value"));
+  CHECK(contains(with("{value: a}"), "without a key"));
+}
+
 TEST_CASE("flags come before the environment, and that before the file") {
   const std::string text = std::string(smallest) + "image: file\nenv: {A: file, B: file}\n";
   CHECK(load(text).image == "file");
@@ -264,6 +289,7 @@ TEST_CASE("mistakes in --set are told at their place in it") {
   CHECK(set("train.stepz=5") ==
         "--set:1:7: unknown key 'stepz' in train; did you mean 'steps'?\n  train.stepz=5\n        ^");
   CHECK(contains(set("train.steps.x=5"), "--set:1:13: there is no 'x' below train.steps, which is no map"));
+  CHECK(contains(set("name.x=5"), "--set:1:6: there is no 'x' below name, which is no map"));
   CHECK(contains(set("train.steps="), "train.steps has no value"));
   CHECK(contains(set("steps"), "--set needs KEY=VALUE"));
   CHECK(contains(set("=5"), "--set needs KEY=VALUE"));

@@ -239,6 +239,18 @@ TEST_CASE("cross entropy of equal logits is the logarithm of the number of class
   CHECK(ops->softmax_cross_entropy(3, 7, logits.data(), labels.data()) == doctest::Approx(std::log(7.0)));
 }
 
+TEST_CASE("the mean loss over no rows is 0") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    const auto ops = make();
+    const float logit = 1;
+    const std::int32_t label = 0;
+    float delta = 7;
+    CHECK(ops->softmax_cross_entropy(0, 1, &logit, &label) == 0);
+    CHECK(ops->softmax_cross_entropy_backward(0, 1, &logit, &label, &delta) == 0);
+    CHECK(delta == 7);
+  }
+}
+
 TEST_CASE("cross entropy does not overflow, and shows what is not a number") {
   auto ops = make_cpu_ops();
   const std::vector<std::int32_t> labels = {1};

@@ -347,11 +347,34 @@ TEST_CASE("orphans stay, and in the foreground the owner goes last") {
   }
 }
 
+TEST_CASE("in the foreground an owner waits for the dependents that block its deletion, and for no others") {
+  for (const bool blocks : {true, false}) {
+    Cluster cluster;
+    const json owner = cluster.ask("POST", maps, map_named("owner"));
+    const json reference = {{"apiVersion", "v1"},
+                            {"kind", "ConfigMap"},
+                            {"name", "owner"},
+                            {"uid", owner.at("metadata").at("uid")},
+                            {"blockOwnerDeletion", blocks}};
+    cluster.send("POST", maps,
+                 map_named("child", {{"metadata",
+                                      {{"ownerReferences", json::array({reference})},
+                                       {"finalizers", {"example.com/hold"}}}}}));
+    cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Foreground"}});
+    for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
+    CHECK(cluster.code("GET", maps + "/owner") == (blocks ? 200 : 404));
+    CHECK(cluster.code("GET", maps + "/child") == 200);
+  }
+}
+
 TEST_CASE("a collection can be deleted by its labels") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));
   cluster.send("POST", maps, map_named("b"));
   CHECK(names(cluster.ask("DELETE", maps + "?labelSelector=l=1")) == std::vector<std::string>{"a"});
+  CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
+  cluster.send("POST", maps, map_named("c"));
+  CHECK(names(cluster.ask("DELETE", maps + "?fieldSelector=metadata.name=c")) == std::vector<std::string>{"c"});
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
 }
 
@@ -451,4 +474,26 @@ TEST_CASE("a watch of a selection hears nothing of what was never in it") {
   cluster.send("DELETE", maps + "/a");
   CHECK(
       cluster.stream(maps + "?watch=1&timeoutSeconds=0&labelSelector=l=1&resourceVersion=" + since).empty());
+}
+
+TEST_CASE("a second deletion may shorten the grace of a pod, and never lengthens it") {
+  Cluster cluster;
+  const json pod = {{"apiVersion", "v1"},
+                    {"kind", "Pod"},
+                    {"metadata", {{"name", "p"}}},
+                    {"spec",
+                     {{"restartPolicy", "Never"},
+                      {"nodeName", "local"},
+                      {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
+  cluster.send("POST", pods, pod);
+  const auto grace_after = [&](int asked) {
+    return cluster.ask("DELETE", pods + "/p", {{"gracePeriodSeconds", asked}})
+        .at("metadata")
+        .at("deletionGracePeriodSeconds")
+        .get<int>();
+  };
+  CHECK(grace_after(20) == 20);
+  CHECK(grace_after(60) == 20);
+  CHECK(grace_after(5) == 5);
+  CHECK(cluster.ask("GET", pods + "/p").at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:05Z");
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/local/log_writer.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;
@@ -36,5 +37,21 @@ TEST_CASE("a limit of bytes holds over the whole answer, however many parts it c
     CHECK(text.size() == std::min<std::uint64_t>(limit, 200'000));
     CHECK(text[0] == 'a');
     if (text.size() > 100'000) CHECK(text[100'000] == static_cast<char>('a' + 100 % 26));
+  }
+}
+
+TEST_CASE("a line that fits into one entry of the log is one entry, a longer one is cut") {
+  for (const std::size_t size : {16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1}) {
+    CAPTURE(size);
+    const Folder folder;
+    {
+      LogFile file(folder.path() / "log", 1 << 20);
+      LogStream out(file, "stdout");
+      out.feed(std::string(size, 'x') + "\n");
+    }
+    std::ifstream log(folder.path() / "log");
+    int entries = 0;
+    for (std::string line; std::getline(log, line);) ++entries;
+    CHECK(entries == (size > 16 * 1024 ? 2 : 1));
   }
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/run/find.h"
+#include "cli/run/record.h"
 #include "cli/run/watcher.h"
 #include "tests/unit/run/fixture.h"
 
@@ -111,6 +113,58 @@ TEST_CASE("a pod that has ended stays so, however often an older list shows it r
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Succeeded");
   memory.with_gone({pod("Failed")});
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
+}
+
+TEST_CASE("ranks that may not start yet are needed all the same") {
+  Fixture fixture = load("running");
+  for (json& job : fixture.objects.jobs) {
+    if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;
+  }
+  CHECK(fixture.observed().phase == Phase::running);
+  std::erase_if(fixture.objects.pods,
+                [](const json& pod) { return pod["metadata"]["name"] == "ok-aaaaa-worker-1-sxh5t"; });
+  CHECK(fixture.observed().phase == Phase::scheduling);
+}
+
+TEST_CASE("an init container that waits is the reason why its pod does") {
+  Fixture fixture = load("image_cannot_be_pulled");
+  json& status = fixture.objects.pods[0]["status"];
+  json init = status["containerStatuses"][0];
+  init["name"] = "fetch";
+  init["state"] = {{"waiting", {{"reason", "CreateContainerError"}, {"message", "no such mount"}}}};
+  status["containerStatuses"][0]["state"] = {{"waiting", {{"reason", "PodInitializing"}}}};
+  status["initContainerStatuses"] = json::array({init});
+  CHECK(fixture.observed().why == "worker/0: the container cannot be made: no such mount");
+  status["initContainerStatuses"][0]["state"] = {{"terminated", {{"exitCode", 0}}}};
+  CHECK(fixture.observed().why.empty());
+}
+
+TEST_CASE("the other ConfigMaps of a run are no runs") {
+  const Fixture fixture = load("running");
+  json files = fixture.objects.owner;
+  files["metadata"]["name"] = "ok-aaaaa-config";
+  const auto runs =
+      observe_all({fixture.objects.owner, files}, fixture.objects.jobs, fixture.objects.pods, fixture.now);
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].run == "ok-aaaaa");
+}
+
+TEST_CASE("a run began when its first pod did, also when that pod is gone") {
+  Fixture fixture = load("stopped");
+  RunStatus earlier = fixture.observed();
+  earlier.started = parse_time("2026-11-21T07:00:00Z");
+  fixture.objects.owner.merge_patch(record_patch(earlier));
+  CHECK(fixture.observed().started == earlier.started);
+}
+
+TEST_CASE("a record holds no more ranks than an object of the cluster has room for") {
+  RunStatus status = load("succeeded").observed();
+  const RankStatus one = status.ranks.front();
+  for (const std::size_t count : {std::size_t{256}, std::size_t{257}, std::size_t{100'000}}) {
+    status.ranks.assign(count, one);
+    CHECK(to_record(status)["ranks"].size() == 256);
+    CHECK(to_json(status)["ranks"].size() == count);
+  }
 }
 
 }  // namespace

@@ -235,6 +235,25 @@ TEST_CASE("a name from another process leads nowhere else") {
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
+TEST_CASE("a name from another process removes nothing but what is set aside") {
+  Checkpoints run;
+  const fs::path beside = run.checkpoints.parent_path() / "x";
+  REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));
+  const std::string saved = fs::directory_iterator(run.checkpoints)->path().filename();
+  const std::string aside = CheckpointStore::name_aside(2);
+  for (const fs::path& folder : {beside, run.checkpoints / aside, run.checkpoints / ".tmp-1"})
+    fs::create_directories(folder);
+  for (const std::string& name : {std::string("../x"), std::string(".tmp-1/../../x"), beside.string(), saved}) {
+    CAPTURE(name);
+    run.store().discard(name);
+    CHECK_FALSE(run.store().take_mark(name));
+    CHECK(fs::exists(beside));
+    CHECK(run.store().newest_step() == 1);
+  }
+  run.store().discard(aside);
+  CHECK_FALSE(fs::exists(run.checkpoints / aside));
+}
+
 TEST_CASE(
     "a checkpoint of the same step takes the older one's place also where folders cannot change names") {
   Checkpoints run;

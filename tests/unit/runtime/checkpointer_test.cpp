@@ -75,6 +75,22 @@ TEST_CASE("what falls due while the last one is written is made of the first sta
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
+TEST_CASE("between the steps at which a checkpoint is due none is made") {
+  LiveRun run;
+  run.config.checkpoint.every = 10;
+  {
+    Checkpointer checkpointer(run.job, live_tensors);
+    TrainingState state = state_at(10, live_parameters);
+    checkpointer.after_step(live(state));
+    for (state.step = 11; checkpointer.committed() < 10;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      checkpointer.after_step(live(state));
+    for (; state.step < 20; ++state.step) checkpointer.after_step(live(state));
+  }  // waits for what is written
+  CHECK(run.has(10));
+  for (std::uint64_t step = 11; step < 20; ++step) CHECK_FALSE(run.has(step));
+}
+
 TEST_CASE("the last checkpoint is tried again until the disk takes it") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");

@@ -81,6 +81,23 @@ TEST_CASE("offline with async a step is one update, of the size that it has with
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
+TEST_CASE("the optimizer's state of a worker by itself is as old as the steps that it made, not as the run") {
+  LoneWorker worker(false);
+  worker.config.optimizer = {.type = OptimizerType::adam, .lr = 0.1};
+  const Job& job = worker.job;
+  Trainer trainer(job), usual(job);
+  OfflineSteps offline(job, trainer);
+  std::vector<float> state(usual.state_size());
+  std::uint64_t step = 50, position = 20;
+  for (std::uint64_t made = 0; made < 2; ++made) {
+    usual.compute(20 + 4 * made, 4);
+    usual.apply(state, {50 + made, made, 2});
+    CHECK(offline.advance(step, position));
+  }
+  const auto ours = weights_of(trainer), expected = weights_of(usual);
+  for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
+}
+
 TEST_CASE("what was made offline is forgotten with the momentum when the servers' weights have come") {
   LoneWorker worker(false);
   const Job& job = worker.job;
