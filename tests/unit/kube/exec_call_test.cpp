@@ -27,9 +27,9 @@ std::string answer_with(const std::string& status) {
 }
 
 // A plugin that is a script of the shell; it notes each call in the file `calls`.
-class Script {
+class PluginScript {
  public:
-  explicit Script(const std::string& text) {
+  explicit PluginScript(const std::string& text) {
     const auto path = folder.write("plugin", "#!/bin/sh\necho call >> \"$(dirname \"$0\")/calls\"\n" + text);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     config.login = Login::exec;
@@ -73,7 +73,7 @@ bool has_part(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a plugin gets its arguments as they are, its variables, and what it is told") {
-  Script script("printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$REGION\" \"$KUBERNETES_EXEC_INFO\" > \"$(dirname \"$0\")/seen\"\n"
+  PluginScript script("printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$REGION\" \"$KUBERNETES_EXEC_INFO\" > \"$(dirname \"$0\")/seen\"\n"
                 "printf '%s' '" + answer_with(R"({"token": "t"})") + "'\n");
   script.config.exec->args = {"$(touch /tmp/no; echo a) *", ""};
   script.config.exec->env = {{"KUBERNETES_EXEC_INFO", "not this"}, {"REGION", "a b"}};
@@ -85,7 +85,7 @@ TEST_CASE("a plugin gets its arguments as they are, its variables, and what it i
 }
 
 TEST_CASE("a plugin that is missing, fails or prints too much is an error with a hint") {
-  Script missing("");
+  PluginScript missing("");
   missing.config.exec->command = "no-such-plugin-of-mlk";
   missing.config.exec->install_hint = "install \x1b[1mit\x1b[0m from there\n";
   has_part(missing.problem(), "credential plugin \"no-such-plugin-of-mlk\" cannot be run: no program");
@@ -94,21 +94,21 @@ TEST_CASE("a plugin that is missing, fails or prints too much is an error with a
   has_part(missing.problem(), "| install it, or put its folder into PATH");
   missing.config.exec->command = (missing.folder.path() / "gone").string();
   has_part(missing.problem(), "cannot be run");
-  Script fails("echo 'not logged in' >&2; exit 3\n");
+  PluginScript fails("echo 'not logged in' >&2; exit 3\n");
   has_part(fails.problem(), "failed with exit code 3: not logged in | run \"");
-  Script killed("kill -9 $$\n");
+  PluginScript killed("kill -9 $$\n");
   has_part(killed.problem(), "was ended by signal 9");
-  Script rubbish("echo s3cret\n");
+  PluginScript rubbish("echo s3cret\n");
   has_part(rubbish.problem(), "answers with something that is not JSON");
   CHECK(rubbish.problem().find("s3cret") == std::string::npos);
-  Script loud("yes s3cret\n");
+  PluginScript loud("yes s3cret\n");
   has_part(loud.problem(), "prints more than 1048576 bytes");
   CHECK(loud.problem().find("s3cret") == std::string::npos);
 }
 
 TEST_CASE("a plugin that hangs is ended with its children, by its time-out and by whoever has had enough") {
   const std::string hangs = "sleep 1000 & echo $! > \"$(dirname \"$0\")/child\"; wait\n";
-  const auto child_is_gone = [](const Script& script) {
+  const auto child_is_gone = [](const PluginScript& script) {
     pid_t child = 0;
     std::ifstream(script.folder.path() / "child") >> child;
     return child > 0 && eventually([&] {
@@ -118,12 +118,12 @@ TEST_CASE("a plugin that hangs is ended with its children, by its time-out and b
              return !stat || state == "Z";
            });
   };
-  Script slow(hangs);
+  PluginScript slow(hangs);
   PluginHost host;
   host.patience = seconds(1);
   has_part(slow.problem(host), "did not end within 1 s");
   CHECK(child_is_gone(slow));
-  Script interrupted(hangs);
+  PluginScript interrupted(hangs);
   host.patience = seconds(100);
   host.interrupted = [&] { return std::filesystem::exists(interrupted.folder.path() / "child"); };
   has_part(interrupted.problem(host), "was interrupted");
@@ -131,7 +131,7 @@ TEST_CASE("a plugin that hangs is ended with its children, by its time-out and b
 }
 
 TEST_CASE("what a plugin says is handed on, without secrets") {
-  Script script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" + answer_with(R"({"token": "t0ken"})") +
+  PluginScript script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" + answer_with(R"({"token": "t0ken"})") +
                 "'\necho 'never print t0ken' >&2\n");
   script.config.exec->env = {{"PASSWORD", "hunter2"}};
   std::vector<std::string> said;
@@ -150,7 +150,7 @@ TEST_CASE("many requests at once ask a plugin once, and a refusal asks it once m
     (good ? requests : refusals) += 1;
     answer(response, good ? 200 : 401, "{}\n");
   });
-  Script script(Script::by_turns());
+  PluginScript script(PluginScript::by_turns());
   script.folder.write("answer-1", answer_with(R"({"token": "one"})"));
   script.folder.write("answer-2", answer_with(R"({"token": "two"})"));
   Config config = server.start();
@@ -190,7 +190,7 @@ TEST_CASE("a credential that a stream was opened with is renewed whenever it is 
   server.http->Get("/x", [&](const httplib::Request& request, httplib::Response& response) {
     answer(response, request.get_header_value("Authorization").back() == good ? 200 : 401, "{}");
   });
-  Script script(Script::by_turns());
+  PluginScript script(PluginScript::by_turns());
   for (const char* n : {"1", "2", "3"}) {
     script.folder.write(std::string("answer-") + n, answer_with(std::string(R"({"token": "t)") + n + "\"}"));
   }
@@ -218,7 +218,7 @@ TEST_CASE("a refusal of the second credential too is the answer") {
     ++requests;
     answer(response, 401, "{}");
   });
-  Script script("printf '%s' '" + answer_with(R"({"token": "t"})") + "'\n");
+  PluginScript script("printf '%s' '" + answer_with(R"({"token": "t"})") + "'\n");
   Config config = server.start();
   config.ca_pem = authority.pem();
   config.login = Login::exec;
@@ -246,7 +246,7 @@ TEST_CASE("a client certificate of a plugin is presented, and a newer one on a n
     names.push_back(name);
     answer(response, names.size() == 2 ? 401 : 200, "{}");
   });
-  Script script(Script::by_turns());
+  PluginScript script(PluginScript::by_turns());
   const auto status = [&](const std::string& name) {
     const Certificate made = make_certificate({name, "DNS:x", &authority});
     return nlohmann::json{{"clientCertificateData", made.pem()}, {"clientKeyData", made.key_pem()}}.dump();
@@ -265,7 +265,7 @@ TEST_CASE("a client certificate of a plugin is presented, and a newer one on a n
 
 TEST_CASE("a request whose plugin fails says so, and a client that is closed does not wait for one that hangs") {
   FakeServer server;
-  Script fails("exit 3\n");
+  PluginScript fails("exit 3\n");
   Config config = server.start();
   config.login = Login::exec;
   config.exec = fails.config.exec;
@@ -279,7 +279,7 @@ TEST_CASE("a request whose plugin fails says so, and a client that is closed doe
       has_part(error.what(), "failed with exit code 3");
     }
   }
-  Script hangs("exec sleep 1000\n");
+  PluginScript hangs("exec sleep 1000\n");
   config.exec = hangs.config.exec;
   std::future<Answer> answer;
   {
