@@ -1,7 +1,9 @@
 #include "cli/commands/await_run.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands/log_lines.h"
@@ -12,6 +14,7 @@
 #include "cli/run/metrics.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
+#include "cli/run/tails.h"
 #include "cli/run/watcher.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
@@ -26,6 +29,7 @@ using std::chrono::steady_clock;
 // After the end the last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds server_poll{1};
+constexpr std::chrono::seconds last_lines_budget{10};
 constexpr std::chrono::seconds log_grace{5};  // a stream that ended is opened again sooner than that
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -39,15 +43,17 @@ bool has_started(Phase phase) {
 // last of them after 60 s (CONTRACT.md), and their logs would go with their pods.
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
+// One of the runs that are waited for.
 class Await {
  public:
-  Await(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options)
+  Await(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options,
+        ui::Progress& progress)
       : session_(session),
         client_(client),
         run_(run),
         options_(options),
         watcher_(client, client.config().name_space, run),
-        progress_(session.err, session.err_is_terminal, [] { return ui::terminal_width(STDERR_FILENO); }),
+        progress_(progress),
         style_(options.logs_to_stdout ? session.color_out() : session.color_err()) {
     // On a terminal the logs are read for the step alone, also when nobody asked to see them.
     if (options.follow || session.err_is_terminal) {
@@ -55,29 +61,43 @@ class Await {
     }
   }
 
-  ExitCode run() {
-    while (true) {
-      watcher_.wait_for_change(interrupt_poll);
-      if (session_.interrupted != 0) interrupted();
-      keep_server_up();
-      warn_of_trouble();
-      if (watcher_.synced()) {
-        if (!watcher_.owner_exists())
-          throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
-        RunObjects objects = watcher_.objects();
-        const RunStatus status = observe(objects, now());
-        started_ = started_ || has_started(status.phase);
-        if (follower_) follower_->update(objects.pods);
-        print_due_lines();
-        show(status);
-        if (is_over(objects, status)) return ended(std::move(objects));
-        if (const auto code = given_up(status)) return *code;
-        last_ = status;
-      }
-      if (!options_.timeout || elapsed() <= *options_.timeout) continue;
-      if (final_since_) return ended(watcher_.objects());
-      timed_out();
+  const std::string& run() const { return run_; }
+  const std::optional<RunStatus>& last() const { return last_; }
+  const std::optional<ExitCode>& code() const { return code_; }  // once it is over
+  // Phase and reason, as they were when they last changed: the time to the next try is no change.
+  const std::string& plain() const { return plain_; }
+
+  // Waits for a change, but at most so long.
+  void look(std::chrono::milliseconds patience) {
+    watcher_.wait_for_change(patience);
+    warn_of_trouble();
+    if (!watcher_.synced()) return;
+    if (!watcher_.owner_exists())
+      throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
+    RunObjects objects = watcher_.objects();
+    if (follower_) follower_->update(objects.pods);
+    print_due_lines();
+    objects.lines = lines_;
+    last_ = observe(objects, now());
+    started_ = started_ || has_started(last_->phase);
+    const std::string line = printable(phase_line(*last_));
+    if (untimed(line) != untimed(plain_)) plain_ = line;
+    over_ = is_over(objects, *last_);
+  }
+
+  // After the newest state was shown: says how it ended, if it is over.
+  void settle() {
+    if (!last_) return;
+    if (over_) {
+      code_ = ended();
+    } else {
+      code_ = given_up(*last_);
     }
+  }
+
+  // When the time is up: a run that has ended is over although its last processes have not.
+  void settle_now() {
+    if (final_since_) code_ = ended();
   }
 
  private:
@@ -93,31 +113,6 @@ class Await {
     if (!final_since_) final_since_ = steady_clock::now();
     const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
     return !has_running_pods(objects) || steady_clock::now() - *final_since_ > patience;
-  }
-
-  [[noreturn]] void interrupted() {
-    progress_.clear();
-    session_.note("run " + run_ + " goes on without us");
-    throw Error(ExitCode::interrupted, "interrupted",
-                "come back with: " + session_.command("wait " + run_) +
-                    ", or: " + session_.command("logs -f " + run_));
-  }
-
-  [[noreturn]] void timed_out() {
-    progress_.clear();
-    const std::string state = last_ ? ": " + phase_line(*last_) : "";
-    throw Error(ExitCode::timed_out,
-                "run " + run_ + " has not ended after " + format_duration(*options_.timeout) + state,
-                "it goes on; come back with: " + session_.command("wait " + run_));
-  }
-
-  // Nobody else brings the server on this machine back while we wait. One that was stopped stays down.
-  void keep_server_up() {
-    if (!session_.global.local || steady_clock::now() < next_look_) return;
-    next_look_ = steady_clock::now() + server_poll;
-    if (!local::lost()) return;
-    progress_.say("mlk: warning: the server of the local cluster is gone; starting it again");
-    local::up(local_up_options(session_));
   }
 
   void warn_of_trouble() {
@@ -143,7 +138,8 @@ class Await {
     if (options_.follow) warn_of_logs();
     const std::vector<RunLogLine> lines = follower_->take();
     for (const RunLogLine& line : lines) {
-      if (std::optional<Metrics> metrics = parse_metrics(line.text)) latest_ = std::move(metrics);
+      if (std::optional<Metrics> metrics = parse_metrics(line.text))
+        lines_[line.uid] = {std::move(*metrics), line.time};
       if (!options_.follow) continue;
       progress_.clear();
       print_log_line(line, options_.logs_to_stdout ? session_.out : session_.err, style_);
@@ -151,10 +147,6 @@ class Await {
     if (options_.follow) (options_.logs_to_stdout ? session_.out : session_.err).flush();
     if (!session_.out) throw Error(ExitCode::failure, "nobody reads the output any more");
     return !lines.empty();
-  }
-
-  void show(const RunStatus& status) {
-    progress_.show(printable(progress_line(status, latest_)), printable(phase_line(status)));
   }
 
   // To their end, or until nothing more comes. The follower goes with it: while it waits for somebody to take
@@ -185,14 +177,18 @@ class Await {
   }
 
   // What was seen to be over, with all that belongs to its end; if that cannot be read, as it was seen.
-  RunObjects whole_end(RunObjects seen) {
+  RunObjects whole_end() {
+    RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
-    return read && is_over(*read, observe(*read, now())) ? std::move(*read) : std::move(seen);
+    RunObjects end = read && is_over(*read, observe(*read, now())) ? std::move(*read) : std::move(seen);
+    end.lines = lines_;
+    read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
+    return end;
   }
 
-  ExitCode ended(RunObjects seen) {
+  ExitCode ended() {
     drain_logs();
-    const RunObjects objects = whole_end(std::move(seen));
+    const RunObjects objects = whole_end();
     const RunStatus status = observe(objects, now());
     progress_.clear();
     std::string problem;
@@ -235,24 +231,142 @@ class Await {
   const std::string run_;
   const AwaitOptions& options_;
   RunWatcher watcher_;
-  ui::Progress progress_;
+  ui::Progress& progress_;
   const ui::Style style_;
   std::unique_ptr<RunLogFollower> follower_;
   const steady_clock::time_point begin_ = steady_clock::now();
-  steady_clock::time_point next_look_ = begin_ + server_poll;
-  bool started_ = false;
   std::optional<steady_clock::time_point> final_since_;  // since when the run was seen to have ended
-  std::optional<Metrics> latest_;
+  bool started_ = false, over_ = false;
+  std::map<std::string, MetricsLine> lines_;  // the newest by the pod's uid
   std::optional<RunStatus> last_;
+  std::string plain_;
+  std::optional<ExitCode> code_;
   std::string trouble_;
   std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was said
 };
 
+// All of them, with one line on the terminal that says how they stand.
+class AwaitAll {
+ public:
+  AwaitAll(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+           const AwaitOptions& options)
+      : session_(session),
+        options_(options),
+        progress_(session.err, has_live_line(session, options),
+                  [] { return ui::terminal_width(STDERR_FILENO); }) {
+    for (const std::string& run : runs)
+      awaits_.push_back(std::make_unique<Await>(session, client, run, options, progress_));
+    said_.resize(awaits_.size());
+  }
+
+  ExitCode run() {
+    while (true) {
+      std::chrono::milliseconds patience = interrupt_poll;
+      bool over = true;
+      for (const auto& one : awaits_) {
+        if (one->code()) continue;
+        one->look(patience);
+        patience = std::chrono::milliseconds(0);
+        show();
+        one->settle();
+        over = over && one->code();
+      }
+      if (over) return code();
+      if (session_.interrupted != 0) interrupted();
+      keep_server_up();
+      if (options_.timeout && steady_clock::now() - begin_ > *options_.timeout) {
+        for (const auto& one : awaits_) {
+          if (!one->code()) one->settle_now();
+        }
+        if (unfinished().empty()) return code();
+        timed_out();
+      }
+    }
+  }
+
+ private:
+  // Standard output that is a pipe may come back to this terminal: `mlk logs -f RUN | head` would write into
+  // the live line.
+  static bool has_live_line(const Session& session, const AwaitOptions& options) {
+    struct stat out{};
+    const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);
+    return session.err_is_terminal && !(options.logs_to_stdout && piped);
+  }
+
+  void show() {
+    std::vector<std::string> live;
+    for (std::size_t i = 0; i < awaits_.size(); ++i) {
+      const Await& one = *awaits_[i];
+      if (!one.last() || one.code()) continue;
+      const std::string name = awaits_.size() > 1 ? one.run() + ": " : "";
+      live.push_back(printable(name + progress_line(*one.last())));
+      if (said_[i] == one.plain()) continue;
+      said_[i] = one.plain();
+      if (!progress_.live()) progress_.say(printable(name) + one.plain());
+    }
+    if (progress_.live() && !live.empty()) progress_.show(join(live, "   "));
+  }
+
+  // Of the first one that did not end well.
+  ExitCode code() const {
+    for (const auto& one : awaits_) {
+      if (*one->code() != ExitCode::ok) return *one->code();
+    }
+    return ExitCode::ok;
+  }
+
+  // Those that have not ended, as words of a command line.
+  std::string unfinished() const {
+    std::vector<std::string> runs;
+    for (const auto& one : awaits_) {
+      if (!one->code()) runs.push_back(one->run());
+    }
+    return join(runs, " ");
+  }
+
+  [[noreturn]] void interrupted() {
+    progress_.clear();
+    const std::string runs = unfinished();
+    session_.note("run " + runs + " goes on without us");
+    throw Error(ExitCode::interrupted, "interrupted",
+                "come back with: " + session_.command("wait " + runs) +
+                    (awaits_.size() > 1 ? "" : ", or: " + session_.command("logs -f " + runs)));
+  }
+
+  [[noreturn]] void timed_out() {
+    progress_.clear();
+    const std::string runs = unfinished();
+    const auto& first = *std::find_if(awaits_.begin(), awaits_.end(), [](const auto& one) { return !one->code(); });
+    const std::string state =
+        awaits_.size() == 1 && first->last() ? ": " + phase_line(*first->last()) : "";
+    throw Error(ExitCode::timed_out,
+                "run " + runs + " has not ended after " + format_duration(*options_.timeout) + state,
+                "it goes on; come back with: " + session_.command("wait " + runs));
+  }
+
+  // Nobody else brings the server on this machine back while we wait. One that was stopped stays down.
+  void keep_server_up() {
+    if (!session_.global.local || steady_clock::now() < next_look_) return;
+    next_look_ = steady_clock::now() + server_poll;
+    if (!local::lost()) return;
+    progress_.say("mlk: warning: the server of the local cluster is gone; starting it again");
+    local::up(local_up_options(session_));
+  }
+
+  Session& session_;
+  const AwaitOptions& options_;
+  ui::Progress progress_;
+  std::vector<std::unique_ptr<Await>> awaits_;
+  std::vector<std::string> said_;  // of each, in a log
+  const steady_clock::time_point begin_ = steady_clock::now();
+  steady_clock::time_point next_look_ = begin_ + server_poll;
+};
+
 }  // namespace
 
-ExitCode await_run(Session& session, kube::Client& client, const std::string& run,
-                   const AwaitOptions& options) {
-  return Await(session, client, run, options).run();
+ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+                    const AwaitOptions& options) {
+  return AwaitAll(session, client, runs, options).run();
 }
 
 std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text) {

@@ -1,9 +1,10 @@
-// Waiting for the end of a run, the same in submit --wait, submit --follow, wait and logs -f.
+// Waiting for the end of runs, the same in submit --wait, submit --follow, wait and logs -f.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/run/log_follower.h"
 #include "cli/util/error.h"
@@ -25,10 +26,11 @@ struct AwaitOptions {
       start_timeout;  // ExitCode::cannot_start when it was never running by then
 };
 
-// Blocks until the run has ended, is stopped or cannot start; writes its final record; says on stderr what
-// happened. Interrupted, it leaves the run running and says how to come back. Throws Error.
-ExitCode await_run(Session& session, kube::Client& client, const std::string& run,
-                   const AwaitOptions& options);
+// Blocks until each run has ended, is stopped or cannot start; writes their final records; says on stderr what
+// happened. Gives the code of the first one that did not end well. Interrupted, it leaves the runs running and
+// says how to come back. Throws Error.
+ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+                    const AwaitOptions& options);
 
 // nullopt for "". Throws Error{usage} that names the flag.
 std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text);

@@ -33,7 +33,7 @@ void logs(const LogsOptions& options, Session& session) {
     await.follow = true;
     await.logs_to_stdout = true;
     await.filter = filter;
-    session.exit_code = await_run(session, *client, run, await);
+    session.exit_code = await_runs(session, *client, {run}, await);
     return;
   }
   print_logs(session, *client, run, filter);

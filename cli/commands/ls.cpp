@@ -8,33 +8,38 @@
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/run/status.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
 
 struct LsOptions {
   std::string name;
+  std::string tag;
   std::string output;
 };
 
 void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<RunStatus> runs =
-      list_runs(*client, client->config().name_space, std::chrono::system_clock::now());
-  if (!options.name.empty()) {
-    std::erase_if(runs, [&](const RunStatus& run) { return run.name != options.name; });
+  const std::string& name_space = client->config().name_space;
+  const bool wide = options.output == "wide", as_json = options.output == "json";
+  const RunFilter filter{.name = options.name, .tag = options.tag, .configured = wide || as_json};
+  if (options.output == "name") {
+    for (const std::string& run : list_names(*client, name_space, filter)) session.out << printable(run) << '\n';
+    return;
   }
-  if (options.output == "json") {
+  const std::vector<RunStatus> runs =
+      list_runs(*client, name_space, std::chrono::system_clock::now(), filter);
+  if (as_json) {
     nlohmann::json all = nlohmann::json::array();
     for (const RunStatus& run : runs) all.push_back(to_json(run));
     session.out << all.dump(2) << '\n';
-  } else if (options.output == "name") {
-    for (const RunStatus& run : runs) session.out << run.run << '\n';
   } else if (runs.empty()) {
-    session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") + " in namespace '" +
-                 client->config().name_space + "'");
+    session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") +
+                 (options.tag.empty() ? "" : " with the tag '" + options.tag + "'") + " in namespace '" +
+                 name_space + "'");
   } else {
-    print_runs(runs, session);
+    print_runs(runs, session, wide ? Columns::all : Columns::usual);
   }
 }
 
@@ -44,7 +49,10 @@ void add_ls(CLI::App& root, Session& session) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* command = root.add_subcommand("ls", "List the runs of the namespace, newest first");
   command->add_option("NAME", options->name, "Only the runs of this experiment");
-  command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));
+  command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
+      ->type_name("KEY[=VALUE]");
+  command->add_option("-o,--output", options->output, "wide, name or json")
+      ->check(CLI::IsMember({"wide", "name", "json"}));
   command->callback([options, &session] { ls(*options, session); });
 }
 

@@ -2,7 +2,10 @@
 
 #include "cli/run/status.h"
 
+#include <vector>
+
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
@@ -13,28 +16,37 @@ namespace mlk {
 namespace {
 
 struct StatusOptions {
-  std::string run;
+  std::vector<std::string> runs;
   std::string output;
 };
 
 void status(const StatusOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string& name_space = client->config().name_space;
-  const std::string run = session.find_run(*client, options.run);
-  const RunStatus observed = observe(fetch_run(*client, name_space, run), std::chrono::system_clock::now());
+  std::vector<std::string> runs;
+  for (const std::string& typed : options.runs) runs.push_back(session.find_run(*client, typed));
+  std::vector<RunStatus> observed;
+  for (const std::string& run : runs) {
+    observed.push_back(observe(fetch_run_with_lines(*client, client->config().name_space, run),
+                               std::chrono::system_clock::now()));
+  }
   if (options.output == "json") {
-    session.out << to_json(observed).dump(2) << '\n';
+    nlohmann::json all = nlohmann::json::array();
+    for (const RunStatus& each : observed) all.push_back(to_json(each));
+    session.out << (all.size() == 1 ? all.front() : all).dump(2) << '\n';
     return;
   }
-  print_status(observed, session);
+  for (const RunStatus& each : observed) {
+    if (&each != &observed.front()) session.out << '\n';
+    print_status(each, session);
+  }
 }
 
 }  // namespace
 
 void add_status(CLI::App& root, Session& session) {
   auto options = std::make_shared<StatusOptions>();
-  CLI::App* command = root.add_subcommand("status", "Show one run: phase, reason, ranks, results");
-  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  CLI::App* command = root.add_subcommand("status", "Show runs: phase, reason, ranks, results");
+  command->add_option("RUN", options->runs, "Runs, or experiments' names for their newest runs")->required();
   command->add_option("-o,--output", options->output, "json")->check(CLI::IsMember({"json"}));
   command->callback([options, &session] { status(*options, session); });
 }

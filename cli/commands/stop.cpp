@@ -10,6 +10,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/log_follower.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
@@ -47,6 +48,41 @@ bool loses_training(const json& owner) {
          at_path(experiment, {"checkpoint", "volume"}).is_null();
 }
 
+// The last metrics lines that the pods of a run print: their logs go with them.
+class LastLines {
+ public:
+  LastLines(kube::Client& client, RunWatcher& watcher)
+      : watcher_(watcher),
+        follower_(client, client.config().name_space, {.tail = few, .since = {}, .role = "", .rank = {}}) {}
+
+  // Call after every change.
+  void look() {
+    follower_.update(watcher_.objects().pods);
+    for (const RunLogLine& line : follower_.take()) {
+      if (std::optional<Metrics> metrics = parse_metrics(line.text))
+        lines_[line.uid] = {std::move(*metrics), line.time};
+    }
+  }
+
+  // When all pods have ended: what is still on its way.
+  std::map<std::string, MetricsLine> all() {
+    const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
+    while (!follower_.finished() && steady_clock::now() < deadline) {
+      watcher_.wait_for_change(interrupt_poll);
+      look();
+    }
+    look();
+    return lines_;
+  }
+
+ private:
+  static constexpr long few = 50;
+  static constexpr std::chrono::seconds drain_timeout{2};
+  RunWatcher& watcher_;
+  RunLogFollower follower_;
+  std::map<std::string, MetricsLine> lines_;
+};
+
 // Watches while the pods write their last checkpoint, since their results go with them.
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
@@ -81,11 +117,19 @@ void stop(const StopOptions& options, Session& session) {
       session.warn("no checkpoint volume: resume will start at step 0");
     set_mark(*client, run, format_time(now()));
     session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
+    session.note("the cluster deletes its pods, and with them their logs");
   }
+  LastLines lines(*client, watcher);
+  lines.look();
   set_suspended(*client, watcher.objects(), true);
-  wait_while([&] { return has_live_pods(watcher.objects()); }, "the pods of " + run + " to end",
+  const auto is_ending = [&] {
+    lines.look();
+    return has_live_pods(watcher.objects());
+  };
+  wait_while(is_ending, "the pods of " + run + " to end",
              "the run is being stopped all the same; see: " + session.command("status " + run));
-  const RunObjects objects = watcher.read_again();
+  RunObjects objects = watcher.read_again();
+  objects.lines = lines.all();
   std::string problem;
   if (!write_record(*client, name_space, objects.owner, observe(objects, now()), &problem)) {
     throw Error(ExitCode::failure,

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/session.h"
+#include "cli/run/differences.h"
 #include "cli/ui/curve.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
@@ -58,25 +59,29 @@ std::string number(double value) {
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string step_text(const RunStatus& status, const std::optional<Metrics>& latest) {
-  long step = latest ? latest->step : -1;
-  if (const json* found = member(status.result, "step"); found && found->is_number_integer())
-    step = std::max(step, found->get<long>());
-  if (step < 0) return "";
-  return status.steps > 0 ? fmt::format("{}/{}", step, status.steps) : std::to_string(step);
+std::string step_text(const RunStatus& status) {
+  const json* step = member(status.result, "step");
+  if (!step || !step->is_number_integer() || *step < 0) return "";
+  return status.steps > 0 ? fmt::format("{}/{}", step->get<long>(), status.steps) : step->dump();
+}
+
+// "12s ago", of numbers of a run that goes on and may have come further; empty when they are new.
+std::string age_text(const RunStatus& status, Time now) {
+  constexpr seconds new_enough{10};
+  if (is_final(status.phase) || status.phase == Phase::stopped || !status.result_at ||
+      step_text(status).empty() || now - *status.result_at < new_enough)
+    return "";
+  return duration_between(status.result_at, now) + " ago";
 }
 
 // "loss 0.31  accuracy 0.93": the loss first, then by name.
-std::vector<std::string> metric_texts(const RunStatus& status, const std::optional<Metrics>& latest) {
+std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
   if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
     for (const auto& [key, value] : metrics->items()) {
       if (value.is_number()) values[key] = number(value.get<double>());
       if (value.is_string()) values[key] = printable(value.get<std::string>());  // "slowest worker/1"
     }
-  }
-  if (latest) {
-    for (const auto& [key, value] : latest->values) values[key] = number(value);
   }
   std::vector<std::string> texts;
   if (const auto loss = values.find("loss"); loss != values.end()) {
@@ -143,9 +148,9 @@ class StatusPrinter {
   void print() {
     print_head();
     field("why", status_.why);
-    const std::string step = step_text(status_, std::nullopt);
-    const std::vector<std::string> metrics = metric_texts(status_, std::nullopt);
-    field("step", step);
+    const std::vector<std::string> metrics = metric_texts(status_);
+    const std::string age = age_text(status_, now_);
+    field("step", step_text(status_) + (age.empty() ? "" : ", as of " + age));
     field("metrics", join(metrics, "  "));
     print_curve();
     field("checkpoint", status_.last_checkpoint);
@@ -266,24 +271,31 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 }
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
-                std::size_t width, Time now) {
+                std::size_t width, Time now, Columns columns) {
   // On a narrow terminal the reason is worth more than what `status` tells as well.
-  const bool narrow = width != 0 && width < least_for_all_columns;
-  ui::Table table(
-      narrow ? std::vector<std::string>{"RUN", "PHASE", "STEP", "AGE", "WHY"}
-             : std::vector<std::string>{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE", "WHY"});
+  const bool all = columns == Columns::all;
+  const bool narrow = !all && width != 0 && width < least_for_all_columns;
+  std::vector<std::string> headers{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE"};
+  if (narrow) headers = {"RUN", "PHASE", "STEP", "AGE"};
+  if (all) headers.insert(headers.end(), {"TAGS", "DIFFERS IN"});
+  headers.push_back("WHY");
+  ui::Table table(headers);
+  const std::map<std::string, std::string> differences =
+      all ? differences_of(runs) : std::map<std::string, std::string>();
   for (const RunStatus& run : runs) {
     std::string loss;
     if (const json* metrics = member(run.result, "metrics")) {
       if (const json* value = member(*metrics, "loss"); value && value->is_number())
         loss = number(value->get<double>());
     }
-    const std::string phase(to_string(run.phase)), step = step_text(run, std::nullopt),
-                                                   age = duration_between(run.created, now);
-    table.add(narrow ? std::vector<std::string>{run.run, phase, step, age, run.why}
-                     : std::vector<std::string>{run.run, phase, run.mode, step, loss,
-                                                std::to_string(run.restarts), age, run.why},
-              {ui::Color::none, color_of(run.phase)});
+    const std::string phase(to_string(run.phase)), age = duration_between(run.created, now);
+    const std::string told = age_text(run, now);
+    const std::string step = step_text(run) + (told.empty() ? "" : " (" + told + ")");
+    std::vector<std::string> cells{run.run, phase, run.mode, step, loss, std::to_string(run.restarts), age};
+    if (narrow) cells = {run.run, phase, step, age};
+    if (all) cells.insert(cells.end(), {join(run.tags, ","), differences.at(run.run)});
+    cells.push_back(run.why);
+    table.add(std::move(cells), {ui::Color::none, color_of(run.phase)});
   }
   table.print(out, width, style);
 }
@@ -293,15 +305,15 @@ void print_status(const RunStatus& status, Session& session) {
                std::chrono::system_clock::now());
 }
 
-void print_runs(const std::vector<RunStatus>& runs, Session& session) {
+void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns) {
   print_runs(runs, session.out, ui::Style(session.color_out()), width_of_output(session),
-             std::chrono::system_clock::now());
+             std::chrono::system_clock::now(), columns);
 }
 
-std::string progress_line(const RunStatus& status, const std::optional<Metrics>& latest) {
+std::string progress_line(const RunStatus& status) {
   std::vector<std::string> parts{std::string(to_string(status.phase))};
-  if (const std::string step = step_text(status, latest); !step.empty()) parts.push_back("step " + step);
-  const std::vector<std::string> metrics = metric_texts(status, latest);
+  if (const std::string step = step_text(status); !step.empty()) parts.push_back("step " + step);
+  const std::vector<std::string> metrics = metric_texts(status);
   if (!metrics.empty()) parts.push_back(metrics.front());
   if (const std::string running = running_text(status); !running.empty()) parts.push_back(running);
   if (status.restarts > 0) parts.push_back(fmt::format("restarts {}", status.restarts));
@@ -312,6 +324,15 @@ std::string progress_line(const RunStatus& status, const std::optional<Metrics>&
 std::string phase_line(const RunStatus& status) {
   const std::string phase(to_string(status.phase));
   return status.why.empty() ? phase : printable(phase + ": " + status.why);
+}
+
+std::string untimed(std::string line) {
+  for (const std::string_view mark : {"next in ", "next is due"}) {
+    for (std::size_t at = line.find(mark); at != std::string::npos; at = line.find(mark, at)) {
+      line.erase(at, line.find(')', at) - at);
+    }
+  }
+  return line;
 }
 
 }  // namespace mlk

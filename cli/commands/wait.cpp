@@ -1,4 +1,8 @@
-// mlk wait: until a run has ended; the exit code tells how.
+// mlk wait: until runs have ended; the exit code tells how.
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -11,7 +15,7 @@ namespace mlk {
 namespace {
 
 struct WaitOptions {
-  std::string run;
+  std::vector<std::string> runs;
   std::string timeout;
   std::string start_timeout;
 };
@@ -21,16 +25,20 @@ void wait(const WaitOptions& options, Session& session) {
   await.timeout = duration_option("--timeout", options.timeout);
   await.start_timeout = duration_option("--start-timeout", options.start_timeout);
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string run = session.find_run(*client, options.run);
-  session.exit_code = await_run(session, *client, run, await);
+  std::vector<std::string> runs;
+  for (const std::string& typed : options.runs) {
+    const std::string run = session.find_run(*client, typed);
+    if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
+  }
+  session.exit_code = await_runs(session, *client, runs, await);
 }
 
 }  // namespace
 
 void add_wait(CLI::App& root, Session& session) {
   auto options = std::make_shared<WaitOptions>();
-  CLI::App* command = root.add_subcommand("wait", "Wait for the end of a run");
-  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  CLI::App* command = root.add_subcommand("wait", "Wait for the end of runs");
+  command->add_option("RUN", options->runs, "Runs, or experiments' names for their newest runs")->required();
   command->add_option("--timeout", options->timeout, "Give up waiting after this time; the run goes on")
       ->type_name("DURATION");
   command

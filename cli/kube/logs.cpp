@@ -41,7 +41,7 @@ ContainerState container_state(const json& pod, const std::string& container) {
   return state;
 }
 
-Request log_request(const std::string& name_space, const std::string& pod, const std::string& container) {
+Request log_head(const std::string& name_space, const std::string& pod, const std::string& container) {
   Request request;
   request.path = path_of(resources::pods, name_space, pod) + "/log";
   request.accept = "*/*";
@@ -56,7 +56,14 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const std::size_t blank = line.find(' ');
   const auto time = parse_time(line.substr(0, blank));
   if (!time) return std::nullopt;
-  return LogLine{*time, blank == std::string_view::npos ? "" : std::string(line.substr(blank + 1))};
+  return LogLine{*time,
+                 blank == std::string_view::npos ? "" : std::string(last_rewrite(line.substr(blank + 1)))};
+}
+
+std::string_view last_rewrite(std::string_view line) {
+  while (line.ends_with('\r')) line.remove_suffix(1);
+  const std::size_t rewritten = line.rfind('\r');
+  return rewritten == std::string_view::npos ? line : line.substr(rewritten + 1);
 }
 
 bool LogPosition::take(LogLine& line, bool has_time) {
@@ -78,33 +85,41 @@ bool LogPosition::take(LogLine& line, bool has_time) {
 void LogPosition::resume() { to_skip_ = seen_; }
 std::optional<Time> LogPosition::since() const { return second_; }
 
-std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
-                              const LogOptions& options) {
-  Request request = log_request(name_space, pod, options.container);
+Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options) {
+  Request request = log_head(name_space, pod, options.container);
   if (options.tail_lines) request.query.emplace_back("tailLines", std::to_string(*options.tail_lines));
   if (options.since)
     request.query.emplace_back("sinceSeconds", std::to_string(std::max<long>(1, options.since->count())));
   if (options.previous) request.query.emplace_back("previous", "true");
   if (options.limit_bytes) request.query.emplace_back("limitBytes", std::to_string(*options.limit_bytes));
-  request.patient = true;  // a log may be as long as the way to it is slow
-  const Response response = client.send(request);
-  if (response.status != 200) {
-    throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),
-                       &client.config());
-  }
+  return request;
+}
+
+std::vector<LogLine> parse_log(std::string_view rest) {
   std::vector<LogLine> lines;
-  std::string_view rest = response.body;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
     const std::string_view text = rest.substr(0, end);
     if (auto line = parse_log_line(text)) {
       lines.push_back(std::move(*line));
     } else {
-      lines.push_back({lines.empty() ? Time{} : lines.back().time, std::string(text)});
+      lines.push_back({lines.empty() ? Time{} : lines.back().time, std::string(last_rewrite(text))});
     }
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return lines;
+}
+
+std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
+                              const LogOptions& options) {
+  Request request = log_request(name_space, pod, options);
+  request.patient = true;  // a log may be as long as the way to it is slow
+  const Response response = client.send(request);
+  if (response.status != 200) {
+    throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),
+                       &client.config());
+  }
+  return parse_log(response.body);
 }
 
 struct LogFollower::State {
@@ -208,7 +223,7 @@ void LogFollower::State::update(const json& object) {
 
 void LogFollower::State::open(Mode how) {
   mode = how;
-  Request request = log_request(name_space, pod, container);
+  Request request = log_head(name_space, pod, container);
   if (how == Mode::follow) request.query.emplace_back("follow", "true");
   if (how == Mode::previous) request.query.emplace_back("previous", "true");
   // A node answers a follower only when there is a first line: no bound but the rule of silence.
@@ -238,7 +253,7 @@ void LogFollower::State::open(Mode how) {
 void LogFollower::State::take(std::string_view text) {
   auto parsed = parse_log_line(text);
   const bool has_time = parsed.has_value();
-  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(text)};
+  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(last_rewrite(text))};
   {
     const std::lock_guard lock(mutex);
     last_line = Clock::now();

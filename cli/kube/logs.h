@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/kube/client.h"
@@ -31,6 +32,13 @@ struct LogOptions {
 // pod.
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options = {});
+
+// The same in two parts, for those who ask for many logs at once.
+Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
+std::vector<LogLine> parse_log(std::string_view body);
+
+// What a terminal would show of a line that rewrites itself, as progress bars do: what follows the last '\r'.
+std::string_view last_rewrite(std::string_view line);
 
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);

@@ -216,6 +216,7 @@ class Renderer {
     scope_["parameters"] = parameters();
     scope_["experiment_text"] = effective_.dump();
     scope_["digests_text"] = digests_.dump();
+    scope_["steps_text"] = experiment_.has_train ? json(effective_["train"]["steps"].dump()) : json();
     scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
     scope_["note"] = or_null(effective_, "note");
     scope_["config_text"] = experiment_.has_train ? json(runtime_config(experiment_).dump()) : json();

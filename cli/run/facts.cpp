@@ -257,6 +257,16 @@ std::map<std::string, Warning> read_warnings(const std::vector<json>& events) {
 
 }  // namespace
 
+std::vector<std::string> tags_of(const json& owner) {
+  std::vector<std::string> tags;
+  const json words = json::parse(annotation_of(owner, labels::tags), nullptr, false);
+  if (!words.is_array()) return tags;
+  for (const json& word : words) {
+    if (word.is_string()) tags.push_back(word.get<std::string>());
+  }
+  return tags;
+}
+
 const json& at_path(const json& object, std::initializer_list<const char*> path) {
   static const json nothing;
   const json* here = &object;

@@ -89,6 +89,9 @@ std::vector<std::string> jobs_going_on(const RunObjects& objects);
 // "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
 std::set<int> parse_indexes(std::string_view text);
 
+// The words that the experiment's author gave the run; from an owner that was read as metadata only, too.
+std::vector<std::string> tags_of(const nlohmann::json& owner);
+
 // A value somewhere below, or a JSON null; never throws.
 const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
 std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);

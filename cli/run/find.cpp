@@ -8,6 +8,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/tails.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -108,8 +109,8 @@ std::string find_run(kube::Client& client, const std::string& name_space, const 
   return choose_run(owners, name_space, typed);
 }
 
-std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> jobs, std::vector<json> pods,
-                                   Time now) {
+std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json> jobs,
+                                     std::vector<json> pods) {
   std::map<std::string, RunObjects> runs;
   for (json& owner : owners) {
     if (!is_owner(owner)) continue;
@@ -125,20 +126,78 @@ std::vector<RunStatus> observe_all(std::vector<json> owners, std::vector<json> j
     if (const auto run = runs.find(kube::label_of(pod, labels::run)); run != runs.end())
       run->second.pods.push_back(std::move(pod));
   }
+  std::vector<RunObjects> grouped;
+  for (auto& [name, objects] : runs) grouped.push_back(std::move(objects));
+  return grouped;
+}
+
+std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now) {
   std::vector<RunStatus> statuses;
-  for (const auto& [name, objects] : runs) statuses.push_back(observe(objects, now));
+  for (const RunObjects& objects : runs) statuses.push_back(observe(objects, now));
   std::sort(statuses.begin(), statuses.end(), [](const RunStatus& a, const RunStatus& b) {
     return std::pair(b.created, b.run) < std::pair(a.created, a.run);
   });
   return statuses;
 }
 
-std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now) {
+bool has_tag(const json& owner, const std::string& tag) {
+  const std::vector<std::string> tags = tags_of(owner);
+  return std::any_of(tags.begin(), tags.end(), [&](const std::string& own) {
+    return own == tag || (tag.find('=') == std::string::npos && own.starts_with(tag + "="));
+  });
+}
+
+namespace {
+
+std::string selector_of(const RunFilter& filter) {
+  std::string selector = labels::run;
+  // What is no name of an experiment would be refused as a selector; it fits no run.
+  if (is_label(filter.name)) selector += std::string(",") + labels::name + "=" + filter.name;
+  return selector;
+}
+
+std::vector<json> list_owners(kube::Client& client, const std::string& name_space, const RunFilter& filter) {
+  const std::string selector = selector_of(filter);
+  const kube::Resource& config_maps = kube::resources::config_maps;
+  // Only owners have a mode; the data that travels with runs would be a lot to read.
+  std::vector<json> owners =
+      filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
+                        : client.list(config_maps, name_space, by_label(selector, true)).items;
+  std::erase_if(owners, [&](const json& owner) {
+    return (!filter.name.empty() && kube::label_of(owner, labels::name) != filter.name) ||
+           (!filter.tag.empty() && !has_tag(owner, filter.tag));
+  });
+  return owners;
+}
+
+}  // namespace
+
+std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
+                                    const RunFilter& filter) {
+  std::vector<RunObjects> runs = group_by_run(list_owners(client, name_space, filter), {}, {});
+  std::vector<std::string> names;
+  for (const RunStatus& run : observe_all(runs, {})) names.push_back(run.run);
+  return names;
+}
+
+std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
+                                 const RunFilter& filter) {
   using namespace kube::resources;
-  auto list_of_jobs = list_aside(client, jobs, name_space, by_label(labels::run));
-  auto list_of_pods = list_aside(client, pods, name_space, by_label(labels::run));
-  std::vector<json> owners = client.list(config_maps, name_space, by_label(labels::run, true)).items;
-  return observe_all(std::move(owners), list_of_jobs.get(), list_of_pods.get(), now);
+  const std::string selector = selector_of(filter);
+  auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
+  auto list_of_pods = list_aside(client, pods, name_space, by_label(selector));
+  std::vector<json> owners = list_owners(client, name_space, filter);
+  std::vector<RunObjects> runs = group_by_run(std::move(owners), list_of_jobs.get(), list_of_pods.get());
+  std::vector<RunObjects*> all;
+  for (RunObjects& run : runs) all.push_back(&run);
+  read_tails(client, name_space, all);
+  return observe_all(runs, now);
+}
+
+RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run) {
+  RunObjects objects = fetch_run(client, name_space, run);
+  read_tails(client, name_space, {&objects});
+  return objects;
 }
 
 }  // namespace mlk

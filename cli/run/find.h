@@ -12,9 +12,18 @@ class Client;
 
 namespace mlk {
 
+struct RunFilter {
+  std::string name;        // of the experiment; empty: any
+  std::string tag;         // KEY or KEY=VALUE; empty: any
+  bool configured = false;  // with RunStatus::experiment of each: more to read
+};
+
 // Everything of one run, read once, in four requests side by side, and one more if a Job ended between them.
 // Throws Error{not_found} without an owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
+
+// The same with the newest metrics line of the reporting rank, as far as its log answers.
+RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // Throws Error{usage} for an empty name: that of a shell variable that was never set.
 void require_run_name(const std::string& typed);
@@ -23,9 +32,14 @@ void require_run_name(const std::string& typed);
 // that name. Throws Error{not_found} with the nearest name as a hint.
 std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed);
 
-// All runs of the namespace, newest first: three requests side by side however many there are.
+// All runs of the namespace, newest first: three requests side by side however many there are, then a short
+// tail of a log of each that is going on.
 // `why` of a run that waits is poorer than fetch_run's: no events are read.
-std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now);
+std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
+                                 const RunFilter& filter = {});
+// The names of those runs alone: one request.
+std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
+                                    const RunFilter& filter = {});
 
 // Whether a Job has ended and a pod of it has not: the pods were read before the Jobs.
 bool pods_are_older(const RunObjects& objects);
@@ -33,8 +47,11 @@ bool pods_are_older(const RunObjects& objects);
 // The pure part of find_run, on the owners' metadata.
 std::string choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
                        const std::string& typed);
-// The pure part of list_runs.
-std::vector<RunStatus> observe_all(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
-                                   std::vector<nlohmann::json> pods, Time now);
+// The pure parts of list_runs. Objects by run; Jobs and pods without an owner are left out.
+std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
+                                     std::vector<nlohmann::json> pods);
+std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now);
+// Whether the owner's tags hold KEY, KEY=VALUE, or for KEY one that begins with "KEY=".
+bool has_tag(const nlohmann::json& owner, const std::string& tag);
 
 }  // namespace mlk

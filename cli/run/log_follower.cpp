@@ -45,7 +45,7 @@ std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<jso
     source.who.rank = known.rank;
     source.who.attempt = known.failures_before + 1;
     source.who.pod = known.name;
-    source.uid = known.uid;
+    source.uid = source.who.uid = known.uid;
     const json& containers = at_path(pod, {"spec", "containers"});
     if (containers.is_array() && !containers.empty())
       source.container = text_of(containers.front(), {"name"});

@@ -22,7 +22,7 @@ struct RunLogLine {
   std::string role;
   int rank = 0;
   int attempt = 1;  // of the rank: its second pod says 2
-  std::string pod;
+  std::string pod, uid;
   Time time{};       // by the clock of the node
   std::string text;  // without the newline, as the program printed it: not safe for a terminal
 };

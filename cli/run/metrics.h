@@ -6,14 +6,31 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/util/time.h"
+
 namespace mlk {
 
 struct Metrics {
   long step = 0;
-  std::map<std::string, double> values;  // all keys with a number but step
+  std::map<std::string, double> values;      // all keys with a number but step
+  std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311"; nullopt for any other line.
+// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words are plain ASCII, whatever was printed.
 std::optional<Metrics> parse_metrics(std::string_view line);
+
+// The same as a result file has it (CONTRACT.md).
+nlohmann::json to_result(const Metrics& metrics);
+
+// A metrics line that was found in a log.
+struct MetricsLine {
+  Metrics metrics;
+  Time time{};  // by the clock of the node
+};
+
+// The last metrics line of a text of several lines.
+std::optional<Metrics> last_metrics(std::string_view text);
 
 }  // namespace mlk

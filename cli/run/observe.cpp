@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
+#include "cli/run/report.h"
 #include "cli/run/status.h"
 #include "cli/util/text.h"
 
@@ -140,20 +142,6 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
   return any ? any : first([](const PodEnd&) { return true; });
 }
 
-json best_result(const Facts& facts) {
-  json best;
-  const auto worth = [](const json& result) {
-    const bool done = at_path(result, {"done"}) == true;
-    return std::pair(done, count_of(result, {"step"}, -1));
-  };
-  for (const PodFacts& pod : facts.pods) {
-    json result = parse_result(pod.end_message);
-    if (count_of(result, {"step"}, -1) < 0) continue;  // only the rank that reports writes steps
-    if (best.is_null() || worth(best) < worth(result)) best = std::move(result);
-  }
-  return best;
-}
-
 std::string_view state_name(const Rank& rank) {
   switch (rank.state) {
     case RankState::succeeded:
@@ -175,6 +163,14 @@ std::string_view state_name(const Rank& rank) {
   return "Missing";
 }
 
+// Of an owner that was read as metadata only.
+long steps_of_annotation(const json& owner) {
+  const std::string text = kube::annotation_of(owner, labels::steps);
+  long steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
+}
+
 // Everything that goes into one observation.
 class Observation {
  public:
@@ -185,11 +181,13 @@ class Observation {
     describe_owner();
     const std::optional<RunStatus> recorded = recorded_status(objects_.owner);
     ranks_ = collect_ranks(facts_);
-    if (recorded && is_final(recorded->phase)) return finished(*recorded);
+    Report report = newest_report(facts_, objects_);
+    if (recorded && is_final(recorded->phase)) return finished(*recorded, report);
     ends_ = collect_ends(ranks_, stopped_at_.has_value());
     find_short_jobs();
     find_causes();
-    status_.result = best_result(facts_);
+    status_.result = std::move(report.result);
+    status_.result_at = report.at;
     if (status_.steps == 0) status_.steps = count_of(status_.result, {"steps"}, 0);  // epochs: counted there
     decide_phase();
     describe_failures();
@@ -210,7 +208,11 @@ class Observation {
     status_.mode = kube::label_of(owner, labels::mode);
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
     const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+    if (experiment.is_object()) status_.experiment = experiment;
+    status_.tags = tags_of(owner);
+    status_.note = kube::annotation_of(owner, labels::note);
     status_.steps = count_of(experiment, {"train", "steps"}, 0);
+    if (!experiment.is_object()) status_.steps = steps_of_annotation(owner);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, labels::stopped);
     if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
@@ -447,8 +449,9 @@ class Observation {
   // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that
   // were deleted.
   void fill_from(const RunStatus& recorded) {
-    if (count_of(status_.result, {"step"}, -1) < count_of(recorded.result, {"step"}, -1))
-      status_.result = recorded.result;
+    Report report = newer_of({recorded.result, recorded.result_at}, {status_.result, status_.result_at});
+    status_.result = std::move(report.result);
+    status_.result_at = report.at;
     if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
       status_.first_failure = recorded.first_failure;
     }
@@ -459,7 +462,15 @@ class Observation {
 
   // The record was written when the run's end was decided. Servers end after the workers: of ranks that had
   // not ended by then, their pods and Jobs know more.
-  RunStatus finished(RunStatus recorded) {
+  RunStatus finished(RunStatus recorded, const Report& report) {
+    if (recorded.result.is_null()) {
+      recorded.result = report.result;
+      recorded.result_at = report.at;
+    }
+    recorded.experiment = std::move(status_.experiment);
+    recorded.tags = std::move(status_.tags);
+    recorded.note = std::move(status_.note);
+    if (recorded.steps == 0) recorded.steps = status_.steps;
     find_causes();
     describe_ranks();
     for (RankStatus& written : recorded.ranks) {

@@ -72,6 +72,7 @@ std::optional<RunStatus> from_record(const json& record) {
   status.restarts = number_of(record, {"restarts"}, 0);
   status.steps = count_of(record, {"steps"}, 0);
   if (const json& result = at_path(record, {"result"}); result.is_object()) status.result = result;
+  status.result_at = time_of(record, {"result_at"});
   status.first_failure = read_failure(at_path(record, {"first_failure"}));
   status.last_failure = read_failure(at_path(record, {"last_failure"}));
   status.last_checkpoint = line(record, "last_checkpoint");

@@ -47,6 +47,7 @@ json common_json(const RunStatus& status) {
           {"restarts", status.restarts},
           {"steps", status.steps},
           {"result", status.result},
+          {"result_at", time_json(status.result_at)},
           {"first_failure", failure_json(status.first_failure)},
           {"last_failure", failure_json(status.last_failure)},
           {"last_checkpoint", status.last_checkpoint}};
@@ -104,6 +105,9 @@ json to_json(const RunStatus& status) {
   json out = common_json(status);
   out["cannot_start"] = status.cannot_start;
   out["final"] = is_final(status.phase);
+  out["experiment"] = status.experiment;
+  out["tags"] = status.tags;
+  out["note"] = status.note;
   out["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     out["ranks"].push_back({{"role", rank.role},

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/run/metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 
@@ -32,6 +33,7 @@ bool is_final(Phase phase);                               // succeeded, failed; 
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
+  std::map<std::string, MetricsLine> lines;  // the newest of each log that was read, by the pod's uid
 };
 
 struct RankStatus {
@@ -69,7 +71,13 @@ struct RunStatus {
   int restarts = 0;
   long steps = 0;         // that the run is to make; 0 when it does not say
   nlohmann::json result;  // of the reporting rank (CONTRACT.md), or null
+  std::optional<Time> result_at;  // when it was told at the latest; absent when nobody knows
   std::string last_checkpoint;
+
+  // As it was submitted.
+  nlohmann::json experiment;  // with all defaults; null of an owner that was read as metadata only
+  std::vector<std::string> tags;
+  std::string note;
 };
 
 RunStatus observe(const RunObjects& objects, Time now);

@@ -17,13 +17,8 @@ Progress::Progress(std::ostream& out, bool terminal, std::function<std::size_t()
 
 Progress::~Progress() { clear(); }
 
-void Progress::show(const std::string& text, const std::string& plain) {
-  if (!terminal_) {
-    if (plain == last_plain_) return;
-    last_plain_ = plain;
-    out_ << printable(plain) << '\n' << std::flush;
-    return;
-  }
+void Progress::show(const std::string& text) {
+  if (!terminal_) return;
   // One column stays free: a full line would make the terminal scroll.
   const std::size_t width = width_();
   const std::string line = fit(printable(text), width > 1 ? width - 1 : 1);

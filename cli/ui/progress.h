@@ -1,4 +1,4 @@
-// One line that says how things stand: rewritten in place on a terminal, printed when it changes elsewhere.
+// One line that says how things stand, rewritten in place on a terminal, and lines that stay.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // On a terminal: `text` replaces the live line. Elsewhere: `plain` is printed when it differs from the last
-  // one, so that a log gets a line per phase, not per step.
-  void show(const std::string& text, const std::string& plain);
+  // Whether there is a live line; in a log there is none.
+  bool live() const { return terminal_; }
+  // `text` replaces the live line, where there is one.
+  void show(const std::string& text);
   // A line that stays, above the live one.
   void say(const std::string& line);
   void clear();  // takes the live line away
@@ -27,7 +28,7 @@ class Progress {
   std::ostream& out_;
   const bool terminal_;
   std::function<std::size_t()> width_;
-  std::string live_, last_plain_;
+  std::string live_;
 };
 
 }  // namespace mlk::ui

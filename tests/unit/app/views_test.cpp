@@ -155,16 +155,65 @@ TEST_CASE("the live line says step, loss, who runs, and what is wrong") {
   RunStatus status = failed_run();
   status.phase = Phase::running;
   status.why = "worker/1: restarting";
-  Metrics latest;
-  latest.step = 500;
-  latest.values["loss"] = 0.25;
   CHECK(progress_line(status) ==
         "Running  step 420/2000  loss 0.3123  1 worker 1 server  restarts 1  worker/1: restarting");
-  CHECK(progress_line(status, latest) ==
-        "Running  step 500/2000  loss 0.25  1 worker 1 server  restarts 1  worker/1: restarting");
   CHECK(phase_line(status) == "Running: worker/1: restarting");
   status.why.clear();
   CHECK(phase_line(status) == "Running");
+}
+
+TEST_CASE("numbers of a run that goes on are shown with their age when they are old") {
+  RunStatus status = failed_run();
+  status.phase = Phase::restarting;
+  status.result_at = now - 12s;
+  const auto listed = [&] {
+    std::ostringstream out;
+    print_runs({status}, out, ui::Style(), 0, now);
+    return out.str();
+  };
+  CHECK(shown(status, 0).find("  step          420/2000, as of 12s ago\n") != std::string::npos);
+  CHECK(listed().find("  420/2000 (12s ago)  0.3123  ") != std::string::npos);
+  status.result_at = now - 9s;
+  CHECK(shown(status, 0).find(" ago\n  metrics") == std::string::npos);
+  status.result_at = now - 12s;
+  for (const Phase over : {Phase::succeeded, Phase::failed, Phase::stopped}) {
+    status.phase = over;
+    CHECK(shown(status, 0).find("as of") == std::string::npos);
+    CHECK(listed().find("12s ago") == std::string::npos);
+  }
+}
+
+TEST_CASE("the time until the next try is no change of a run; everything else of its line is") {
+  const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
+  CHECK(untimed(line) ==
+        untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
+  CHECK(untimed(line) == untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next is due); worker/1: lost"));
+  CHECK(untimed("a (next in 3s)") == untimed("a (next is due)"));
+  CHECK(untimed(line) != untimed("Restarting: worker/0: exit code 1 (try 2 of 4, next in 10s); worker/1: lost"));
+  CHECK(untimed(line) != untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s)"));
+  CHECK(untimed("next in ") == "");
+}
+
+TEST_CASE("the wide list says in what the runs of one name differ, and their tags") {
+  RunStatus first = failed_run(), second = failed_run(), other = failed_run();
+  first.run = "mnist-aaaaa", second.run = "mnist-bbbbb", other.run = "cifar-aaaaa";
+  first.name = second.name = "mnist", other.name = "cifar";
+  first.why = second.why = other.why = "";
+  first.tags = {"team=vision", "paper"};
+  const auto experiment = [](double lr, const std::string& note) {
+    return nlohmann::json{{"name", "mnist"},
+                          {"note", note},
+                          {"train", {{"optimizer", {{"lr", lr}, {"type", "sgd"}}}, {"model", {{"hidden", {1, 2}}}}}}};
+  };
+  first.experiment = experiment(0.1, "one"), second.experiment = experiment(0.01, "two");
+  other.experiment = experiment(5, "three");
+  std::ostringstream out;
+  print_runs({first, second, other}, out, ui::Style(), 0, now, Columns::all);
+  CHECK(out.str() ==
+        "RUN          PHASE   MODE  STEP      LOSS    RESTARTS  AGE    TAGS               DIFFERS IN               WHY\n"
+        "mnist-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s  team=vision,paper  train.optimizer.lr=0.1\n"
+        "mnist-bbbbb  Failed  ps    420/2000  0.3123  1         1m30s                     train.optimizer.lr=0.01\n"
+        "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
 TEST_CASE("text of a program does not reach the terminal as commands") {

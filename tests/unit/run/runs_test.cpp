@@ -71,7 +71,7 @@ TEST_CASE("all runs are observed together, each with its own objects and under i
     jobs.insert(jobs.begin(), objects.jobs.begin(), objects.jobs.end());
     pods.insert(pods.begin(), objects.pods.begin(), objects.pods.end());
   }
-  const std::vector<RunStatus> runs = observe_all(owners, jobs, pods, now);
+  const std::vector<RunStatus> runs = observe_all(group_by_run(owners, jobs, pods), now);
   REQUIRE(runs.size() == expected.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
     REQUIRE(expected.count(runs[i].run) == 1);
@@ -80,7 +80,29 @@ TEST_CASE("all runs are observed together, each with its own objects and under i
     expected.erase(runs[i].run);
   }
   // Jobs and pods without their owner are no run.
-  CHECK(observe_all({}, jobs, pods, now).empty());
+  CHECK(observe_all(group_by_run({}, jobs, pods), now).empty());
+}
+
+TEST_CASE("a tag is found whole, and by the part before its '='") {
+  json tagged = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
+  CHECK_FALSE(has_tag(tagged, "paper"));
+  tagged["metadata"]["annotations"]["mlk.dev/tags"] = R"(["paper", "team=vision", 3])";
+  for (const char* tag : {"paper", "team", "team=vision"}) CHECK(has_tag(tagged, tag));
+  for (const char* tag : {"pape", "team=", "team=vis", "vision", "paper=1", ""}) CHECK_FALSE(has_tag(tagged, tag));
+  tagged["metadata"]["annotations"]["mlk.dev/tags"] = "[";
+  CHECK_FALSE(has_tag(tagged, "paper"));
+}
+
+TEST_CASE("the total of steps is known of an owner that was read as metadata only") {
+  json steps = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
+  const auto total = [&] { return observe_all(group_by_run({steps}, {}, {}), Time{}).at(0).steps; };
+  CHECK(total() == 0);
+  steps["metadata"]["annotations"]["mlk.dev/steps"] = "3000";
+  CHECK(total() == 3000);
+  for (const char* bad : {"", "-1", "3x", "99999999999999999999"}) {
+    steps["metadata"]["annotations"]["mlk.dev/steps"] = bad;
+    CHECK(total() == 0);
+  }
 }
 
 TEST_CASE("pods that are gone are remembered as they last were; one that had not ended has failed") {

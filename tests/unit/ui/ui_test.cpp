@@ -90,24 +90,24 @@ TEST_CASE("colour only for a terminal without NO_COLOR, unless it is asked for")
   CHECK(color_of("worker/1") == color_of("worker/1"));
 }
 
-TEST_CASE("elsewhere than on a terminal progress is a line for every change of phase") {
+TEST_CASE("elsewhere than on a terminal there is no live line, only lines that stay") {
   std::ostringstream out;
   {
     Progress progress(out, false, [] { return std::size_t{80}; });
-    progress.show("Running  step 1", "Running");
-    progress.show("Running  step 2", "Running");
+    CHECK_FALSE(progress.live());
+    progress.show("Running  step 1");
     progress.say("a line");
-    progress.show("Succeeded", "Succeeded");
+    progress.show("Running  step 2");
   }
-  CHECK(out.str() == "Running\na line\nSucceeded\n");
+  CHECK(out.str() == "a line\n");
 }
 
 TEST_CASE("on a terminal progress is one live line, which makes way for others and leaves nothing behind") {
   std::ostringstream out;
   {
     Progress progress(out, true, [] { return std::size_t{12}; });
-    progress.show("Running  step 1", "");
-    progress.show("Running  step 1", "");
+    progress.show("Running  step 1");
+    progress.show("Running  step 1");
     progress.say("a line");
   }
   CHECK(out.str() == "\r\x1b[KRunning  s…\r\x1b[Ka line\nRunning  s…\r\x1b[K");

@@ -1,0 +1,75 @@
+#include "cli/run/differences.h"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using Values = std::map<std::string, std::string>;  // by path, as JSON
+
+constexpr std::size_t most_keys = 6;
+constexpr std::size_t longest_value = 40;
+constexpr int deepest = 32;  // as experiment files
+
+// Maps are gone into; lists and scalars are values.
+void flatten(const json& value, const std::string& path, int depth, Values& out) {
+  if (!value.is_object() || value.empty() || depth == deepest) {
+    out[path] = value.is_string() ? value.get<std::string>() : value.dump();
+    return;
+  }
+  for (const auto& [key, below] : value.items())
+    flatten(below, path.empty() ? key : path + "." + key, depth + 1, out);
+}
+
+std::string shown(const std::string& path, const Values& values) {
+  const auto found = values.find(path);
+  if (found == values.end()) return "";
+  std::string value = printable(found->second);
+  if (value.size() > longest_value) value = std::string(cut(value, longest_value)) + "...";
+  return printable(path) + "=" + value;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs) {
+  std::map<std::string, std::vector<std::pair<std::string, Values>>> by_name;
+  for (const RunStatus& run : runs) {
+    Values values;
+    json experiment = run.experiment;
+    // They have a column, or are no part of what a run is.
+    for (const char* key : {"tags", "note", "mode"}) {
+      if (experiment.is_object()) experiment.erase(key);
+    }
+    if (experiment.is_object()) flatten(experiment, "", 0, values);
+    by_name[run.name].emplace_back(run.run, std::move(values));
+  }
+  std::map<std::string, std::string> differences;
+  for (const auto& [name, same_name] : by_name) {
+    std::set<std::string> paths, differing;
+    for (const auto& [run, values] : same_name) {
+      for (const auto& [path, value] : values) paths.insert(path);
+    }
+    for (const std::string& path : paths) {
+      std::set<std::string> texts;
+      for (const auto& [run, values] : same_name) texts.insert(shown(path, values));
+      if (texts.size() > 1) differing.insert(path);
+    }
+    for (const auto& [run, values] : same_name) {
+      std::vector<std::string> parts;
+      for (const std::string& path : differing) {
+        if (const std::string text = shown(path, values); !text.empty()) parts.push_back(text);
+      }
+      const bool many = parts.size() > most_keys;
+      if (many) parts.resize(most_keys);
+      differences[run] = join(parts, " ") + (many ? " ..." : "");
+    }
+  }
+  return differences;
+}
+
+}  // namespace mlk

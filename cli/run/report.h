@@ -1,0 +1,39 @@
+// How far a run has come: the newest of what its pods have told, in results that they left when they ended and
+// in metrics lines of their logs (CONTRACT.md). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/time.h"
+
+namespace mlk {
+
+struct RunObjects;
+struct Facts;
+
+struct Report {
+  nlohmann::json result;   // as a result file has it, or null
+  std::optional<Time> at;  // when that was told at the latest
+};
+
+// The newest of all that the pods have told. Where several ranks tell at the same time, the lowest one that
+// lives counts.
+Report newest_report(const Facts& facts, const RunObjects& objects);
+
+// `later`, unless `earlier` has come further since: a run that was restored from a checkpoint has gone back.
+Report newer_of(Report earlier, Report later);
+
+struct LogToRead {
+  std::string pod, uid, container;
+};
+
+// The logs that may hold the newest metrics line of a run, the most likely one first; none when its results are
+// known without. At most `most_logs_of_run`.
+inline constexpr std::size_t most_logs_of_run = 4;
+std::vector<LogToRead> logs_to_read(const RunObjects& objects);
+
+}  // namespace mlk

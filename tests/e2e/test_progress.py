@@ -1,0 +1,150 @@
+"""How far a run has come is seen while it runs, in `status` and `ls`, and at its end. On both clusters."""
+
+import json
+import re
+
+import pytest
+
+import mlk
+from fault_proxy import FaultProxy
+
+FILE = """
+name: {name}
+mode: {mode}
+run: {program}
+workers: {{count: {count}, min: {minimum}, cpu: 20m, memory: 16Mi}}
+restart: {{retries: 3, on: [any]}}
+"""
+
+
+def counting(name, first=0, count=1, program=None):
+    program = program or f"step={first}; while :; do step=$((step + 1)); echo \"mlk step=$step loss=0.5 rank=$MLK_RANK\"; sleep 0.2; done"
+    return FILE.format(name=name, mode="single" if count == 1 else "allreduce", program=json.dumps(program), count=count, minimum=1)
+
+
+def status(cluster, run):
+    return cluster.mlk("status", run, "-o", "json", check=0).json()
+
+
+def listed(cluster, name):
+    return cluster.mlk("ls", name, "-o", "json", check=0).json()[0]
+
+
+def printed(cluster, run):
+    """The last step of rank 0 that its log tells of."""
+    steps = re.findall(r"^worker/0 mlk step=(\d+)", cluster.mlk("logs", run, check=0).stdout, re.M)
+    return int(steps[-1]) if steps else None
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("count", [1, 8])
+def test_the_metrics_that_a_program_prints_are_seen_while_it_runs(cluster, name, experiment, count):
+    run = cluster.mlk("submit", experiment(counting(name, count=count)), check=0).stdout.strip()
+    seen = mlk.wait_until(lambda: printed(cluster, run), "a line of metrics in the log")
+    told = status(cluster, run)
+    assert told["result"]["step"] >= seen, "what the log says is known at once"
+    assert told["result"]["metrics"] == {"loss": 0.5, "rank": 0}
+    assert told["result_at"] is not None and told["phase"] in ("Running", "Starting", "Scheduling")
+    row = listed(cluster, name)
+    assert row["result"]["step"] >= told["result"]["step"]
+    assert set(row) == set(told)
+    table = cluster.mlk("ls", name, check=0).stdout.splitlines()[1].split()
+    assert int(table[3]) >= row["result"]["step"] and table[4] == "0.5"
+    text = cluster.mlk("status", run, check=0).stdout
+    assert re.search(r"step +\d+\n", text) and "loss 0.5" in text and "as of" not in text
+
+
+@pytest.mark.nodes
+def test_after_stop_and_resume_the_newest_numbers_are_shown_also_when_they_are_smaller(cluster, name, experiment):
+    run = cluster.mlk("submit", experiment(counting(name, first=5000)), check=0).stdout.strip()
+    mlk.wait_until(lambda: (printed(cluster, run) or 0) > 5005, "the run to come further")
+    cluster.mlk("stop", run, check=0, timeout=150)
+    stopped = status(cluster, run)
+    assert stopped["phase"] == "Stopped" and stopped["result"]["step"] > 5005, "the record has what was printed last"
+    table = cluster.mlk("ls", name, check=0).stdout.splitlines()[1].split()
+    assert int(table[3]) == stopped["result"]["step"]
+    cluster.mlk("resume", run, check=0)  # the program starts at 5000 again
+    mlk.wait_until(lambda: printed(cluster, run), "a line of the resumed run")
+    assert 5000 < status(cluster, run)["result"]["step"] < stopped["result"]["step"] + 1000
+    assert status(cluster, run)["result_at"] > stopped["result_at"]
+    assert listed(cluster, name)["result_at"] > stopped["result_at"]
+
+
+@pytest.mark.nodes
+def test_after_a_lost_pod_the_numbers_are_those_of_a_live_one(cluster, name, experiment):
+    program = ('case $MLK_RANK in 0) step=7000;; *) step=10;; esac; '
+               'while :; do step=$((step + 1)); echo "mlk step=$step loss=0.5 rank=$MLK_RANK"; sleep 0.2; done')
+    run = cluster.mlk("submit", experiment(counting(name, count=2, program=program)), check=0).stdout.strip()
+    mlk.wait_until(lambda: status(cluster, run)["result"] and status(cluster, run)["result"]["step"] > 7000, "the numbers of rank 0")
+    pods = cluster.objects("pods", f"mlk.dev/run={run}")
+    first = next(pod for pod in pods if pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == "0")
+    cluster.kubectl("delete", "pod", first["metadata"]["name"], "-n", cluster.namespace, "--grace-period=1")
+    mlk.wait_until(lambda: status(cluster, run)["result"]["metrics"]["rank"] == 1 or status(cluster, run)["restarts"], "a live rank's numbers")
+    told = status(cluster, run)
+    assert told["result_at"] > first["metadata"]["creationTimestamp"]
+    assert listed(cluster, name)["result"]["metrics"]["rank"] in (0, 1)
+
+
+@pytest.mark.nodes
+def test_the_last_line_of_a_program_without_a_result_is_in_the_record(cluster, name, experiment):
+    program = 'for step in 1 2 3; do echo "mlk step=$step loss=0.$step"; done; printf "1%%\\r50%%\\rmlk step=4 accuracy=0.9\\n"; echo done'
+    run = cluster.mlk("submit", "--wait", experiment(counting(name, program=program)), check=0, timeout=120).stdout.strip()
+    for pod in cluster.objects("pods", f"mlk.dev/run={run}"):
+        cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", cluster.namespace, "--ignore-not-found")
+    told = status(cluster, run)
+    assert told["result"] == {"schema": 1, "step": 4, "metrics": {"accuracy": 0.9}}
+    assert listed(cluster, name)["result"] == told["result"]
+
+
+@pytest.mark.nodes
+def test_a_log_that_does_not_answer_leaves_its_cell_empty_and_delays_no_other(cluster, name, experiment):
+    silent = cluster.mlk("submit", experiment(counting(name)), check=0).stdout.strip()
+    other = cluster.mlk("submit", experiment(counting(name, first=40)), check=0).stdout.strip()
+    for run in (silent, other):
+        mlk.wait_until(lambda: printed(cluster, run), f"a line of {run}")
+    with FaultProxy(cluster.kubeconfig, plan=[{"do": "half-open", "path": f"{silent}-worker[^/]*/log", "times": 0}]) as proxy:
+        rows = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "ls", name, "-o", "json", check=0, timeout=10, env=cluster.env).json()
+        alone = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "status", silent, "-o", "json", check=0, timeout=10, env=cluster.env).json()
+    results = {row["run"]: row["result"] for row in rows}
+    assert results[silent] is None and alone["result"] is None and alone["phase"] == "Running"
+    assert results[other]["step"] > 40
+
+
+@pytest.mark.nodes
+def test_several_runs_are_waited_for_and_the_first_that_did_not_end_well_gives_the_code(cluster, name, experiment):
+    def submitted(program):
+        return cluster.mlk("submit", experiment(counting(name, program=program).replace("retries: 3, on: [any]", "retries: 0")), check=0).stdout.strip()
+    good, bad = submitted("echo fine; sleep 2"), submitted("exit 3")
+    waited = cluster.mlk("wait", good, bad, good, check=5, timeout=120)
+    assert f"{good}: Succeeded" in waited.stderr and f"{bad}: Failed" in waited.stderr
+    assert waited.stdout == ""
+    both = cluster.mlk("status", good, bad, "-o", "json", check=0).json()
+    assert [one["phase"] for one in both] == ["Succeeded", "Failed"]
+    text = cluster.mlk("status", bad, good, check=0).stdout
+    assert text.index(f"{bad}  Failed") < text.index(f"{good}  Succeeded")
+    cluster.mlk("wait", good, good + "x", check=3)
+
+
+@pytest.mark.nodes
+def test_waiting_in_a_pipe_prints_a_line_for_each_change_not_for_each_second(cluster, name, experiment):
+    file = experiment(counting(name, program="exit 3").replace("retries: 3", "retries: 1"))
+    waited = cluster.mlk("submit", "--wait", file, check=5, timeout=120).stderr
+    changes = [line for line in waited.splitlines() if line.startswith(("Restarting", "Running", "Starting", "Scheduling"))]
+    assert any("next in" in line for line in changes)
+    assert len(changes) <= 10, waited
+
+
+def test_runs_tell_their_configuration_tags_and_note_and_are_found_by_tag(cluster, name, experiment):
+    text = counting(name) + "tags: [team=vision, paper]\nnote: a first try\nenv: {LEVEL: '3', KEY: {secret: wandb/key}}\n"
+    first = cluster.mlk("submit", experiment(text), check=0).stdout.strip()
+    second = cluster.mlk("submit", "--set", "workers.memory=20Mi", "--set", "tags=[other]", experiment(text), check=0).stdout.strip()
+    told = status(cluster, first)
+    assert told["tags"] == ["team=vision", "paper"] and told["note"] == "a first try"
+    assert told["experiment"]["env"] == {"LEVEL": "3", "KEY": {"secret": "wandb/key"}}
+    assert told["experiment"]["roles"]["worker"]["memory"] == "16Mi"
+    found = lambda *tag: cluster.mlk("ls", name, "-o", "name", *tag, check=0).stdout.split()  # noqa: E731
+    assert found("--tag", "team") == found("--tag", "team=vision") == found("--tag", "paper") == [first]
+    assert found("--tag", "other") == [second] and sorted(found()) == sorted([first, second])
+    assert found("--tag", "team=") == [] and "no runs" in cluster.mlk("ls", "--tag", "nothing-has-it", check=0).stderr
+    wide = cluster.mlk("ls", name, "-o", "wide", check=0).stdout
+    assert "roles.worker.memory=16Mi" in wide and "roles.worker.memory=20Mi" in wide and "team=vision,paper" in wide

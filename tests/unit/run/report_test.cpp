@@ -1,0 +1,188 @@
+// The newest of what the pods of a run have told.
+#include "cli/run/report.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/run/facts.h"
+#include "cli/run/status.h"
+#include "tests/unit/run/fixture.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using namespace std::chrono_literals;
+
+const Time start = *parse_time("2026-01-03T00:00:00Z");
+
+// A run of workers; the newest pod of a rank replaces those before.
+struct Workers {
+  RunObjects objects;
+
+  Workers() {
+    objects.owner = {{"metadata", {{"name", "r"}, {"labels", {{"mlk.dev/run", "r"}}}}}};
+    objects.jobs = {{{"metadata", {{"name", "r-worker"}, {"labels", {{"mlk.dev/role", "worker"}}}}},
+                     {"spec", {{"completions", 8}, {"parallelism", 8}}}}};
+  }
+
+  json& add(const std::string& uid, int rank, Time at) {
+    objects.pods.push_back(
+        {{"metadata",
+          {{"name", "pod-" + uid},
+           {"uid", uid},
+           {"creationTimestamp", format_time(at)},
+           {"labels", {{"batch.kubernetes.io/job-name", "r-worker"}, {"mlk.dev/role", "worker"}}},
+           {"annotations", {{"batch.kubernetes.io/job-completion-index", std::to_string(rank)}}}}},
+         {"spec", {{"nodeName", "n"}, {"containers", {{{"name", "main"}}}}}}});
+    return objects.pods.back();
+  }
+  void live(const std::string& uid, int rank, Time at) {
+    add(uid, rank, at)["status"] = {
+        {"phase", "Running"}, {"containerStatuses", {{{"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
+  }
+  void ended(const std::string& uid, int rank, Time at, Time end, const std::string& message) {
+    add(uid, rank, at)["status"] = {{"phase", "Failed"},
+                                    {"containerStatuses",
+                                     {{{"state",
+                                        {{"terminated",
+                                          {{"startedAt", format_time(at)},
+                                           {"finishedAt", format_time(end)},
+                                           {"exitCode", 1},
+                                           {"message", message}}}}}}}}};
+  }
+  void line(const std::string& uid, Time at, long step) {
+    objects.lines[uid] = {{step, {{"loss", 0.5}}, {}}, at};
+  }
+  Report report() const { return newest_report(read_facts(objects), objects); }
+  long step() const {
+    const Report newest = report();
+    return newest.result.is_null() ? -1 : newest.result["step"].get<long>();
+  }
+  std::string first_log() const {
+    const std::vector<LogToRead> logs = logs_to_read(objects);
+    return logs.empty() ? "" : logs.front().uid;
+  }
+};
+
+std::string result(long step, bool done = false) {
+  return json{{"schema", 1}, {"step", step}, {"done", done}, {"checkpoint", 7}, {"curve", {{1, 2}}}}.dump();
+}
+
+TEST_CASE("the newest metrics line of a live rank is the result while a run goes on, and says when") {
+  Workers run;
+  CHECK(run.step() == -1);
+  run.live("a", 0, start);
+  run.line("a", start + 5s, 40);
+  CHECK(run.report().result == json{{"schema", 1}, {"step", 40}, {"metrics", {{"loss", 0.5}}}});
+  CHECK(run.report().at == start + 5s);
+  const RunStatus status = observe(run.objects, start + 9s);
+  CHECK(status.result["step"] == 40);
+  CHECK(to_json(status)["result_at"] == format_time(start + 5s));
+}
+
+TEST_CASE("a dead pod that had come further is not shown once a live one has told something later") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, result(7352));
+  CHECK(run.step() == 7352);
+  run.live("b", 0, start + 70s);
+  run.line("b", start + 75s, 7100);  // it went on from a checkpoint
+  CHECK(run.step() == 7100);
+  CHECK(run.report().result["checkpoint"] == 7);
+  CHECK_FALSE(run.report().result.contains("curve"));
+}
+
+TEST_CASE("the result of a rank that has just died is newer than an older line of another") {
+  Workers run;
+  run.live("b", 1, start);
+  run.line("b", start + 10s, 500);
+  run.ended("a", 0, start, start + 60s, result(900));
+  CHECK(run.step() == 900);
+  run.line("b", start + 59s, 950);  // the same second as its end, or a clock that is behind
+  CHECK(run.step() == 950);
+}
+
+TEST_CASE("of results, that of a pod which started after the other's end is newer, else the larger step") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, result(7352));
+  run.ended("b", 0, start + 70s, start + 80s, result(7100));
+  CHECK(run.step() == 7100);
+  run.ended("c", 1, start + 71s, start + 90s, result(300));  // side by side with b: it had been left behind
+  CHECK(run.step() == 7100);
+  run.ended("d", 2, start, start + 20s, result(10, true));
+  CHECK(run.step() == 10);  // what is trained is trained
+}
+
+TEST_CASE("of ranks that report at the same time the lowest that lives counts; one that fell silent does not") {
+  Workers run;
+  for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
+  run.line("0", start + 100s, 10);
+  run.line("1", start + 101s, 11);
+  CHECK(run.step() == 10);
+  run.line("1", start + 200s, 21);
+  CHECK(run.step() == 21);
+  run.ended("dead", 0, start - 50s, start, "");
+  run.line("dead", start + 199s, 99);
+  CHECK(run.step() == 21);
+}
+
+TEST_CASE("a program that writes no result has its last metrics line as one when it has ended") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, "starting\nmlk step=3 loss=1\nmlk step=4 loss=0.5\nboom");
+  CHECK(run.step() == 4);
+  run.objects.pods.clear();
+  run.ended("b", 0, start, start + 60s, "");
+  CHECK(run.first_log() == "b");
+  run.line("b", start + 59s, 8);
+  CHECK(run.step() == 8);
+}
+
+TEST_CASE("logs are read of the lowest live ranks, and of those before them that may have told more") {
+  Workers run;
+  CHECK(logs_to_read(run.objects).empty());
+  for (int rank = 7; rank >= 0; --rank) run.live("live" + std::to_string(rank), rank, start + 100s);
+  CHECK(logs_to_read(run.objects).size() == most_logs_of_run);
+  CHECK(run.first_log() == "live0");
+  CHECK(logs_to_read(run.objects).front().pod == "pod-live0");
+  CHECK(logs_to_read(run.objects).front().container == "main");
+  run.ended("dead0", 0, start, start + 60s, "");
+  std::vector<std::string> uids;
+  for (const LogToRead& log : logs_to_read(run.objects)) uids.push_back(log.uid);
+  CHECK(uids == std::vector<std::string>{"live0", "live1", "live2", "dead0"});
+  run.objects.pods.back()["status"]["phase"] = "Running";  // on a node that does not answer
+  run.objects.pods.back()["status"]["reason"] = "NodeLost";
+  for (const LogToRead& log : logs_to_read(run.objects)) CHECK(log.uid != "dead0");
+}
+
+TEST_CASE("no log is read of a run whose results are known") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, result(10));
+  CHECK(logs_to_read(run.objects).empty());
+  run.live("b", 0, start + 70s);
+  CHECK(run.first_log() == "b");
+  run.objects.owner["data"]["record"] = R"({"schema":1,"phase":"Succeeded","result":{"schema":1,"step":10}})";
+  CHECK(logs_to_read(run.objects).empty());
+}
+
+TEST_CASE("numbers that were recorded at a stop give way to those of the resumed run, also when it went back") {
+  Workers run;
+  run.objects.owner["data"]["record"] =
+      R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":1400},"result_at":"2026-01-03T00:01:00Z"})";
+  CHECK(observe(run.objects, start).result["step"] == 1400);
+  run.live("a", 0, start + 100s);
+  run.line("a", start + 105s, 1100);
+  CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
+}
+
+TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
+  std::string many = "mlk step=1";
+  for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
+  CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
+  const json told = to_result(*parse_metrics("mlk step=2 epoch=3 slowest=worker/1 a\x9b=1 b=\xff\xfe loss=nan"));
+  CHECK(told["epoch"] == 3);
+  CHECK(told["metrics"].size() == 2);
+  CHECK(told["metrics"]["slowest"] == "worker/1");
+  CHECK_NOTHROW(told.dump());
+}
+
+}  // namespace
+}  // namespace mlk
