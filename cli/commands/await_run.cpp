@@ -250,10 +250,9 @@ class AwaitAll {
  public:
   AwaitAll(Session& session, kube::Client& client, const std::vector<std::string>& runs,
            const AwaitOptions& options)
-      : session_(session),
-        options_(options),
-        progress_(session.err, has_live_line(session, options),
-                  [] { return ui::terminal_width(STDERR_FILENO); }) {
+      : session_(session), options_(options), progress_(session.err, has_live_line(session, options), [] {
+          return ui::terminal_width(STDERR_FILENO);
+        }) {
     for (const std::string& run : runs)
       awaits_.push_back(std::make_unique<Await>(session, client, run, options, progress_));
     said_.resize(awaits_.size());
@@ -336,9 +335,9 @@ class AwaitAll {
   [[noreturn]] void timed_out() {
     progress_.clear();
     const std::string runs = unfinished();
-    const auto& first = *std::find_if(awaits_.begin(), awaits_.end(), [](const auto& one) { return !one->code(); });
-    const std::string state =
-        awaits_.size() == 1 && first->last() ? ": " + phase_line(*first->last()) : "";
+    const auto& first =
+        *std::find_if(awaits_.begin(), awaits_.end(), [](const auto& one) { return !one->code(); });
+    const std::string state = awaits_.size() == 1 && first->last() ? ": " + phase_line(*first->last()) : "";
     throw Error(ExitCode::timed_out,
                 "run " + runs + " has not ended after " + format_duration(*options_.timeout) + state,
                 "it goes on; come back with: " + session_.command("wait " + runs));

@@ -26,9 +26,9 @@ struct AwaitOptions {
       start_timeout;  // ExitCode::cannot_start when it was never running by then
 };
 
-// Blocks until each run has ended, is stopped or cannot start; writes their final records; says on stderr what
-// happened. Gives the code of the first one that did not end well. Interrupted, it leaves the runs running and
-// says how to come back. Throws Error.
+// Blocks until each run has ended, is stopped or cannot start; writes their final records; says on stderr
+// what happened. Gives the code of the first one that did not end well. Interrupted, it leaves the runs
+// running and says how to come back. Throws Error.
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);
 

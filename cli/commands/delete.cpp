@@ -1,6 +1,7 @@
 // mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the
 // work, so it goes on when mlk is gone. Deleting what is not there is no mistake.
 
+#include <filesystem>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/record.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
 
@@ -47,10 +49,22 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   return client.find(kube::resources::config_maps, name_space, runs.front());
 }
 
-bool keeps_volume(const json& owner) {
-  const json experiment =
-      json::parse(kube::text_at(owner, json::json_pointer("/data/experiment")), nullptr, false);
-  return experiment.is_object() && experiment.contains(json::json_pointer("/checkpoint/volume"));
+// What to tell of the checkpoints that stay; empty when there are none.
+std::string what_stays(const json& owner, const Session& session, const std::string& name_space) {
+  const std::optional<RunStatus> recorded = recorded_status(owner);
+  const json result = recorded ? recorded->result : json();
+  std::optional<CheckpointPlace> place = checkpoint_place(owner, json());  // all of them, not the newest
+  if (!place) return "";
+  session.find_folder(*place, name_space);
+  std::error_code ignored;
+  if (!place->folder.empty()) {
+    const bool none =
+        !std::filesystem::exists(place->folder, ignored) || std::filesystem::is_empty(place->folder, ignored);
+    return none ? "" : "its checkpoints stay in " + describe(*place);
+  }
+  const bool known = result.is_object() && result.contains("checkpoint");
+  return (known ? "its checkpoints stay in " : "checkpoints, if it has written any, stay in ") +
+         describe(*place);
 }
 
 void remove_owner(kube::Client& client, const json& owner) {
@@ -112,7 +126,8 @@ void delete_runs(const DeleteOptions& options, Session& session) {
   for (const json& owner : owners) {
     remove_owner(*client, owner);
     session.note("deleting " + kube::name_of(owner));
-    if (keeps_volume(owner)) session.note("its checkpoints stay on their volume");
+    if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
+      session.note(printable(stays));
   }
   const steady_clock::time_point deadline = steady_clock::now() + *timeout;
   for (const json& owner : owners) {

@@ -25,14 +25,17 @@ void ls(const LsOptions& options, Session& session) {
   const bool wide = options.output == "wide", as_json = options.output == "json";
   const RunFilter filter{.name = options.name, .tag = options.tag, .configured = wide || as_json};
   if (options.output == "name") {
-    for (const std::string& run : list_names(*client, name_space, filter)) session.out << printable(run) << '\n';
+    for (const std::string& run : list_names(*client, name_space, filter))
+      session.out << printable(run) << '\n';
     return;
   }
-  const std::vector<RunStatus> runs =
-      list_runs(*client, name_space, std::chrono::system_clock::now(), filter);
+  std::vector<RunStatus> runs = list_runs(*client, name_space, std::chrono::system_clock::now(), filter);
   if (as_json) {
     nlohmann::json all = nlohmann::json::array();
-    for (const RunStatus& run : runs) all.push_back(to_json(run));
+    for (RunStatus& run : runs) {
+      if (run.checkpoint) session.find_folder(*run.checkpoint, name_space);
+      all.push_back(to_json(run));
+    }
     session.out << all.dump(2) << '\n';
   } else if (runs.empty()) {
     session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") +

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "cli/local/local.h"
+#include "cli/render/pod.h"
 #include "cli/render/templates.h"
+#include "cli/run/checkpoints.h"
 #include "cli/run/find.h"
 #include "cli/util/files.h"
 
@@ -60,6 +62,12 @@ std::string Session::find_run(kube::Client& client, const std::string& typed) {
     const std::string list = "list them with: " + command("ls");
     throw Error(error.code(), error.what(), error.hint().empty() ? list : error.hint() + " " + list);
   }
+}
+
+void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
+  if (!global.local) return;
+  const std::filesystem::path volume = local::volume_folder(name_space, checkpoint_volume, place.volume);
+  if (!volume.empty()) place.folder = (volume / place.path).string();
 }
 
 void Session::warn(const std::string& message) { err << "mlk: warning: " << message << '\n' << std::flush; }

@@ -18,6 +18,7 @@
 namespace mlk {
 
 class Templates;
+struct CheckpointPlace;
 
 namespace local {
 struct UpOptions;
@@ -48,6 +49,8 @@ struct Session {
   // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is
   // none.
   std::string find_run(kube::Client& client, const std::string& typed);
+  // Says where on this machine the place is, with --local.
+  void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // plain talk on err
   // "mlk WORDS" with the flags that mean the same cluster again, for hints.

@@ -28,6 +28,8 @@ void status(const StatusOptions& options, Session& session) {
   for (const std::string& run : runs) {
     observed.push_back(observe(fetch_run_with_lines(*client, client->config().name_space, run),
                                std::chrono::system_clock::now()));
+    if (observed.back().checkpoint)
+      session.find_folder(*observed.back().checkpoint, client->config().name_space);
   }
   if (options.output == "json") {
     nlohmann::json all = nlohmann::json::array();

@@ -114,7 +114,8 @@ void submit(const SubmitOptions& options, Session& session) {
   print_handle(submitted.run, options, name_space, session);
   if (request.dry_run) return;
   say_outcome(submitted, session, name_space);
-  if (options.wait || options.follow) session.exit_code = await_runs(session, *client, {submitted.run}, await);
+  if (options.wait || options.follow)
+    session.exit_code = await_runs(session, *client, {submitted.run}, await);
 }
 
 }  // namespace

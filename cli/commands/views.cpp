@@ -153,7 +153,7 @@ class StatusPrinter {
     field("step", step_text(status_) + (age.empty() ? "" : ", as of " + age));
     field("metrics", join(metrics, "  "));
     print_curve();
-    field("checkpoint", status_.last_checkpoint);
+    print_checkpoint();
     if (status_.restarts > 0) field("restarts", std::to_string(status_.restarts));
     print_failure();
     print_ranks();
@@ -197,6 +197,13 @@ class StatusPrinter {
                      [](double value) { return std::log10(value); });
     field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room), number(values.front()),
                               number(values.back()), logarithmic ? " (log)" : ""));
+  }
+
+  // The newest that is known; while a run goes on, where it will be.
+  void print_checkpoint() {
+    std::string text = status_.last_checkpoint;
+    if (status_.checkpoint) text += (text.empty() ? "in " : " in ") + describe(*status_.checkpoint);
+    field("checkpoint", text);
   }
 
   void print_failure() {

@@ -9,6 +9,8 @@
 #include <sys/types.h>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cli/util/error.h"
 
 namespace mlk::local {
@@ -52,6 +54,11 @@ std::optional<Info> running();
 bool is_elsewhere();
 // What to say of it. Error{failure}.
 Error elsewhere_error();
+
+// The folder on this machine that a volume of an experiment file, such as {"pvc": "checkpoints"}, means to the
+// pods of a namespace. `name`: of the pod's volume. Empty when it is none of this machine.
+std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
+                                    const nlohmann::json& volume);
 
 // A server ran here and is gone, and nobody stopped it: it was killed, or crashed.
 bool lost();

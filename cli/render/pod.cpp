@@ -20,7 +20,7 @@ constexpr int port = 7070;
 constexpr int most_seeds = 64;  // joiners announce themselves, so these are enough
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
-constexpr char checkpoint_folder[] = "/mlk/checkpoints";
+constexpr char checkpoint_mount[] = "/mlk/checkpoints";
 
 std::string upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -95,6 +95,11 @@ void mark_codes(const std::vector<std::string>& rules, std::array<bool, 256>& co
 
 }  // namespace
 
+std::string checkpoint_folder(const std::string& run, const std::string& owner_uid) {
+  constexpr std::size_t uid_digits = 8;
+  return owner_uid.empty() ? run : run + "-" + owner_uid.substr(0, uid_digits);
+}
+
 json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_job_type) {
   const Experiment& experiment = context.experiment;
   const json metrics = experiment.effective.value("metrics", json::object());
@@ -120,9 +125,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
   }
   if (experiment.effective["checkpoint"].contains("volume")) {
-    constexpr std::size_t uid_digits = 8;
-    std::string folder = fmt::format("{}/{}", checkpoint_folder, context.run);
-    if (!context.owner_uid.empty()) folder += "-" + context.owner_uid.substr(0, uid_digits);
+    const std::string folder =
+        fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
     out.push_back(variable("MLK_CHECKPOINTS", folder));
     if (metrics.value("tensorboard", false))
       out.push_back(variable("MLK_TENSORBOARD", folder + "/tensorboard"));
@@ -156,7 +160,7 @@ Volumes pod_volumes(const PodContext& context) {
   }
   const json& checkpoint = experiment.effective["checkpoint"];
   if (checkpoint.contains("volume")) {
-    add_volume(out, "mlk-checkpoints", volume_source(checkpoint["volume"], false), checkpoint_folder, false);
+    add_volume(out, checkpoint_volume, volume_source(checkpoint["volume"], false), checkpoint_mount, false);
   }
   return out;
 }

@@ -30,6 +30,11 @@ struct PodContext {
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_job_type);
 
+inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `checkpoint.volume` in the pods
+
+// The folder in `checkpoint.volume` for one run, whatever other runs use the volume.
+std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
+
 struct Volumes {
   nlohmann::json volumes, mounts;  // lists
 };

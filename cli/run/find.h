@@ -13,8 +13,8 @@ class Client;
 namespace mlk {
 
 struct RunFilter {
-  std::string name;        // of the experiment; empty: any
-  std::string tag;         // KEY or KEY=VALUE; empty: any
+  std::string name;         // of the experiment; empty: any
+  std::string tag;          // KEY or KEY=VALUE; empty: any
   bool configured = false;  // with RunStatus::experiment of each: more to read
 };
 

@@ -15,7 +15,7 @@ inline constexpr char summary[] =
 inline constexpr char roles[] =
     "mlk.dev/roles";  // annotation of the owner: {"worker": 5, ...}, the roles that have a Job
 inline constexpr char steps[] =
-    "mlk.dev/steps";  // annotation of the owner: how many steps the run is to make
+    "mlk.dev/steps";                            // annotation of the owner: how many steps the run is to make
 inline constexpr char tags[] = "mlk.dev/tags";  // annotation of the owner: a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";  // annotation of the owner: a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";  // annotation of the owner: which call of submit made it

@@ -18,7 +18,8 @@ struct Metrics {
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words are plain ASCII, whatever was printed.
+// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words are plain ASCII, whatever was
+// printed.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
 // The same as a result file has it (CONTRACT.md).

@@ -195,6 +195,7 @@ class Observation {
     describe_times();
     if (recorded) fill_from(*recorded);
     status_.last_checkpoint = checkpoint_of(status_.result);
+    status_.checkpoint = checkpoint_place(objects_.owner, status_.result);
     return status_;
   }
 
@@ -467,6 +468,7 @@ class Observation {
       recorded.result = report.result;
       recorded.result_at = report.at;
     }
+    recorded.checkpoint = checkpoint_place(objects_.owner, recorded.result);
     recorded.experiment = std::move(status_.experiment);
     recorded.tags = std::move(status_.tags);
     recorded.note = std::move(status_.note);

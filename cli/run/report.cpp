@@ -117,7 +117,8 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   });
   // Ranks that have just been started anew have nothing to tell yet: room stays for what was told before.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
-  const std::size_t most_live = std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));
+  const std::size_t most_live =
+      std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));
   if (live.size() > most_live) live.resize(most_live);
   live.insert(live.end(), ended.begin(), ended.end());
   if (live.size() > most_logs_of_run) live.resize(most_logs_of_run);

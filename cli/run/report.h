@@ -1,5 +1,5 @@
-// How far a run has come: the newest of what its pods have told, in results that they left when they ended and
-// in metrics lines of their logs (CONTRACT.md). Pure.
+// How far a run has come: the newest of what its pods have told, in results that they left when they ended
+// and in metrics lines of their logs (CONTRACT.md). Pure.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ struct LogToRead {
   std::string pod, uid, container;
 };
 
-// The logs that may hold the newest metrics line of a run, the most likely one first; none when its results are
-// known without. At most `most_logs_of_run`.
+// The logs that may hold the newest metrics line of a run, the most likely one first; none when its results
+// are known without. At most `most_logs_of_run`.
 inline constexpr std::size_t most_logs_of_run = 4;
 std::vector<LogToRead> logs_to_read(const RunObjects& objects);
 

@@ -105,6 +105,7 @@ json to_json(const RunStatus& status) {
   json out = common_json(status);
   out["cannot_start"] = status.cannot_start;
   out["final"] = is_final(status.phase);
+  out["checkpoint"] = to_json(status.checkpoint);
   out["experiment"] = status.experiment;
   out["tags"] = status.tags;
   out["note"] = status.note;

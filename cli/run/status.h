@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/run/checkpoints.h"
 #include "cli/run/metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
@@ -69,10 +70,11 @@ struct RunStatus {
   std::optional<Failure> first_failure;  // before the cascade of 137s
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;         // that the run is to make; 0 when it does not say
-  nlohmann::json result;  // of the reporting rank (CONTRACT.md), or null
+  long steps = 0;                 // that the run is to make; 0 when it does not say
+  nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
   std::optional<Time> result_at;  // when it was told at the latest; absent when nobody knows
   std::string last_checkpoint;
+  std::optional<CheckpointPlace> checkpoint;  // where it lies
 
   // As it was submitted.
   nlohmann::json experiment;  // with all defaults; null of an owner that was read as metadata only

@@ -1,7 +1,9 @@
 """How far a run has come is seen while it runs, in `status` and `ls`, and at its end. On both clusters."""
 
 import json
+import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -148,3 +150,20 @@ def test_runs_tell_their_configuration_tags_and_note_and_are_found_by_tag(cluste
     assert found("--tag", "team=") == [] and "no runs" in cluster.mlk("ls", "--tag", "nothing-has-it", check=0).stderr
     wide = cluster.mlk("ls", name, "-o", "wide", check=0).stdout
     assert "roles.worker.memory=16Mi" in wide and "roles.worker.memory=20Mi" in wide and "team=vision,paper" in wide
+
+
+def test_where_the_newest_checkpoint_lies_is_told_and_what_stays_after_delete(embedded, name, tmp_path):
+    def trained(*settings):
+        return embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", "train.steps=20", *settings, mlk.EXAMPLES / "digits-single.yaml",
+                            check=0, timeout=120).stdout.strip()
+    run = trained("--set", "checkpoint.volume={pvc: " + name + "}")
+    told = status(embedded, run)["checkpoint"]
+    assert told["step"] == 20 and told["volume"] == {"pvc": name} and (pathlib.Path(told["folder"]) / "manifest.json").exists()
+    assert told["folder"].endswith(told["path"]) and told["folder"] in embedded.mlk("status", run, check=0).stdout
+    said = embedded.mlk("delete", run, check=0).stderr
+    assert f"its checkpoints stay in {pathlib.Path(told['folder']).parent}\n" in said
+    for settings in ((), ("--set", f"checkpoint.volume={{hostPath: {tmp_path}}}", "--set", "checkpoint.every=0")):
+        run = trained(*settings)
+        for path in tmp_path.glob("*"):
+            shutil.rmtree(path)
+        assert "checkpoint" not in embedded.mlk("delete", run, check=0).stderr

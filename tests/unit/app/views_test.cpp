@@ -187,9 +187,11 @@ TEST_CASE("the time until the next try is no change of a run; everything else of
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
-  CHECK(untimed(line) == untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next is due); worker/1: lost"));
+  CHECK(untimed(line) ==
+        untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next is due); worker/1: lost"));
   CHECK(untimed("a (next in 3s)") == untimed("a (next is due)"));
-  CHECK(untimed(line) != untimed("Restarting: worker/0: exit code 1 (try 2 of 4, next in 10s); worker/1: lost"));
+  CHECK(untimed(line) !=
+        untimed("Restarting: worker/0: exit code 1 (try 2 of 4, next in 10s); worker/1: lost"));
   CHECK(untimed(line) != untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s)"));
   CHECK(untimed("next in ") == "");
 }
@@ -201,18 +203,22 @@ TEST_CASE("the wide list says in what the runs of one name differ, and their tag
   first.why = second.why = other.why = "";
   first.tags = {"team=vision", "paper"};
   const auto experiment = [](double lr, const std::string& note) {
-    return nlohmann::json{{"name", "mnist"},
-                          {"note", note},
-                          {"train", {{"optimizer", {{"lr", lr}, {"type", "sgd"}}}, {"model", {{"hidden", {1, 2}}}}}}};
+    return nlohmann::json{
+        {"name", "mnist"},
+        {"note", note},
+        {"train", {{"optimizer", {{"lr", lr}, {"type", "sgd"}}}, {"model", {{"hidden", {1, 2}}}}}}};
   };
   first.experiment = experiment(0.1, "one"), second.experiment = experiment(0.01, "two");
   other.experiment = experiment(5, "three");
   std::ostringstream out;
   print_runs({first, second, other}, out, ui::Style(), 0, now, Columns::all);
   CHECK(out.str() ==
-        "RUN          PHASE   MODE  STEP      LOSS    RESTARTS  AGE    TAGS               DIFFERS IN               WHY\n"
-        "mnist-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s  team=vision,paper  train.optimizer.lr=0.1\n"
-        "mnist-bbbbb  Failed  ps    420/2000  0.3123  1         1m30s                     train.optimizer.lr=0.01\n"
+        "RUN          PHASE   MODE  STEP      LOSS    RESTARTS  AGE    TAGS               DIFFERS IN         "
+        "      WHY\n"
+        "mnist-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s  team=vision,paper  "
+        "train.optimizer.lr=0.1\n"
+        "mnist-bbbbb  Failed  ps    420/2000  0.3123  1         1m30s                     "
+        "train.optimizer.lr=0.01\n"
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 

@@ -38,7 +38,8 @@ struct Workers {
   }
   void live(const std::string& uid, int rank, Time at) {
     add(uid, rank, at)["status"] = {
-        {"phase", "Running"}, {"containerStatuses", {{{"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
+        {"phase", "Running"},
+        {"containerStatuses", {{{"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
   }
   void ended(const std::string& uid, int rank, Time at, Time end, const std::string& message) {
     add(uid, rank, at)["status"] = {{"phase", "Failed"},
@@ -112,7 +113,8 @@ TEST_CASE("of results, that of a pod which started after the other's end is newe
   CHECK(run.step() == 10);  // what is trained is trained
 }
 
-TEST_CASE("of ranks that report at the same time the lowest that lives counts; one that fell silent does not") {
+TEST_CASE(
+    "of ranks that report at the same time the lowest that lives counts; one that fell silent does not") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);
@@ -163,7 +165,8 @@ TEST_CASE("no log is read of a run whose results are known") {
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE("numbers that were recorded at a stop give way to those of the resumed run, also when it went back") {
+TEST_CASE(
+    "numbers that were recorded at a stop give way to those of the resumed run, also when it went back") {
   Workers run;
   run.objects.owner["data"]["record"] =
       R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":1400},"result_at":"2026-01-03T00:01:00Z"})";
@@ -177,7 +180,8 @@ TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   std::string many = "mlk step=1";
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
   CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
-  const json told = to_result(*parse_metrics("mlk step=2 epoch=3 slowest=worker/1 a\x9b=1 b=\xff\xfe loss=nan"));
+  const json told =
+      to_result(*parse_metrics("mlk step=2 epoch=3 slowest=worker/1 a\x9b=1 b=\xff\xfe loss=nan"));
   CHECK(told["epoch"] == 3);
   CHECK(told["metrics"].size() == 2);
   CHECK(told["metrics"]["slowest"] == "worker/1");

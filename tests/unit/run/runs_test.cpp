@@ -88,7 +88,8 @@ TEST_CASE("a tag is found whole, and by the part before its '='") {
   CHECK_FALSE(has_tag(tagged, "paper"));
   tagged["metadata"]["annotations"]["mlk.dev/tags"] = R"(["paper", "team=vision", 3])";
   for (const char* tag : {"paper", "team", "team=vision"}) CHECK(has_tag(tagged, tag));
-  for (const char* tag : {"pape", "team=", "team=vis", "vision", "paper=1", ""}) CHECK_FALSE(has_tag(tagged, tag));
+  for (const char* tag : {"pape", "team=", "team=vis", "vision", "paper=1", ""})
+    CHECK_FALSE(has_tag(tagged, tag));
   tagged["metadata"]["annotations"]["mlk.dev/tags"] = "[";
   CHECK_FALSE(has_tag(tagged, "paper"));
 }

@@ -1,0 +1,35 @@
+// Which folder of this machine a volume is, for those who look for what pods have left there.
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/local/local.h"
+#include "cli/util/files.h"
+
+namespace mlk::local {
+
+using nlohmann::json;
+
+std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
+                                    const json& volume) {
+  const Paths paths = default_paths();
+  json given = json::object();
+  if (std::filesystem::exists(paths.volumes()))
+    given = json::parse(read_file(paths.volumes(), 1 << 20), nullptr, false);
+  const auto given_for = [&](const std::string& key) {
+    const auto found = given.is_object() ? given.find(key) : given.end();
+    return found != given.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto text = [&](const char* key) {
+    const auto found = volume.find(key);
+    return found != volume.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (const std::string claim = text("pvc"); !claim.empty()) {
+    const std::string folder = given_for(claim);
+    return folder.empty() ? paths.claims() / name_space / claim : std::filesystem::path(folder);
+  }
+  if (const std::string folder = given_for(name); !folder.empty()) return folder;
+  return text("hostPath");
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,47 @@
+#include "cli/run/checkpoints.h"
+
+#include <fmt/format.h>
+
+#include "cli/kube/objects.h"
+#include "cli/render/pod.h"
+#include "cli/run/facts.h"
+
+namespace mlk {
+
+using json = nlohmann::json;
+
+std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& result) {
+  const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+  const json& volume = at_path(experiment, {"checkpoint", "volume"});
+  if (!volume.is_object() || volume.empty() || volume.contains("emptyDir")) return std::nullopt;
+  CheckpointPlace place{volume, checkpoint_folder(kube::name_of(owner), kube::uid_of(owner)), {}, ""};
+  // What a program of the user's writes there is its own affair.
+  const std::int64_t step = count_of(result, {"checkpoint"}, -1);
+  if (step >= 0 && at_path(experiment, {"train"}).is_object()) {
+    place.step = step;
+    place.path += fmt::format("/step-{:012}", step);
+  }
+  return place;
+}
+
+std::string describe(const CheckpointPlace& place) {
+  if (!place.folder.empty()) return place.folder;
+  const json& volume = place.volume;
+  if (volume.contains("pvc")) return "claim " + text_of(volume, {"pvc"}) + ", folder " + place.path;
+  if (volume.contains("hostPath")) return text_of(volume, {"hostPath"}) + "/" + place.path + " of the nodes";
+  if (volume.contains("nfs")) {
+    return text_of(volume, {"nfs", "server"}) + ":" + text_of(volume, {"nfs", "path"}) + ", folder " +
+           place.path;
+  }
+  return "its volume, folder " + place.path;
+}
+
+json to_json(const std::optional<CheckpointPlace>& place) {
+  if (!place) return nullptr;
+  json out = {{"volume", place->volume}, {"path", place->path}, {"step", nullptr}, {"folder", nullptr}};
+  if (place->step) out["step"] = *place->step;
+  if (!place->folder.empty()) out["folder"] = place->folder;
+  return out;
+}
+
+}  // namespace mlk

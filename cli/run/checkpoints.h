@@ -1,0 +1,28 @@
+// Where the checkpoints of a run lie. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk {
+
+struct CheckpointPlace {
+  nlohmann::json volume;  // as the experiment file names it: {"pvc": "checkpoints"}
+  std::string path;       // in the volume: the newest checkpoint that is known, else the run's folder
+  std::optional<std::int64_t> step;  // of that checkpoint
+  std::string folder;                // the same on this machine, where it is there; else empty
+};
+
+// Of the run's owner and its result. nullopt when checkpoints do not outlive the pods, or when the owner was
+// read as metadata only.
+std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, const nlohmann::json& result);
+
+// "claim checkpoints, folder digits-abcde-1234abcd/step-000000003000", or the folder on this machine.
+std::string describe(const CheckpointPlace& place);
+
+nlohmann::json to_json(const std::optional<CheckpointPlace>& place);
+
+}  // namespace mlk

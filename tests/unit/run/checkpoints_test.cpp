@@ -1,0 +1,53 @@
+// Where the checkpoints of a run lie.
+#include "cli/run/checkpoints.h"
+
+#include <doctest/doctest.h>
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+json owner_with(const json& experiment) {
+  return {{"metadata", {{"name", "mnist-aaaaa"}, {"uid", "12345678-90ab"}}},
+          {"data", {{"experiment", experiment.dump()}}}};
+}
+
+json training_on(const json& volume) {
+  return {{"train", {{"steps", 10}}}, {"checkpoint", {{"every", 5}, {"volume", volume}}}};
+}
+
+TEST_CASE("the newest checkpoint lies in the run's folder of its volume, by its step") {
+  const json owner = owner_with(training_on({{"pvc", "ckpt"}}));
+  auto place = checkpoint_place(owner, {{"checkpoint", 3000}});
+  REQUIRE(place);
+  CHECK(describe(*place) == "claim ckpt, folder mnist-aaaaa-12345678/step-000000003000");
+  CHECK(to_json(place) == json{{"volume", {{"pvc", "ckpt"}}},
+                               {"path", "mnist-aaaaa-12345678/step-000000003000"},
+                               {"step", 3000},
+                               {"folder", nullptr}});
+  place->folder = "/state/claims/x";
+  CHECK(describe(*place) == "/state/claims/x");
+  CHECK(to_json(place)["folder"] == "/state/claims/x");
+  CHECK(describe(*checkpoint_place(owner, nullptr)) == "claim ckpt, folder mnist-aaaaa-12345678");
+}
+
+TEST_CASE("a program's own checkpoints lie in the run's folder") {
+  json experiment = training_on({{"hostPath", "/data"}});
+  experiment.erase("train");
+  const auto place = checkpoint_place(owner_with(experiment), {{"checkpoint", 3000}});
+  REQUIRE(place);
+  CHECK_FALSE(place->step);
+  CHECK(describe(*place) == "/data/mnist-aaaaa-12345678 of the nodes");
+}
+
+TEST_CASE("there is no place without a volume that outlives the pods") {
+  CHECK_FALSE(checkpoint_place(owner_with(training_on({{"emptyDir", json::object()}})), nullptr));
+  CHECK_FALSE(checkpoint_place(owner_with({{"train", json::object()}}), nullptr));
+  CHECK_FALSE(checkpoint_place(owner_with(training_on(json::object())), nullptr));
+  CHECK_FALSE(checkpoint_place({{"metadata", {{"name", "x"}}}}, nullptr));
+  CHECK(to_json(std::nullopt) == nullptr);
+}
+
+}  // namespace
+}  // namespace mlk
