@@ -216,7 +216,8 @@ class Renderer {
     scope_["parameters"] = parameters();
     scope_["experiment_text"] = effective_.dump();
     scope_["digests_text"] = digests_.dump();
-    scope_["steps_text"] = experiment_.has_train ? json(effective_["train"]["steps"].dump()) : json();
+    const bool has_steps = experiment_.has_train && effective_["train"].contains("steps");  // else epochs
+    scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
     scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
     scope_["note"] = or_null(effective_, "note");
     scope_["config_text"] = experiment_.has_train ? json(runtime_config(experiment_).dump()) : json();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -52,10 +53,11 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
 }
 
 nlohmann::json to_result(const Metrics& metrics) {
+  static const std::set<std::string> beside{"epoch", "checkpoint", "steps"};  // not among the metrics
   nlohmann::json result = {{"schema", 1}, {"step", metrics.step}, {"metrics", nlohmann::json::object()}};
   for (const auto& [key, value] : metrics.values) {
     const bool whole = std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15;
-    nlohmann::json& place = key == "epoch" || key == "checkpoint" ? result[key] : result["metrics"][key];
+    nlohmann::json& place = beside.count(key) ? result[key] : result["metrics"][key];
     if (whole) {
       place = static_cast<long long>(value);
     } else {

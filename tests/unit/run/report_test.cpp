@@ -181,8 +181,9 @@ TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
   CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
   const json told =
-      to_result(*parse_metrics("mlk step=2 epoch=3 slowest=worker/1 a\x9b=1 b=\xff\xfe loss=nan"));
+      to_result(*parse_metrics("mlk step=2 epoch=3 steps=9 slowest=worker/1 a\x9b=1 b=\xff\xfe loss=nan"));
   CHECK(told["epoch"] == 3);
+  CHECK(told["steps"] == 9);
   CHECK(told["metrics"].size() == 2);
   CHECK(told["metrics"]["slowest"] == "worker/1");
   CHECK_NOTHROW(told.dump());
