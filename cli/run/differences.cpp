@@ -12,7 +12,7 @@ namespace {
 using json = nlohmann::json;
 using Values = std::map<std::string, std::string>;  // by path, as JSON
 
-constexpr std::size_t most_keys = 6;
+constexpr std::size_t most_shown = 6;
 constexpr std::size_t longest_value = 40;
 constexpr int deepest = 32;  // as experiment files
 
@@ -26,7 +26,7 @@ void flatten(const json& value, const std::string& path, int depth, Values& out)
     flatten(below, path.empty() ? key : path + "." + key, depth + 1, out);
 }
 
-std::string shown(const std::string& path, const Values& values) {
+std::string as_shown(const std::string& path, const Values& values) {
   const auto found = values.find(path);
   if (found == values.end()) return "";
   std::string value = printable(found->second);
@@ -56,16 +56,16 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
     }
     for (const std::string& path : paths) {
       std::set<std::string> texts;
-      for (const auto& [run, values] : same_name) texts.insert(shown(path, values));
+      for (const auto& [run, values] : same_name) texts.insert(as_shown(path, values));
       if (texts.size() > 1) differing.insert(path);
     }
     for (const auto& [run, values] : same_name) {
       std::vector<std::string> parts;
       for (const std::string& path : differing) {
-        if (const std::string text = shown(path, values); !text.empty()) parts.push_back(text);
+        if (const std::string text = as_shown(path, values); !text.empty()) parts.push_back(text);
       }
-      const bool many = parts.size() > most_keys;
-      if (many) parts.resize(most_keys);
+      const bool many = parts.size() > most_shown;
+      if (many) parts.resize(most_shown);
       differences[run] = join(parts, " ") + (many ? " ..." : "");
     }
   }
