@@ -13,8 +13,8 @@
 namespace mlk::local {
 namespace {
 
-std::string name_of(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
-std::string namespace_of(const json& object) { return object.at("metadata").value("namespace", ""); }
+std::string name_of_object(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
+std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
 
 // uid of the Job that made this pod; empty when none did.
 std::string controller_of(const json& pod) {
@@ -62,9 +62,9 @@ void attempt(const Action& action) {
 }
 
 void carry_out(Store& store, const json& job, const JobActions& actions, Time now) {
-  const std::string name_space = namespace_of(job);
+  const std::string name_space = namespace_of_object(job);
   if (actions.status != job.value("status", json::object())) {
-    store.modify("jobs", name_space, name_of(job), [&](json& current) {
+    store.modify("jobs", name_space, name_of_object(job), [&](json& current) {
       if (uid_of(current) == uid_of(job)) current["status"] = actions.status;
     });
   }
@@ -78,7 +78,7 @@ void carry_out(Store& store, const json& job, const JobActions& actions, Time no
       object["status"] = {{"phase", "Pending"}};
       store.create("pods", object);
       record_event(store, job, "job-controller", "Normal", "SuccessfulCreate",
-                   "Created pod: " + name_of(object), now);
+                   "Created pod: " + name_of_object(object), now);
     });
   }
   for (const JobEvent& event : actions.events)
@@ -111,12 +111,13 @@ std::optional<Time> step_jobs(Store& store, Time now) {
     const std::vector<Object> own = std::move(pods[uid_of(*job)]);
     pods.erase(uid_of(*job));
     if (job->at("metadata").contains("deletionTimestamp")) {
-      for (const Object& pod : own) attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
+      for (const Object& pod : own)
+        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
       continue;
     }
     if (is_finished(*job)) {
       const auto expiry = expiry_of(*job);
-      if (expiry && *expiry <= now) store.remove("jobs", namespace_of(*job), name_of(*job));
+      if (expiry && *expiry <= now) store.remove("jobs", namespace_of_object(*job), name_of_object(*job));
       if (expiry && *expiry > now) look_again(*expiry);
       continue;
     }
@@ -132,7 +133,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
       if (pod->at("metadata").contains("finalizers"))
-        attempt([&] { release(store, namespace_of(*pod), name_of(*pod)); });
+        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
     }
   }
   return again;

@@ -23,7 +23,7 @@ std::string text_at(const json& object, const char* pointer) {
 }
 std::string name_of(const json& pod) { return text_at(pod, "/metadata/name"); }
 std::string namespace_of(const json& pod) { return text_at(pod, "/metadata/namespace"); }
-std::string uid_of(const json& pod) { return text_at(pod, "/metadata/uid"); }
+std::string pod_uid_of(const json& pod) { return text_at(pod, "/metadata/uid"); }
 bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }
 std::string host_of(const json& pod) { return pod.at("spec").value("hostname", name_of(pod)); }
 
@@ -81,7 +81,7 @@ void Kubelet::step(Time now, bool sweep) {
   reap();
   std::set<std::string> known, hosts;
   for (const Object& pod : store_.list("pods")) {
-    known.insert(uid_of(*pod));
+    known.insert(pod_uid_of(*pod));
     hosts.insert(namespace_of(*pod) + "/" + host_of(*pod));
     try {
       if (!pod->at("spec").contains("nodeName")) {
@@ -113,7 +113,7 @@ void Kubelet::schedule(const json& pod, Time now) {
     return event(pod, "Warning", "FailedScheduling", *why, now);
   }
   store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (uid_of(current) != uid_of(pod)) return;
+    if (pod_uid_of(current) != pod_uid_of(pod)) return;
     current["spec"]["nodeName"] = "local";
     current["status"] = pod_status(current, PodState{}, now);
   });
@@ -122,13 +122,13 @@ void Kubelet::schedule(const json& pod, Time now) {
 }
 
 void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
-  Local& local = pods_[uid_of(pod)];
+  Local& local = pods_[pod_uid_of(pod)];
   if (is_finished_pod(pod)) {
     local.stage = Local::Stage::ended;
     if (is_deleted(pod)) finish_deleted(pod, now);
     return;
   }
-  const PodFolder folder(paths_.pods() / uid_of(pod));
+  const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   if (local.stage == Local::Stage::waiting && std::filesystem::exists(folder.path() / "process.json")) {
     local.stage = Local::Stage::starting;  // by an earlier server
   }
@@ -146,7 +146,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
 
 Process Kubelet::localised(const json& pod) {
   Surroundings around;
-  around.pod_folder = paths_.pods() / uid_of(pod);
+  around.pod_folder = paths_.pods() / pod_uid_of(pod);
   around.claims = paths_.claims();
   if (std::filesystem::exists(paths_.volumes())) {
     around.volumes =
@@ -173,15 +173,16 @@ Process Kubelet::localised(const json& pod) {
 bool Kubelet::has_other_pods(const json& pod, const std::string& service) const {
   const std::vector<Object> all = store_.list("pods", namespace_of(pod));
   return std::any_of(all.begin(), all.end(), [&](const Object& other) {
-    const auto found = pods_.find(uid_of(*other));
+    const auto found = pods_.find(pod_uid_of(*other));
     const bool runs = found != pods_.end() && (found->second.stage == Local::Stage::starting ||
                                                found->second.stage == Local::Stage::running);
-    return runs && uid_of(*other) != uid_of(pod) && other->at("spec").value("subdomain", "") == service;
+    return runs && pod_uid_of(*other) != pod_uid_of(pod) &&
+           other->at("spec").value("subdomain", "") == service;
   });
 }
 
 void Kubelet::write_files(const json& pod, const Process& process) {
-  const PodFolder folder(paths_.pods() / uid_of(pod));
+  const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   std::filesystem::create_directories(folder.path());
   for (const std::filesystem::path& wanted : process.folders) std::filesystem::create_directories(wanted);
   for (const LocalFile& file : process.files) {
@@ -196,7 +197,7 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
     const Process process = localised(pod);
     addresses_.save();
     write_files(pod, process);
-    const PodFolder folder(paths_.pods() / uid_of(pod));
+    const PodFolder folder(paths_.pods() / pod_uid_of(pod));
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env,
                        process.working_folder});
@@ -212,7 +213,7 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
 
 // Tries again for ever, with longer and longer pauses: the cause may be a full disk or too many processes.
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
-  const PodFolder folder(paths_.pods() / uid_of(pod));
+  const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;
   local.look = false;  // it gives notice
   if (!local.trouble.empty() && now < local.retry) return;
@@ -240,7 +241,7 @@ void Kubelet::hold_up(const json& pod, const std::string& reason, const std::str
 // Reads what the supervisor left in the folder, and finds out when it is gone without a word.
 void Kubelet::look(const json& pod, Local& local, Time now) {
   local.look = false;
-  const PodFolder folder(paths_.pods() / uid_of(pod));
+  const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
@@ -274,7 +275,7 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   if (exit && exit->reason == "StartError")
     event(pod, "Warning", "Failed", "Error: failed to start container " + container + ": " + exit->message,
           now);
-  if (exit) logs_.announce(uid_of(pod));
+  if (exit) logs_.announce(pod_uid_of(pod));
 }
 
 bool Kubelet::declare_lost(const PodFolder& folder) {
@@ -292,21 +293,21 @@ std::string Kubelet::termination_message(const json& pod, const Exit& exit) cons
   if (exit.reason == "StartError" || exit.reason == "Lost") return exit.message;
   std::string message;
   try {
-    message = read_file(paths_.pods() / uid_of(pod) / "termination-log", 1 << 20);
+    message = read_file(paths_.pods() / pod_uid_of(pod) / "termination-log", 1 << 20);
   } catch (const Error&) {
     message.clear();  // removed, or grown beyond all measure, by the program
   }
   const json& container = pod.at("/spec/containers/0"_json_pointer);
   if (message.empty() && exit.code != 0 &&
       container.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
-    return clean_text(logs_.tail(uid_of(pod), 80, 2048), 2048);
+    return clean_text(logs_.tail(pod_uid_of(pod), 80, 2048), 2048);
   }
   return clean_text(message, message_limit);
 }
 
 void Kubelet::stop(const json& pod, Local& local, Time now) {
   const long grace = pod.at("metadata").value("deletionGracePeriodSeconds", 30L);
-  const PodFolder folder(paths_.pods() / uid_of(pod));
+  const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   if (local.stop_grace >= 0 && local.stop_grace <= grace) return;
   if (local.stop_grace < 0)
     event(pod, "Normal", "Killing",
@@ -321,7 +322,7 @@ void Kubelet::finish_deleted(const json& pod, Time) {
       pod.at("metadata").contains("finalizers"))
     return;
   store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (uid_of(current) == uid_of(pod)) current["metadata"]["deletionGracePeriodSeconds"] = 0;
+    if (pod_uid_of(current) == pod_uid_of(pod)) current["metadata"]["deletionGracePeriodSeconds"] = 0;
   });
 }
 
@@ -359,7 +360,7 @@ void Kubelet::reap() {
 
 void Kubelet::set_status(const json& pod, const json& status) {
   store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
-    if (uid_of(current) == uid_of(pod)) current["status"] = status;
+    if (pod_uid_of(current) == pod_uid_of(pod)) current["status"] = status;
   });
 }
 
