@@ -112,12 +112,12 @@ std::string describe_unschedulable(const std::string& message) {
   return "cannot be scheduled: " + text;
 }
 
-Cause image_cause(const PodFacts& pod) {
-  std::string text = pod.waiting_message;
+Cause image_cause(const PodFacts& pod, std::string text) {
   // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve
   // reference "x": ...": the last part is the reason, the others say what is said already.
   for (const std::string& wrapper :
-       {std::string("ErrImagePull: "), "failed to pull and unpack image \"" + pod.image + "\": ",
+       {std::string("ErrImagePull: "), "Failed to pull image \"" + pod.image + "\": ",
+        "failed to pull and unpack image \"" + pod.image + "\": ",
         "failed to resolve reference \"" + pod.image + "\": "}) {
     if (const std::size_t at = text.find(wrapper); at != std::string::npos)
       text = text.substr(at + wrapper.size());
@@ -131,6 +131,11 @@ Cause image_cause(const PodFacts& pod) {
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts) {
   Cause cause;
   const std::string& reason = pod.waiting_reason;
+  // While the kubelet pulls an image once more, it says nothing of the last time.
+  const auto pull = facts.failed_pulls.find(pod.uid);
+  const bool pulls_again = pod.phase == "Pending" && pod.scheduled && reason == "ContainerCreating" &&
+                           pull != facts.failed_pulls.end();
+  const std::string& message = pulls_again ? pull->second.message : pod.waiting_message;
   auto warning = facts.warnings.find(pod.uid);
   // The kubelet has not read a ConfigMap or Secret that is there: it does within seconds, and its warning
   // outlives that.
@@ -147,17 +152,16 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
                                  ? "held back by a scheduling gate"
                                  : describe_unschedulable(pod.unschedulable);
     cause = {30, text, false, "", {}};
-  } else if (reason == "InvalidImageName" ||
-             pod.waiting_message.find("invalid reference format") != std::string::npos) {
+  } else if (reason == "InvalidImageName" || message.find("invalid reference format") != std::string::npos) {
     // Some container runtimes parse the name only when they pull, and the kubelet then says ErrImagePull.
-    std::string text = pod.waiting_message;
+    std::string text = message;
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
       text = text.substr(format);
     cause = {90, "invalid image name " + line_of(pod.image) + ": " + line_of(text), true, "", {}};
-  } else if (reason == "ErrImagePull" || reason == "ImagePullBackOff" || reason == "ErrImageNeverPull" ||
-             reason == "RegistryUnavailable" || reason == "ImageInspectError" ||
-             reason == "SignatureValidationFailed") {
-    cause = image_cause(pod);
+  } else if (pulls_again || reason == "ErrImagePull" || reason == "ImagePullBackOff" ||
+             reason == "ErrImageNeverPull" || reason == "RegistryUnavailable" ||
+             reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
+    cause = image_cause(pod, message);
   } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" ||
              reason == "RunContainerError") {
     cause = {60,

@@ -239,20 +239,23 @@ void settle_success(Facts& facts) {
   }
 }
 
-std::map<std::string, Warning> read_warnings(const std::vector<json>& events) {
-  std::map<std::string, Warning> newest;
+void read_warnings(const std::vector<json>& events, Facts& facts) {
+  const auto keep = [](std::map<std::string, Warning>& newest, const std::string& object,
+                       const Warning& warning) {
+    const auto [place, first] = newest.try_emplace(object, warning);
+    if (!first && place->second.at <= warning.at) place->second = warning;
+  };
   for (const json& event : events) {
     if (text_of(event, {"type"}) == "Normal") continue;
     std::optional<Time> at = time_of(event, {"series", "lastObservedTime"});
     if (!at) at = time_of(event, {"lastTimestamp"});
     if (!at) at = time_of(event, {"eventTime"});
     if (!at) at = time_of(event, {"metadata", "creationTimestamp"});
-    Warning warning{text_of(event, {"reason"}), text_of(event, {"message"}), at.value_or(Time{})};
+    const Warning warning{text_of(event, {"reason"}), text_of(event, {"message"}), at.value_or(Time{})};
     const std::string object = text_of(event, {"involvedObject", "uid"});
-    const auto [place, first] = newest.try_emplace(object, warning);
-    if (!first && place->second.at <= warning.at) place->second = std::move(warning);
+    keep(facts.warnings, object, warning);
+    if (warning.message.starts_with("Failed to pull image")) keep(facts.failed_pulls, object, warning);
   }
-  return newest;
 }
 
 }  // namespace
@@ -301,6 +304,14 @@ std::optional<Time> time_of(const json& object, std::initializer_list<const char
   return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
 }
 
+std::map<std::string, int> roles_of(const json& owner) {
+  const json named = json::parse(kube::annotation_of(owner, labels::roles), nullptr, false);
+  std::map<std::string, int> roles;
+  if (!named.is_object()) return roles;
+  for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);
+  return roles;
+}
+
 std::set<int> parse_indexes(std::string_view text) {
   std::set<int> numbers;
   for (const std::string& part : split(text, ',')) {
@@ -346,7 +357,7 @@ Facts read_facts(const RunObjects& objects) {
   });
   if (!facts.jobs.empty()) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
-  facts.warnings = read_warnings(objects.events);
+  read_warnings(objects.events, facts);
   return facts;
 }
 

@@ -74,6 +74,7 @@ struct Facts {
   std::vector<JobFacts> jobs;               // the deciding one first, then by name
   std::vector<PodFacts> pods;               // oldest first
   std::map<std::string, Warning> warnings;  // the newest by uid of the Job or pod: names come back
+  std::map<std::string, Warning> failed_pulls;  // of images, the newest by uid of the pod
 };
 
 Facts read_facts(const RunObjects& objects);
@@ -85,6 +86,9 @@ bool has_running_pods(const RunObjects& objects);
 
 // Names of the Jobs that go on by themselves: they keep pods, or would start one again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);
+
+// The roles that a run's owner names, with their counts: {"worker": 5}. Empty when it names none.
+std::map<std::string, int> roles_of(const nlohmann::json& owner);
 
 // "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
 std::set<int> parse_indexes(std::string_view text);

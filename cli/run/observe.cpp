@@ -345,9 +345,7 @@ class Observation {
 
   // The owner names the roles that the run has, {"worker": 5}: submit may have been cut off between two Jobs.
   bool lacks_a_job() const {
-    const json roles = json::parse(kube::annotation_of(objects_.owner, labels::roles), nullptr, false);
-    if (!roles.is_object()) return false;
-    for (const auto& [role, count] : roles.items()) {
+    for (const auto& [role, count] : roles_of(objects_.owner)) {
       const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(),
                                      [&](const JobFacts& job) { return job.role == role; });
       if (!there && count != 0) return true;

@@ -474,6 +474,14 @@ TEST_CASE("a kubelet that has not read a Secret yet is no reason to wait for") {
   CHECK(fixture.observed().why.empty());
 }
 
+TEST_CASE("the reason of an image that cannot be pulled stays while the kubelet pulls again") {
+  Fixture fixture = load("image_cannot_be_pulled");
+  const std::string before = fixture.observed().why;
+  for (auto& pod : fixture.objects.pods)
+    pod["status"]["containerStatuses"][0]["state"] = {{"waiting", {{"reason", "ContainerCreating"}}}};
+  CHECK(fixture.observed().why == before);
+}
+
 TEST_CASE("text from the cluster reaches a terminal without control characters") {
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {
