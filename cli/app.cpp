@@ -1,9 +1,14 @@
 #include "cli/app.h"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/command_tree.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/habits.h"
 #include "cli/commands/session.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
@@ -44,7 +49,7 @@ void add_global_options(CLI::App& root, Session& session) {
   root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")
       ->type_name("NAME")
       ->check(namespace_name());
-  root.add_flag("--local", global.local, "Use the cluster on this machine; start it when it is not up");
+  root.add_flag("--local", global.local, "Use the cluster on this machine [$MLK_LOCAL=1]; start it when it is not up");
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
       ->take_all()
@@ -54,12 +59,14 @@ void add_global_options(CLI::App& root, Session& session) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-// What the arguments hold that is unknown, with what was meant by it: CLI11 would first ask for what is
-// missing.
+// What the arguments hold that is unknown, with what was probably meant by it: CLI11 would first ask for what
+// is missing.
 struct Unknown {
   std::string what;  // empty: nothing
-  std::string near;
+  std::string hint;
 };
+
+std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "did you mean: " + near; }
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -73,6 +80,9 @@ std::string spoken_name(const CLI::App& command) {
 }
 
 Unknown find_unknown(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const auto rest = [&](std::size_t i) {
+    return std::vector<std::string>(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+  };
   const CLI::App* command = &root;
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
     const std::string& word = arguments[i];
@@ -81,16 +91,19 @@ Unknown find_unknown(const CLI::App& root, const std::vector<std::string>& argum
       const std::string flag = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
       const CLI::Option* option = option_of(*command, root, flag);
       if (option == nullptr) {
+        const std::string habit = habit_of_flag(command->get_name(), flag, rest(i));
         const std::string near = nearest(flag, option_names(*command, root));
-        return {"there is no flag '" + flag + "'", near};
+        return {"there is no flag '" + flag + "'", habit.empty() ? did_you_mean(near) : habit};
       }
       if (option->get_items_expected_max() > 0 && flag == word) ++i;  // its value
     } else if (!visible_commands(*command).empty()) {
       const CLI::App* next = find_command(*command, word);
       if (next == nullptr) {
+        const bool top = command == &root;
+        const std::string habit = top ? habit_of_command(word, rest(i)) : "";
         const std::string near = nearest(word, command_names(*command));
-        return {"there is no command '" + (command == &root ? "" : command->get_name() + " ") + word + "'",
-                near.empty() ? "" : spoken_name(*command) + " " + near};
+        return {"there is no command '" + (top ? "" : command->get_name() + " ") + word + "'",
+                !habit.empty() || near.empty() ? habit : did_you_mean(spoken_name(*command) + " " + near)};
       }
       command = next;
     }
@@ -117,7 +130,7 @@ int report_usage(const CLI::App& root, const std::vector<std::string>& arguments
   std::string what = error.what();
   if (const Unknown unknown = find_unknown(root, arguments); !unknown.what.empty()) {
     what = unknown.what;
-    if (!unknown.near.empty()) hint = "did you mean: " + unknown.near;
+    if (!unknown.hint.empty()) hint = unknown.hint;
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
              !visible_commands(*command).empty()) {
     what = "a command is required";
@@ -161,19 +174,17 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   return root;
 }
 
-int run(const std::vector<std::string>& arguments, Session& session) {
-  const std::unique_ptr<CLI::App> app = make_app(session);
+namespace {
+
+int run_command(CLI::App& app, const std::vector<std::string>& arguments, Session& session) {
   try {
-    app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-    session.out.flush();
-    // A full disk or a closed pipe must not look like success.
-    if (!session.out && session.exit_code == ExitCode::ok) return static_cast<int>(ExitCode::failure);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);
   } catch (const CLI::Success& success) {  // --help
-    app->exit(success, session.out, session.err);
+    app.exit(success, session.out, session.err);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return report_usage(*app, arguments, error, session);
+    return report_usage(app, arguments, error, session);
   } catch (const Error& error) {
     if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // what Ctrl-C has cut off
       print_error(session, "interrupted", "");
@@ -181,11 +192,41 @@ int run(const std::vector<std::string>& arguments, Session& session) {
     }
     print_error(session, printable(error.what()), printable(error.hint()));
     return static_cast<int>(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string what = error.path1().empty() ? "the working folder" : error.path1().string();
+    print_error(session, printable("cannot use " + what + ": " + error.code().message()), "");
+    return static_cast<int>(ExitCode::failure);
   } catch (const std::exception& error) {
     print_error(session, std::string("internal error: ") + error.what(),
                 "this is a mistake in mlk " + session.version + "; please report it with the command");
     return static_cast<int>(ExitCode::failure);
   }
+}
+
+// A full disk must not look like success. A reader that has gone, like `head`, knows that it has, and wants
+// no words.
+bool write_all_out(Session& session) {
+  if (session.out.flush()) return true;
+  // Another write fails for the same reason, and tells it.
+  session.out.clear();
+  errno = 0;
+  session.out << std::endl;
+  const int reason = errno;
+  if (reason != EPIPE) {
+    print_error(session,
+                std::string("cannot write to standard output") +
+                    (reason == 0 ? "" : std::string(": ") + std::strerror(reason)),
+                "");
+  }
+  return false;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, Session& session) {
+  const std::unique_ptr<CLI::App> app = make_app(session);
+  const int code = run_command(*app, arguments, session);
+  return write_all_out(session) || code != 0 ? code : static_cast<int>(ExitCode::failure);
 }
 
 }  // namespace mlk

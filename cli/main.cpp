@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
+#include <fcntl.h>
 #include <iostream>
 #include <signal.h>
 #include <string>
@@ -11,7 +11,6 @@
 
 #include "cli/app.h"
 #include "cli/commands/session.h"
-#include "cli/util/text.h"
 
 namespace {
 
@@ -34,23 +33,31 @@ void on_alarm(int) {
   _exit(128 + interrupted.load());
 }
 
-std::filesystem::path own_path(const std::string& argv0) {
-  if (argv0.find('/') != std::string::npos) return std::filesystem::absolute(argv0);
-  const char* path = std::getenv("PATH");
-  for (const std::string& folder : mlk::split(path == nullptr ? "" : path, ':')) {
-    const std::filesystem::path candidate = std::filesystem::path(folder.empty() ? "." : folder) / argv0;
-    if (::access(candidate.c_str(), X_OK) == 0) return std::filesystem::absolute(candidate);
+// Whoever starts mlk may leave out a standard stream. The next connection to be opened would take its place,
+// and what is printed would go to the API server.
+void open_missing_streams() {
+  int fd = 0;
+  while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
   }
-  return argv0;
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+// A signal that is ignored stays so: who starts mlk in the background, or under `trap '' INT`, wants it to go
+// on.
+void handle_unless_ignored(int number) {
+  struct sigaction action{};
+  if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = on_signal;
+  ::sigaction(number, &action, nullptr);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action{};
-  action.sa_handler = on_signal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  open_missing_streams();
+  handle_unless_ignored(SIGINT);
+  handle_unless_ignored(SIGTERM);
   ::signal(SIGALRM, on_alarm);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
 
@@ -58,7 +65,6 @@ int main(int argc, char** argv) {
                        .err = std::cerr,
                        .out_is_terminal = ::isatty(STDOUT_FILENO) == 1,
                        .err_is_terminal = ::isatty(STDERR_FILENO) == 1,
-                       .program = own_path(argc > 0 ? argv[0] : "mlk"),
                        .version = MLK_VERSION,
                        .interrupted = interrupted,
                        .env =
@@ -68,7 +74,5 @@ int main(int argc, char** argv) {
                            },
                        .global = {},
                        .exit_code = mlk::ExitCode::ok};
-  const int code = mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);
-  std::cout.flush();
-  return code;
+  return mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);
 }

@@ -45,6 +45,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   target_compile_definitions(mlk PRIVATE MLK_VERSION="${PROJECT_VERSION}")
   target_link_libraries(mlk PRIVATE mlk_app)
   install(TARGETS mlk)
+  install(DIRECTORY man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+  install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 endif()
 
 mlk_test(util mlk_util)
@@ -55,7 +57,7 @@ mlk_test(ui mlk_ui)
 mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)
 mlk_test(local mlk_local)
 if(TARGET mlk_app)
-  mlk_test(app mlk_app)          # the command tree against man pages and completions
+  mlk_test(app mlk_app PkgConfig::HTTPLIB)          # the command tree against man pages and completions
 endif()
 # The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
 mlk_test(project mlk_render mlk_runtime)

@@ -5,6 +5,8 @@ _mlk() {
   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == :files ]]; then
     COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
     compopt -o filenames 2>/dev/null
+  elif [[ ${COMPREPLY[0]} == *[=.] ]]; then
+    compopt -o nospace 2>/dev/null   # a key, whose next part or value comes at once
   fi
 }
 complete -F _mlk mlk

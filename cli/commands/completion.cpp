@@ -1,15 +1,21 @@
 // mlk completion: the script for a shell. The scripts ask `mlk __complete WORDS...`, which walks the command
 // tree, so that they cannot drift from it.
 
+#include <set>
+
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/command_tree.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/completion_scripts.h"
 #include "cli/commands/session.h"
+#include "cli/experiment/schema.h"
 #include "cli/kube/objects.h"
+#include "cli/local/local.h"
 #include "cli/render/templates.h"
 #include "cli/run/labels.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -24,72 +30,124 @@ void completion(const CompletionOptions& options, Session& session) {
   }
 }
 
-// Runs of the namespace, newest knowledge of the cluster; nothing when it does not answer at once.
+// The runs of the namespace; nothing when the cluster does not answer at once. The cluster on this machine is
+// not started for it.
 std::vector<std::string> run_names(Session& session) {
-  try {
-    session.global.local = session.global.local && session.env("MLK_COMPLETE_LOCAL") != "0";
-    const std::unique_ptr<kube::Client> client = session.connect();
-    kube::Request request;
-    request.path = kube::path_of(kube::resources::config_maps, client->config().name_space);
-    request.query = {{"labelSelector", std::string(labels::managed_by) + "=mlk," + labels::run},
-                     {"limit", "500"}};
-    request.accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    request.timeout = std::chrono::seconds(2);
-    std::vector<std::string> names;
-    for (const auto& item : kube::parse_response(client->send(request), "runs").at("items")) {
-      const std::string run = kube::label_of(item, labels::run);
-      if (run == kube::name_of(item)) names.push_back(run);
-    }
-    return names;
-  } catch (const std::exception&) {
-    return {};  // a completion has nobody to tell
+  if (session.local() && !local::running()) return {};
+  const std::unique_ptr<kube::Client> client = session.connect();
+  kube::Request request;
+  request.path = kube::path_of(kube::resources::config_maps, client->config().name_space);
+  request.query = {{"labelSelector", std::string(labels::managed_by) + "=mlk," + labels::run},
+                   {"limit", "500"}};
+  request.accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+  request.timeout = std::chrono::seconds(2);
+  const nlohmann::json found = kube::parse_response(client->send(request), "runs");
+  std::vector<std::string> names;
+  for (const nlohmann::json& item : found.at("items")) {
+    const std::string run = kube::label_of(item, labels::run);
+    // A shell takes the names apart.
+    if (run == kube::name_of(item) && is_label(run)) names.push_back(run);
   }
+  return names;
 }
 
-// What may stand where the last of `words` stands.
-std::vector<std::string> candidates(const CLI::App& root, const std::vector<std::string>& words,
-                                    Session& session) {
-  const CLI::App* command = &root;
-  const CLI::Option* value_of = nullptr;
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (value_of != nullptr) {
-      value_of = nullptr;
-    } else if (word.starts_with("-")) {
-      const CLI::Option* option = option_of(*command, root, word);
-      if (option != nullptr && option->get_items_expected_max() > 0) value_of = option;
-      if (word == "--local") session.global.local = true;
-    } else if (const CLI::App* next = find_command(*command, word); next != nullptr) {
-      command = next;
-    }
+// Up to the next dot after `typed`: a part of the file at a time.
+std::vector<std::string> keys_to_set(const std::string& typed) {
+  std::set<std::string> parts;
+  for (const std::string& key : settable_keys()) {
+    if (!key.starts_with(typed)) continue;
+    const std::size_t dot = key.find('.', typed.size());
+    parts.insert(dot == std::string::npos ? key + "=" : key.substr(0, dot + 1));
   }
-  const std::string last = words.empty() ? "" : words.back();
-  if (value_of != nullptr) {
-    const std::string type = value_of->get_type_name();  // IsMember shows as "...:{a,b}"
-    const std::size_t open = type.find('{');
-    if (open == std::string::npos) return {":files"};
-    std::vector<std::string> values;
-    std::string inner = type.substr(open + 1, type.find('}') - open - 1);
-    for (std::size_t start = 0; start <= inner.size();) {
-      const std::size_t comma = std::min(inner.find(',', start), inner.size());
-      values.push_back(inner.substr(start, comma - start));
-      start = comma + 1;
-    }
-    return values;
-  }
-  if (last.starts_with("-")) return option_names(*command, root);
-  std::vector<std::string> names;
-  for (const CLI::App* sub : visible_commands(*command)) names.push_back(sub->get_name());
-  if (!names.empty()) return names;
-  for (const CLI::Option* positional : command->get_options()) {
+  return {parts.begin(), parts.end()};
+}
+
+std::vector<std::string> values_of(const CLI::Option& option, const std::string& typed) {
+  if (option.check_lname("set")) return keys_to_set(typed);
+  const std::string type = option.get_type_name();  // IsMember shows as "...:{a,b}"
+  const std::size_t open = type.find('{');
+  if (open == std::string::npos) return {":files"};
+  return split(std::string_view(type).substr(open + 1, type.find('}') - open - 1), ',');
+}
+
+std::vector<std::string> positionals_of(const CLI::App& command, Session& session) {
+  for (const CLI::Option* positional : command.get_options()) {
     if (!positional->get_positional()) continue;
     if (positional->get_name(true) == "FILE") return {":files"};
     if (positional->get_name(true) == "RUN") return run_names(session);
-    if (command->get_name() == "templates") return Templates().job_types();
-    if (command->get_name() == "completion") return {"bash", "zsh", "fish"};
+    if (command.get_name() == "templates") return Templates().job_types();
+    if (command.get_name() == "completion") return {"bash", "zsh", "fish"};
   }
   return {};
 }
+
+// A command line that is being typed.
+class Line {
+ public:
+  Line(CLI::App& root, Session& session) : root_(root), session_(session), command_(&root) {}
+
+  // What may stand where the last of `words` stands.
+  std::vector<std::string> candidates(const std::vector<std::string>& words) {
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
+    // Bash makes "=" a word of its own.
+    const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
+    if (value_of_ != nullptr) return starting_with(last, "", values_of(*value_of_, last));
+    if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {
+      const CLI::Option* option = option_of(*command_, root_, last.substr(0, equals));
+      if (option == nullptr) return {};
+      const std::string typed = last.substr(equals + 1);
+      return starting_with(typed, last.substr(0, equals + 1), values_of(*option, typed));
+    }
+    if (last.starts_with("-")) return starting_with(last, "", option_names(*command_, root_));
+    std::vector<std::string> names;
+    for (const CLI::App* sub : visible_commands(*command_)) names.push_back(sub->get_name());
+    return starting_with(last, "", names.empty() ? positionals_of(*command_, session_) : names);
+  }
+
+ private:
+  static std::vector<std::string> starting_with(const std::string& typed, const std::string& prefix,
+                                                const std::vector<std::string>& words) {
+    std::vector<std::string> found;
+    for (const std::string& word : words) {
+      if (word == ":files" || word.starts_with(typed))
+        found.push_back(word == ":files" ? word : prefix + word);
+    }
+    return found;
+  }
+
+  void take(const std::string& word) {
+    if (value_of_ != nullptr && word == "=") return;
+    if (value_of_ != nullptr) {
+      obey(*value_of_, word);
+      value_of_ = nullptr;
+    } else if (word.starts_with("-")) {
+      const std::size_t equals = word.find('=');
+      const CLI::Option* option = option_of(*command_, root_, word.substr(0, equals));
+      if (option == nullptr) return;
+      const bool takes_value = option->get_items_expected_max() > 0;
+      if (!takes_value) obey(*option, "true");
+      if (takes_value && equals != std::string::npos) obey(*option, word.substr(equals + 1));
+      if (takes_value && equals == std::string::npos) value_of_ = option;
+    } else if (const CLI::App* next = find_command(*command_, word); next != nullptr) {
+      command_ = next;
+    }
+  }
+
+  // A global flag says which cluster has the runs: it is taken as the command itself would take it.
+  void obey(const CLI::Option& option, const std::string& value) {
+    const auto names = option.get_lnames();
+    CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());
+    if (global != &option || option.check_lname("help") || option.check_lname("version")) return;
+    global->clear();
+    global->add_result(value);
+    global->run_callback();
+  }
+
+  CLI::App& root_;
+  Session& session_;
+  const CLI::App* command_;
+  const CLI::Option* value_of_ = nullptr;
+};
 
 }  // namespace
 
@@ -105,10 +163,11 @@ void add_completion(CLI::App& root, Session& session) {
   complete->prefix_command()->fallthrough(false);  // the words are not ours to obey, flags among them
   complete->set_help_flag("");
   complete->callback([complete, &root, &session] {
-    const std::vector<std::string> words = complete->remaining();
-    const std::string last = words.empty() ? "" : words.back();
-    for (const std::string& word : candidates(root, words, session)) {
-      if (word == ":files" || word.starts_with(last)) session.out << word << '\n';
+    try {
+      for (const std::string& word : Line(root, session).candidates(complete->remaining()))
+        session.out << word << '\n';
+    } catch (const std::exception&) {
+      // Of a cluster that does not answer, or a flag that is wrong: a completion has nobody to tell.
     }
   });
 }

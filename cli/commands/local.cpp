@@ -18,7 +18,7 @@ constexpr std::size_t kubeconfig_limit = 1 << 20;
 void up(Session& session) {
   const local::Info info = local::up(local_up_options(session));
   session.note("the local cluster is up: " + info.server_url);
-  session.note("use it with --local, or with: export KUBECONFIG=" + info.kubeconfig.string());
+  session.note("use it with --local, or with: export KUBECONFIG=" + shell_word(info.kubeconfig.string()));
 }
 
 void down(Session& session) {
@@ -85,7 +85,7 @@ void add_local(CLI::App& root, Session& session) {
 
   // What `up` and the server start in the background; no part of the interface.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
-    session.exit_code = static_cast<ExitCode>(local::serve({.program = session.program}));
+    session.exit_code = static_cast<ExitCode>(local::serve({.program = local::own_program()}));
   });
   CLI::App* supervise = command->add_subcommand("supervise", "")->group("");
   auto folder = std::make_shared<std::string>();

@@ -20,7 +20,7 @@ void render_command(const RenderCommand& options, Session& session) {
   RenderOptions render_options;
   render_options.name_space = session.global.cluster.name_space;
   render_options.version = session.version;
-  render_options.local = session.global.local;
+  render_options.local = session.local();
   const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   std::vector<nlohmann::json> objects{rendered.owner};

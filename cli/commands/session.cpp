@@ -8,6 +8,7 @@
 #include "cli/run/checkpoints.h"
 #include "cli/run/find.h"
 #include "cli/util/files.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -32,9 +33,17 @@ void find_yaml_files(const std::filesystem::path& folder, std::vector<std::files
 
 }  // namespace
 
+bool Session::local() const {
+  if (global.local) return true;
+  const std::string value = env("MLK_LOCAL");
+  if (value != "" && value != "0" && value != "1")
+    throw Error(ExitCode::usage, "MLK_LOCAL must be 1 or 0, not '" + value + "'", "unset MLK_LOCAL");
+  return value == "1" && global.cluster.kubeconfig.empty() && global.cluster.context.empty();
+}
+
 std::unique_ptr<kube::Client> Session::connect() {
   kube::ConfigFlags flags = global.cluster;
-  if (global.local) {
+  if (local()) {
     if (!flags.kubeconfig.empty() || !flags.context.empty()) {
       throw Error(ExitCode::usage, "--local and --kubeconfig or --context name two clusters",
                   "give one of them");
@@ -44,10 +53,12 @@ std::unique_ptr<kube::Client> Session::connect() {
     throw Error(ExitCode::usage, "--volume is for --local alone",
                 "on a cluster, name the claim in the experiment file");
   }
+  kube::Config config = kube::load_config(flags);
+  if (local() && !global.local) config.source += " (MLK_LOCAL)";  // easily forgotten
   kube::PluginHost host;
   host.say = [this](const std::string& text) { note(text); };
   host.interrupted = [this] { return interrupted.load() != 0; };
-  auto client = std::make_unique<kube::Client>(kube::load_config(flags), std::move(host));
+  auto client = std::make_unique<kube::Client>(std::move(config), std::move(host));
   client->on_warning = [this](const std::string& text) { warn(text); };
   return client;
 }
@@ -75,9 +86,9 @@ void Session::note(const std::string& message) { err << message << '\n' << std::
 
 std::string Session::command(const std::string& words) const {
   std::string text = "mlk " + words;
-  if (global.local) text += " --local";
-  if (!global.cluster.kubeconfig.empty()) text += " --kubeconfig " + global.cluster.kubeconfig;
-  if (!global.cluster.context.empty()) text += " --context " + global.cluster.context;
+  if (local()) text += " --local";
+  if (!global.cluster.kubeconfig.empty()) text += " --kubeconfig " + shell_word(global.cluster.kubeconfig);
+  if (!global.cluster.context.empty()) text += " --context " + shell_word(global.cluster.context);
   if (!global.cluster.name_space.empty()) text += " -n " + global.cluster.name_space;
   return text;
 }
@@ -95,7 +106,7 @@ bool Session::color_err() const {
 
 local::UpOptions local_up_options(const Session& session) {
   local::UpOptions options;
-  options.program = session.program;
+  options.program = local::own_program();
   for (const std::string& volume : session.global.volumes) {
     const std::size_t equals = volume.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == volume.size()) {

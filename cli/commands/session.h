@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,13 +36,15 @@ struct Session {
   std::ostream& err;  // everything else
   bool out_is_terminal = false;
   bool err_is_terminal = false;
-  std::filesystem::path program;  // of this mlk
   std::string version;
   const std::atomic<int>& interrupted;                 // signal that asked us to stop; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
   GlobalOptions global;
   ExitCode exit_code = ExitCode::ok;  // set by commands that end well and still have something to tell
 
+  // Whether the cluster on this machine is meant: by --local, or by MLK_LOCAL=1 unless a flag names another
+  // one. Throws Error{usage} for a value of MLK_LOCAL that is none.
+  bool local() const;
   // Connects to the cluster that the flags mean. Throws Error.
   std::unique_ptr<kube::Client> connect();
   // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is

@@ -217,7 +217,26 @@ constexpr Section sections_table[] = {
     {"role.patch", role_patch_keys},
 };
 
+void add_settable_keys(const Section& of, const std::string& path, std::vector<std::string>& keys) {
+  for (const Key& key : of.keys) {
+    const std::string name = path + std::string(key.name);
+    if (key.type == section) {
+      add_settable_keys(schema_section(key.detail), name + ".", keys);
+    } else if (key.type == sections) {
+      add_settable_keys(schema_section(key.detail), name + ".0.", keys);
+    } else if (key.type != section_map && key.type != free_map && key.type != later) {
+      keys.push_back(name);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> settable_keys() {
+  std::vector<std::string> keys;
+  add_settable_keys(schema_section("experiment"), "", keys);
+  return keys;
+}
 
 std::span<const Section> schema() { return sections_table; }
 

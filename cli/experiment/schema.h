@@ -3,7 +3,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mlk {
 
@@ -52,5 +54,9 @@ struct Section {
 
 std::span<const Section> schema();
 const Section& schema_section(std::string_view name);  // throws std::out_of_range
+
+// Every key with a value of its own, as --set takes it: "train.optimizer.lr"; of a list its first entry,
+// "data.0.mount".
+std::vector<std::string> settable_keys();
 
 }  // namespace mlk

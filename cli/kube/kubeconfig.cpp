@@ -135,7 +135,7 @@ Loaded read_files(const ConfigFlags& flags, const ConfigPlaces& places) {
     } catch (const Error& error) {
       if (error.code() == ExitCode::usage) throw;
       if (error.code() != ExitCode::not_found || !flags.kubeconfig.empty()) {
-        throw entry_error("kubeconfig " + file.string() + ": " + error.what());
+        throw Error(error.code(), "kubeconfig " + file.string() + ": " + error.what());
       }
       loaded.missing.push_back(file.string());
     }

@@ -19,6 +19,7 @@
 #include "cli/local/state_folder.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/text.h"
 
 namespace mlk::local {
 
@@ -50,7 +51,8 @@ void add_volumes(const Paths& paths, const std::map<std::string, std::string>& v
     std::error_code ignored;
     const std::filesystem::path absolute = std::filesystem::absolute(folder);
     if (!std::filesystem::is_directory(absolute, ignored)) {
-      throw Error(ExitCode::usage, "volume " + claim + ": " + folder + " is no folder", "mkdir " + folder);
+      throw Error(ExitCode::usage, "volume " + claim + ": " + folder + " is no folder",
+                  "mkdir " + shell_word(folder));
     }
     all[claim] = absolute.lexically_normal().string();
   }

@@ -63,6 +63,9 @@ std::filesystem::path volume_folder(const std::string& name_space, const std::st
 // A server ran here and is gone, and nobody stopped it: it was killed, or crashed.
 bool lost();
 
+// The file of this program, whatever it was started as. Linux only. Throws Error{failure}.
+std::filesystem::path own_program();
+
 struct UpOptions {
   std::filesystem::path program;               // of mlk itself: the server is `PROGRAM local serve`
   std::map<std::string, std::string> volumes;  // claim -> folder; added to those of earlier calls

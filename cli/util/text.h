@@ -12,6 +12,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string_view trim(std::string_view text);  // without blanks at both ends
 bool starts_with_word(std::string_view text, std::string_view word);
 
+// `text` as one word of a shell: as it is where that is safe, else between quotes.
+std::string shell_word(std::string_view text);
+
 // A label of RFC 1123, as the names of namespaces and containers: a-z, 0-9 and inner '-', at most 63.
 bool is_label(std::string_view text);
 

@@ -12,9 +12,8 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/app.h"
 #include "cli/commands/command_tree.h"
-#include "cli/commands/session.h"
+#include "tests/unit/app/tree.h"
 #include "tests/unit/paths.h"
 
 namespace fs = std::filesystem;
@@ -22,21 +21,9 @@ namespace fs = std::filesystem;
 namespace {
 
 using mlk::visible_commands;
+using mlk::test::Tree;
 
 const fs::path top = mlk::test::source_dir();
-
-struct Tree {
-  std::ostringstream out, err;
-  std::atomic<int> interrupted{0};
-  mlk::Session session{.out = out,
-                       .err = err,
-                       .program = "mlk",
-                       .version = "0",
-                       .interrupted = interrupted,
-                       .env = [](const std::string&) { return std::string(); },
-                       .global = {}};
-  std::unique_ptr<CLI::App> root = mlk::make_app(session);
-};
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path);
@@ -170,19 +157,4 @@ TEST_CASE("help shows a flag with an optional value as manuals do") {
   Tree tree;
   CHECK(mlk::run({"submit", "--help"}, tree.session) == 0);
   CHECK(tree.out.str().find("--dry-run[=client|server]  ") != std::string::npos);
-}
-
-TEST_CASE("completion answers from the tree") {
-  const auto complete = [](std::vector<std::string> words) {
-    Tree tree;
-    words.insert(words.begin(), "__complete");
-    CHECK(mlk::run(words, tree.session) == 0);
-    return tree.out.str();
-  };
-  CHECK(complete({"sub"}) == "submit\n");
-  CHECK(complete({"completion", "z"}) == "zsh\n");
-  CHECK(complete({"submit", "--dry"}) == "--dry-run\n");
-  CHECK(complete({"render", "-o", "j"}) == "json\n");
-  CHECK(complete({"logs", "--local", "--fo"}) == "--follow\n");
-  CHECK(complete({"submit", ""}) == ":files\n");
 }

@@ -51,9 +51,10 @@ struct Files {
     try {
       action();
     } catch (const Error& error) {
-      return (error.code() == ExitCode::usage     ? "usage: "
-              : error.code() == ExitCode::cluster ? "cluster: "
-                                                  : "other: ") +
+      return (error.code() == ExitCode::usage       ? "usage: "
+              : error.code() == ExitCode::cluster   ? "cluster: "
+              : error.code() == ExitCode::not_found ? "not found: "
+                                                    : "other: ") +
              std::string(error.what());
     }
     return "ok";
@@ -119,7 +120,7 @@ TEST_CASE("--kubeconfig is read alone, $KUBECONFIG before ~/.kube/config") {
   ConfigFlags flags;
   flags.kubeconfig = (files.folder.path() / "nothing").string();
   CHECK(has(Files::problem_of([&] { load_config(flags, files.places); }),
-            "usage: kubeconfig " + flags.kubeconfig));
+            "not found: kubeconfig " + flags.kubeconfig));
 }
 
 TEST_CASE("flags choose context and namespace") {

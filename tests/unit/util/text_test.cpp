@@ -59,3 +59,12 @@ TEST_CASE("control characters of others do not reach the terminal") {
   CHECK(mlk::printable("a\x1b[31mb\tc\nd\x7f") == "a?[31mb\tc\nd?");
   CHECK(mlk::printable("grün") == "grün");
 }
+
+TEST_CASE("a word for a shell is quoted where the shell would take it apart") {
+  CHECK(mlk::shell_word("/home/me/.kube/config") == "/home/me/.kube/config");
+  CHECK(mlk::shell_word("") == "''");
+  CHECK(mlk::shell_word("kube config") == "'kube config'");
+  CHECK(mlk::shell_word("it's $HOME") == "'it'\\''s $HOME'");
+  CHECK(mlk::shell_word("~me") == "'~me'");
+  CHECK(mlk::shell_word("größe") == "größe");
+}

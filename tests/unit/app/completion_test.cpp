@@ -1,0 +1,67 @@
+// What a shell is told while a command line is typed.
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/app/tree.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using mlk::test::FakeCluster;
+using mlk::test::Tree;
+
+std::string complete(std::vector<std::string> words, const std::map<std::string, std::string>& env = {}) {
+  Tree tree;
+  tree.env = env;
+  words.insert(words.begin(), "__complete");
+  CHECK(tree.run(words) == 0);
+  CHECK(tree.err.str().empty());
+  return tree.out.str();
+}
+
+}  // namespace
+
+TEST_CASE("completion answers from the tree") {
+  CHECK(complete({"sub"}) == "submit\n");
+  CHECK(complete({"completion", "z"}) == "zsh\n");
+  CHECK(complete({"submit", "--dry"}) == "--dry-run\n");
+  CHECK(complete({"render", "-o", "j"}) == "json\n");
+  CHECK(complete({"render", "--output=j"}) == "--output=json\n");
+  CHECK(complete({"render", "--output", "=", "j"}) == "json\n");
+  CHECK(complete({"logs", "--local", "--fo"}) == "--follow\n");
+  CHECK(complete({"submit", ""}) == ":files\n");
+}
+
+TEST_CASE("the names of runs are completed, from the cluster and namespace that the flags name") {
+  FakeCluster cluster;
+  cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
+  cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("mnist-fghij"));
+  cluster.ask("POST", "/api/v1/namespaces",
+              {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}});
+  cluster.ask("POST", "/api/v1/namespaces/team/configmaps", mlk::test::owner_of("theirs-klmno"));
+  const std::string file = cluster.kubeconfig();
+  CHECK(complete({"--kubeconfig", file, "status", ""}) == "digits-abcde\nmnist-fghij\n");
+  CHECK(complete({"status", "--kubeconfig", file, "mn"}) == "mnist-fghij\n");
+  CHECK(complete({"delete", "digits-abcde", "--kubeconfig=" + file, "d"}) == "digits-abcde\n");
+  CHECK(complete({"--kubeconfig", file, "logs", "-n", "team", ""}) == "theirs-klmno\n");
+  CHECK(complete({"--kubeconfig", file, "logs", "--namespace", "=", "team", ""}) == "theirs-klmno\n");
+  CHECK(complete({"--kubeconfig", file, "--context", "test", "wait", "d"}) == "digits-abcde\n");
+  CHECK(complete({"--kubeconfig", file, "--context", "other", "wait", "d"}).empty());
+  CHECK(complete({"--kubeconfig", file, "wait", "d"}, {{"MLK_LOCAL", "1"}}) == "digits-abcde\n");
+}
+
+TEST_CASE("a cluster that refuses or does not answer gives no names and no message") {
+  FakeCluster cluster;
+  cluster.before([](const auto&) { return mlk::test::refusal(403, "Forbidden", "no"); });
+  CHECK(complete({"--kubeconfig", cluster.kubeconfig(), "status", ""}).empty());
+  CHECK(complete({"--kubeconfig", "/nowhere", "status", ""}).empty());
+}
+
+TEST_CASE("the keys of --set are completed part by part") {
+  CHECK(complete({"submit", "--set", "train.opt"}) == "train.optimizer.\n");
+  CHECK(complete({"submit", "--set", "train.optimizer.mom"}) == "train.optimizer.momentum=\n");
+  CHECK(complete({"submit", "--set=train.pre"}) == "--set=train.precision=\n");
+  CHECK(complete({"render", "--set", "wor"}) == "workdir=\nworkers.\n");
+  CHECK(complete({"render", "--set", "data.0.mo"}) == "data.0.mount=\n");
+  CHECK(complete({"render", "--set", "sw"}).empty());
+}

@@ -1,0 +1,62 @@
+// Words that people bring along from kubectl, git and Slurm.
+
+#include "cli/commands/habits.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/commands/command_tree.h"
+#include "tests/unit/app/tree.h"
+
+namespace {
+
+// The hint to a command line that is refused.
+std::string hint(const std::vector<std::string>& words) {
+  mlk::test::Tree tree;
+  CHECK(tree.run(words) == 2);
+  const std::string said = tree.err.str();
+  const std::size_t at = said.find("\nhint: ");
+  return at == said.npos ? said : said.substr(at + 7, said.size() - at - 8);
+}
+
+}  // namespace
+
+TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, and with what it was given") {
+  CHECK(hint({"describe", "digits"}) == "did you mean: mlk status digits");
+  CHECK(hint({"get", "pods"}) == "did you mean: mlk ls");
+  CHECK(hint({"ps"}) == "did you mean: mlk ls");
+  CHECK(hint({"rm", "-f", "digits"}) == "did you mean: mlk delete digits");
+  CHECK(hint({"cancel", "digits"}) == "did you mean: mlk stop digits");
+  CHECK(hint({"kill"}) == "did you mean: mlk stop RUN");
+  CHECK(hint({"apply", "-f", "my file.yaml"}) == "did you mean: mlk submit 'my file.yaml'");
+  CHECK(hint({"create", "x.yaml"}) == "did you mean: mlk submit x.yaml");
+  CHECK(hint({"run", "x.yaml"}) == "did you mean: mlk submit x.yaml");
+  CHECK(hint({"log", "digits"}) == "did you mean: mlk logs -f digits");
+  CHECK(hint({"top", "digits"}) == "did you mean: mlk status digits");
+  CHECK(hint({"exec", "-it", "digits"}) == "kubectl exec does it; `mlk status RUN -o json` names the pods");
+  CHECK(hint({"up"}) == "did you mean: mlk local up");
+  CHECK(hint({"help"}) == "did you mean: mlk --help");
+}
+
+TEST_CASE("a flag of others is answered with mlk's own") {
+  CHECK(hint({"submit", "-f", "x.yaml"}) == "the file stands by itself: mlk submit x.yaml");
+  CHECK(hint({"submit", "x.yaml", "--filename=x.yaml"}).starts_with("the file stands by itself"));
+  CHECK(hint({"ls", "-A"}) == "one namespace at a time: -n NAMESPACE");
+  CHECK(hint({"status", "digits", "-w"}) == "did you mean: mlk logs -f RUN");
+  CHECK(hint({"submit", "x.yaml", "--num-workers", "4"}) == "did you mean: --set workers.count=N");
+  CHECK(hint({"delete", "--all"}) == "name the runs: `mlk ls -o name` lists them");
+}
+
+TEST_CASE("a slip of the fingers is still answered with the nearest word") {
+  CHECK(hint({"statsu", "digits"}) == "did you mean: mlk status");
+  CHECK(hint({"submit", "--folow"}) == "did you mean: --follow");
+  CHECK(hint({"ls", "--everything"}) == "see: mlk ls --help");
+}
+
+TEST_CASE("no word that mlk knows is taken for a habit of others") {
+  const mlk::test::Tree tree;
+  for (const CLI::App* command : mlk::visible_commands(*tree.root)) {
+    CHECK_MESSAGE(mlk::habit_of_command(command->get_name(), {}).empty(), command->get_name());
+    for (const std::string& flag : mlk::option_names(*command, *tree.root))
+      CHECK_MESSAGE(mlk::habit_of_flag(command->get_name(), flag, {}).empty(), command->get_name(), flag);
+  }
+}

@@ -1,0 +1,61 @@
+// Standard output that takes nothing.
+
+#include <cerrno>
+#include <streambuf>
+
+#include <doctest/doctest.h>
+
+#include "cli/app.h"
+#include "cli/commands/session.h"
+#include "tests/unit/app/tree.h"
+
+namespace {
+
+struct Refusing : std::streambuf {
+  explicit Refusing(int number) : reason(number) {}
+  int_type overflow(int_type) override { return fail(); }
+  std::streamsize xsputn(const char*, std::streamsize size) override { return size; }  // held back
+  int sync() override { return fail(); }
+  int fail() const {
+    errno = reason;
+    return -1;
+  }
+  int reason;
+};
+
+// Exit code and standard error of a command on such an output.
+std::pair<int, std::string> run_on(int reason, const std::vector<std::string>& words) {
+  Refusing buffer(reason);
+  std::ostream out(&buffer);
+  std::ostringstream err;
+  const std::atomic<int> interrupted{0};
+  mlk::Session session{.out = out,
+                       .err = err,
+                       .version = "0",
+                       .interrupted = interrupted,
+                       .env = [](const std::string&) { return std::string(); },
+                       .global = {}};
+  const int code = mlk::run(words, session);
+  return {code, err.str()};
+}
+
+}  // namespace
+
+TEST_CASE("a full disk is told in a sentence, by help and version too") {
+  const std::string sentence = "mlk: error: cannot write to standard output: No space left on device\n";
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"version"},
+                                                {"--help"},
+                                                {"submit", "--help"},
+                                                {"--version"},
+                                                {"templates"}}) {
+    CHECK(run_on(ENOSPC, words) == std::pair(1, sentence));
+  }
+}
+
+TEST_CASE("a reader that has gone is told nothing") {
+  CHECK(run_on(EPIPE, {"version"}) == std::pair(1, std::string()));
+}
+
+TEST_CASE("another mistake keeps its own exit code on a full disk") {
+  CHECK(run_on(ENOSPC, {"sumbit"}).first == 2);
+}

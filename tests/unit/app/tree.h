@@ -1,0 +1,31 @@
+// mlk without a process: the command tree on streams and an environment of the test's own.
+#pragma once
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/app.h"
+#include "cli/commands/session.h"
+
+namespace mlk::test {
+
+struct Tree {
+  std::ostringstream out, err;
+  std::atomic<int> interrupted{0};
+  std::map<std::string, std::string> env;
+  Session session{.out = out,
+                  .err = err,
+                  .version = "0",
+                  .interrupted = interrupted,
+                  .env = [this](const std::string& name) { return env[name]; },
+                  .global = {}};
+  std::unique_ptr<CLI::App> root = make_app(session);
+
+  int run(const std::vector<std::string>& words) { return mlk::run(words, session); }
+};
+
+}  // namespace mlk::test
