@@ -95,9 +95,15 @@ class Await {
     }
   }
 
-  // When the time is up: a run that has ended is over although its last processes have not.
+  // When the time is up: a run that has ended is over although its last processes have not. A time too short
+  // for the first news, or none at all, still tells of a run that has ended.
   void settle_now() {
-    if (final_since_) code_ = ended();
+    if (!last_) {
+      const RunObjects objects = watcher_.read_again();
+      last_ = observe(objects, now());
+      over_ = is_over(objects, *last_);
+    }
+    if (final_since_ || over_) code_ = ended();
   }
 
  private:
@@ -180,7 +186,8 @@ class Await {
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
-    RunObjects end = read && is_over(*read, observe(*read, now())) ? std::move(*read) : std::move(seen);
+    const bool newer = read && (!watcher_.synced() || is_over(*read, observe(*read, now())));
+    RunObjects end = newer ? std::move(*read) : std::move(seen);
     end.lines = lines_;
     read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
     return end;
@@ -345,7 +352,7 @@ class AwaitAll {
 
   // Nobody else brings the server on this machine back while we wait. One that was stopped stays down.
   void keep_server_up() {
-    if (!session_.global.local || steady_clock::now() < next_look_) return;
+    if (!session_.local() || steady_clock::now() < next_look_) return;
     next_look_ = steady_clock::now() + server_poll;
     if (!local::lost()) return;
     progress_.say("mlk: warning: the server of the local cluster is gone; starting it again");

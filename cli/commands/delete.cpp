@@ -1,7 +1,9 @@
 // mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the
 // work, so it goes on when mlk is gone. Deleting what is not there is no mistake.
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
@@ -76,25 +79,66 @@ void remove_owner(kube::Client& client, const json& owner) {
   }
 }
 
-std::size_t objects_left(kube::Client& client, const std::string& run) {
-  const kube::ListOptions of_run{
-      .label_selector = std::string(labels::run) + "=" + run, .field_selector = "", .metadata_only = true};
-  std::size_t left = 0;
-  using namespace kube::resources;
-  for (const kube::Resource* resource : {&config_maps, &services, &jobs, &pods}) {
-    left += client.list(*resource, client.config().name_space, of_run).items.size();
+// What belongs to one run, by uid: a new run of the same name may already be there while the old one goes.
+class Belongings {
+ public:
+  Belongings(kube::Client& client, const json& owner) : client_(client), run_(kube::name_of(owner)) {
+    owners_.insert(kube::uid_of(owner));
+    try {
+      count_jobs();  // now: they go before their pods, which nothing else connects with the run
+    } catch (const kube::ApiError& error) {
+      if (error.status() != 403) throw;  // who may delete may perhaps not list
+    }
   }
-  try {
-    left += client.list(secrets, client.config().name_space, of_run).items.size();
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // not everyone who may delete a run may look at Secrets
-  }
-  return left;
-}
+  const std::string& run() const { return run_; }
 
-void wait_for_gone(kube::Client& client, const std::string& run, steady_clock::time_point deadline,
-                   Session& session) {
-  while (const std::size_t left = objects_left(client, run)) {
+  std::size_t count() {
+    using namespace kube::resources;
+    std::size_t left = count_jobs();
+    for (const kube::Resource* resource : {&config_maps, &services, &pods}) left += ours_of(*resource);
+    try {
+      left += ours_of(secrets);
+    } catch (const kube::ApiError& error) {
+      if (error.status() != 403) throw;  // not everyone who may delete a run may look at Secrets
+    }
+    return left;
+  }
+
+ private:
+  std::size_t count_jobs() {
+    std::size_t left = 0;
+    for (const json& job : list(kube::resources::jobs)) {
+      if (!is_ours(job)) continue;
+      owners_.insert(kube::uid_of(job));
+      ++left;
+    }
+    return left;
+  }
+  std::vector<json> list(const kube::Resource& resource) {
+    const kube::ListOptions of_run{
+        .label_selector = std::string(labels::run) + "=" + run_, .field_selector = "", .metadata_only = true};
+    return client_.list(resource, client_.config().name_space, of_run).items;
+  }
+  std::size_t ours_of(const kube::Resource& resource) {
+    const std::vector<json> all = list(resource);
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [&](const json& object) { return is_ours(object); }));
+  }
+  bool is_ours(const json& object) const {
+    if (owners_.count(kube::uid_of(object))) return true;
+    const json& owners = at_path(object, {"metadata", "ownerReferences"});
+    return std::any_of(owners.begin(), owners.end(),
+                       [&](const json& owner) { return owners_.count(text_of(owner, {"uid"})) > 0; });
+  }
+
+  kube::Client& client_;
+  const std::string run_;
+  std::set<std::string> owners_;  // the run's ConfigMap and its Jobs
+};
+
+void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Session& session) {
+  const std::string& run = belongings.run();
+  while (const std::size_t left = belongings.count()) {
     if (session.interrupted != 0) {
       throw Error(ExitCode::interrupted, "interrupted; " + run + " is being deleted all the same");
     }
@@ -123,17 +167,18 @@ void delete_runs(const DeleteOptions& options, Session& session) {
       session.note("there is no run '" + name + "' in namespace '" + client->config().name_space + "'");
     }
   }
+  std::vector<Belongings> going;
   for (const json& owner : owners) {
+    if (!options.no_wait) going.emplace_back(*client, owner);
     remove_owner(*client, owner);
     session.note("deleting " + kube::name_of(owner));
     if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
       session.note(printable(stays));
   }
   const steady_clock::time_point deadline = steady_clock::now() + *timeout;
-  for (const json& owner : owners) {
-    if (options.no_wait) continue;
-    wait_for_gone(*client, kube::name_of(owner), deadline, session);
-    session.note("deleted " + kube::name_of(owner));
+  for (Belongings& belongings : going) {
+    wait_for_gone(belongings, deadline, session);
+    session.note("deleted " + belongings.run());
   }
 }
 

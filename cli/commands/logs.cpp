@@ -1,12 +1,18 @@
 // mlk logs: what all ranks of a run printed, merged by time, each line with its role/rank.
 
+#include <map>
+
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/log_lines.h"
 #include "cli/commands/session.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -20,6 +26,30 @@ struct LogsOptions {
   int rank = -1;
 };
 
+// Throws Error{usage} for a role, or a rank, that the run does not have.
+void require_rank(const nlohmann::json& owner, const LogFilter& filter) {
+  const std::map<std::string, int> roles = roles_of(owner);
+  if (roles.empty()) return;
+  const std::string run = kube::name_of(owner);
+  std::vector<std::string> names, ranks;
+  bool role_is_known = false, rank_is_known = false;
+  for (const auto& [role, count] : roles) {
+    names.push_back(role);
+    if (!filter.role.empty() && filter.role != role) continue;
+    role_is_known = true;
+    rank_is_known = rank_is_known || !filter.rank || *filter.rank < count;
+    ranks.push_back(role + " has " + (count == 1 ? "0" : "0 to " + std::to_string(count - 1)));
+  }
+  if (!role_is_known) {
+    throw Error(ExitCode::usage, "run " + run + " has no role '" + printable(filter.role) + "'",
+                "its roles: " + join(names, ", "));
+  }
+  if (!rank_is_known) {
+    throw Error(ExitCode::usage, "run " + run + " has no rank " + std::to_string(*filter.rank),
+                "its ranks: " + join(ranks, ", "));
+  }
+}
+
 void logs(const LogsOptions& options, Session& session) {
   LogFilter filter;
   if (options.tail >= 0) filter.tail = options.tail;
@@ -28,6 +58,8 @@ void logs(const LogsOptions& options, Session& session) {
   if (options.rank >= 0) filter.rank = options.rank;
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string run = session.find_run(*client, options.run);
+  if (!filter.role.empty() || filter.rank)
+    require_rank(client->get(kube::resources::config_maps, client->config().name_space, run), filter);
   if (options.follow) {
     AwaitOptions await;
     await.follow = true;

@@ -1,5 +1,8 @@
 // mlk stop and mlk resume: suspend the Jobs of a run after a last checkpoint, and let them go on.
 
+#include <algorithm>
+#include <map>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -33,12 +36,49 @@ void set_mark(kube::Client& client, const std::string& run, const json& mark) {
                {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
 }
 
-void set_suspended(kube::Client& client, const RunObjects& objects, bool suspended) {
+json set_suspended(kube::Client& client, const json& job, bool suspended) {
+  return client.patch(kube::resources::jobs, client.config().name_space, kube::name_of(job),
+                      {{"spec", {{"suspend", suspended}}}});
+}
+
+std::vector<json> to_change(const RunObjects& objects, bool suspended) {
+  std::vector<json> jobs;
   for (const json& job : objects.jobs) {
-    if (at_path(job, {"spec", "suspend"}) == suspended) continue;
-    client.patch(kube::resources::jobs, client.config().name_space, kube::name_of(job),
-                 {{"spec", {{"suspend", suspended}}}});
+    if (at_path(job, {"spec", "suspend"}) != suspended) jobs.push_back(job);
   }
+  return jobs;
+}
+
+// The generations of the Jobs of a run as this command left them, by name: whoever changes them later wants
+// something else.
+using Generations = std::map<std::string, std::int64_t>;
+
+// Takes the mark away again when the first Job is refused: nothing was stopped then.
+Generations suspend_all(kube::Client& client, const RunObjects& objects, bool marked_now) {
+  Generations generations;
+  for (const json& job : objects.jobs)
+    generations[kube::name_of(job)] = count_of(job, {"metadata", "generation"}, 0);
+  bool none_yet = true;
+  for (const json& job : to_change(objects, true)) {
+    try {
+      generations[kube::name_of(job)] =
+          count_of(set_suspended(client, job, true), {"metadata", "generation"}, 0);
+      none_yet = false;
+    } catch (const kube::ApiError& error) {
+      const bool refused = error.status() >= 400 && error.status() < 500;
+      if (marked_now && none_yet && refused) set_mark(client, kube::name_of(objects.owner), nullptr);
+      throw;
+    }
+  }
+  return generations;
+}
+
+bool was_resumed(const RunObjects& objects, const Generations& generations) {
+  return std::any_of(objects.jobs.begin(), objects.jobs.end(), [&](const json& job) {
+    const auto ours = generations.find(kube::name_of(job));
+    return ours != generations.end() && at_path(job, {"spec", "suspend"}) != true &&
+           count_of(job, {"metadata", "generation"}, 0) > ours->second;
+  });
 }
 
 // Whether mlk's runtime trains and has nowhere to keep a checkpoint.
@@ -83,6 +123,48 @@ class LastLines {
   std::map<std::string, MetricsLine> lines_;
 };
 
+// Until the processes of the run have ended.
+class StopWait {
+ public:
+  StopWait(Session& session, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
+      : session_(session), watcher_(watcher), run_(run), deadline_(deadline) {}
+
+  void until_over(const Generations& generations, LastLines& lines) {
+    while (!watcher_.synced() || has_live_pods(watcher_.objects())) {
+      lines.look();
+      if (watcher_.synced()) check_resumed(watcher_.objects(), generations);
+      const std::string hint =
+          "the run is being stopped all the same; see: " + session_.command("status " + run_);
+      if (session_.interrupted != 0)
+        throw Error(ExitCode::interrupted, "interrupted while waiting for the pods of " + run_ + " to end",
+                    hint);
+      if (steady_clock::now() > deadline_)
+        throw Error(ExitCode::timed_out, "still waiting for the pods of " + run_ + " to end", hint);
+      watcher_.wait_for_change(interrupt_poll);
+    }
+  }
+
+  void check_resumed(const RunObjects& objects, const Generations& generations) const {
+    if (!was_resumed(objects, generations)) return;
+    throw Error(ExitCode::failure, "run " + run_ + " was resumed before its processes had ended",
+                "look at it with: " + session_.command("status " + run_));
+  }
+
+  // Before anything is stopped, so that the ends of its pods are seen; not for longer than the user waits.
+  void for_watches() {
+    while (!watcher_.synced() && steady_clock::now() < deadline_) {
+      if (session_.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
+      watcher_.wait_for_change(interrupt_poll);
+    }
+  }
+
+ private:
+  Session& session_;
+  RunWatcher& watcher_;
+  const std::string& run_;
+  const steady_clock::time_point deadline_;
+};
+
 // Watches while the pods write their last checkpoint, since their results go with them.
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
@@ -91,18 +173,10 @@ void stop(const StopOptions& options, Session& session) {
   const std::string& name_space = client->config().name_space;
   const std::string run = session.find_run(*client, options.run);
   RunWatcher watcher(*client, name_space, run);
-  const steady_clock::time_point deadline = steady_clock::now() + timeout;
-  const auto wait_while = [&](const std::function<bool()>& condition, const std::string& what,
-                              const std::string& hint) {
-    while (condition()) {
-      if (session.interrupted != 0)
-        throw Error(ExitCode::interrupted, "interrupted while waiting for " + what, hint);
-      if (steady_clock::now() > deadline) throw Error(ExitCode::timed_out, "still waiting for " + what, hint);
-      watcher.wait_for_change(interrupt_poll);
-    }
-  };
-  wait_while([&] { return !watcher.synced(); }, "the objects of " + run, "nothing was changed");
-  const RunStatus before = observe(watcher.objects(), now());
+  StopWait wait(session, watcher, run, steady_clock::now() + timeout);
+  wait.for_watches();
+  RunObjects objects = watcher.read_again();
+  const RunStatus before = observe(objects, now());
   if (is_final(before.phase)) {
     session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
     std::string problem;
@@ -112,23 +186,21 @@ void stop(const StopOptions& options, Session& session) {
   }
   // The mark stands from before the first Job is suspended until after the last one goes on: whichever of
   // stop and resume is cut off, saying it again does the rest.
-  if (before.phase != Phase::stopped) {
-    if (loses_training(watcher.objects().owner))
-      session.warn("no checkpoint volume: resume will start at step 0");
+  const bool marks = before.phase != Phase::stopped;
+  if (marks) {
+    if (loses_training(objects.owner)) session.warn("no checkpoint volume: resume will start at step 0");
     set_mark(*client, run, format_time(now()));
-    session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
-    session.note("the cluster deletes its pods, and with them their logs");
   }
   LastLines lines(*client, watcher);
   lines.look();
-  set_suspended(*client, watcher.objects(), true);
-  const auto is_ending = [&] {
-    lines.look();
-    return has_live_pods(watcher.objects());
-  };
-  wait_while(is_ending, "the pods of " + run + " to end",
-             "the run is being stopped all the same; see: " + session.command("status " + run));
-  RunObjects objects = watcher.read_again();
+  const Generations generations = suspend_all(*client, objects, marks);
+  if (marks) {
+    session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
+    session.note("the cluster deletes its pods, and with them their logs");
+  }
+  wait.until_over(generations, lines);
+  objects = watcher.read_again();
+  wait.check_resumed(objects, generations);
   objects.lines = lines.all();
   std::string problem;
   if (!write_record(*client, name_space, objects.owner, observe(objects, now()), &problem)) {
@@ -152,7 +224,7 @@ void resume(const StopOptions& options, Session& session) {
     session.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  set_suspended(*client, objects, false);
+  for (const json& job : to_change(objects, false)) set_suspended(*client, job, false);
   json patch = {{"metadata", {{"annotations", {{labels::stopped, nullptr}}}}}};
   // What it had trained is gone with its pods, and its results are those of weights that are no more.
   if (loses_training(objects.owner)) patch.update(record_removal_patch(), true);

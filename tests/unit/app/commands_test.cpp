@@ -1,0 +1,171 @@
+// Commands against a cluster that the test itself moves on.
+
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/app/tree.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using mlk::test::config_maps_path;
+using mlk::test::FakeCluster;
+using mlk::test::jobs_path;
+using mlk::test::Tree;
+using nlohmann::json;
+
+const std::string merge = "application/merge-patch+json";
+
+struct Cluster : FakeCluster {
+  // A run of one worker that runs.
+  explicit Cluster(const std::string& run = "x-abcde") {
+    ask("POST", config_maps_path, mlk::test::owner_of(run));
+    ask("POST", jobs_path, mlk::test::job_of(run));
+    store.create("pods", mlk::test::pod_of(run, "Running"));
+  }
+  // Exit code and everything that was said.
+  std::pair<int, std::string> mlk(std::vector<std::string> words) {
+    Tree tree;
+    words.insert(words.end(), {"--kubeconfig", kubeconfig()});
+    const int code = tree.run(words);
+    return {code, tree.out.str() + tree.err.str()};
+  }
+  json job() { return ask("GET", jobs_path + "/x-abcde-worker"); }
+  json mark() {
+    const json owner = ask("GET", config_maps_path + "/x-abcde");
+    return owner.value(json::json_pointer("/metadata/annotations/mlk.dev~1stopped"), json());
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("stop without time to wait has sent the stop") {
+  Cluster cluster;
+  const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "0"});
+  CHECK(code == 124);
+  CHECK(contains(said, "the run is being stopped all the same"));
+  CHECK(cluster.job().at("spec").at("suspend") == true);
+  CHECK(cluster.mark().is_string());
+}
+
+TEST_CASE("a stop whose Jobs may not be changed leaves the run unmarked") {
+  Cluster cluster;
+  cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "PATCH" || !contains(request.path, "/jobs/")) return std::nullopt;
+    return mlk::test::refusal(403, "Forbidden", "jobs.batch is forbidden");
+  });
+  const auto [code, said] = cluster.mlk({"stop", "x"});
+  CHECK(code == 4);
+  CHECK(contains(said, "jobs.batch is forbidden"));
+  CHECK(cluster.mark().is_null());
+}
+
+TEST_CASE("a stop notices that the run was resumed meanwhile") {
+  Cluster cluster;
+  std::thread other([&] {
+    eventually([&] { return cluster.job().at("spec").value("suspend", false); });
+    cluster.ask("PATCH", jobs_path + "/x-abcde-worker", {{"spec", {{"suspend", false}}}}, merge);
+  });
+  const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "10s"});
+  other.join();
+  CHECK(code == 1);
+  CHECK(contains(said, "run x-abcde was resumed before its processes had ended"));
+}
+
+TEST_CASE("wait without any time tells of a run that has ended") {
+  Cluster cluster;
+  CHECK(cluster.mlk({"wait", "x", "--timeout", "0"}).first == 124);
+  cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
+                       [](json& pod) { pod["status"]["phase"] = "Succeeded"; });
+  const auto [code, said] = cluster.mlk({"wait", "x", "--timeout", "0"});
+  CHECK_MESSAGE(code == 0, said);
+}
+
+TEST_CASE("delete does not wait for a new run of the same name") {
+  Cluster cluster;
+  const auto replace = [&cluster](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "DELETE") return std::nullopt;
+    cluster.store.remove("configmaps", "default", "x-abcde");
+    cluster.store.remove("jobs", "default", "x-abcde-worker");
+    cluster.ask("POST", config_maps_path, mlk::test::owner_of("x-abcde"));
+    cluster.ask("POST", jobs_path, mlk::test::job_of("x-abcde"));
+    mlk::local::Answer answer;
+    answer.body = R"({"kind":"Status","apiVersion":"v1","status":"Success"})";
+    return answer;
+  };
+  cluster.before(replace);
+  const auto [code, said] = cluster.mlk({"delete", "x", "--timeout", "3s"});
+  CHECK(code == 0);
+  CHECK(contains(said, "deleted x-abcde"));
+}
+
+TEST_CASE("delete waits for a pod whose Job has gone before it") {
+  Cluster cluster;
+  const std::string owner = cluster.ask("GET", config_maps_path + "/x-abcde").at("metadata").at("uid");
+  const auto owned_by = [](const std::string& kind, const std::string& uid) {
+    return [=](json& object) {
+      object["metadata"]["ownerReferences"] = {{{"kind", kind}, {"name", "x"}, {"uid", uid}}};
+    };
+  };
+  cluster.store.modify("jobs", "default", "x-abcde-worker", owned_by("ConfigMap", owner));
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
+                       owned_by("Job", cluster.job().at("metadata").at("uid")));
+  cluster.before([&cluster](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method == "DELETE") cluster.store.remove("jobs", "default", "x-abcde-worker");
+    return std::nullopt;
+  });
+  const auto [code, said] = cluster.mlk({"delete", "x", "--timeout", "0"});
+  CHECK(code == 124);
+  CHECK(contains(said, "1 objects are left"));
+}
+
+TEST_CASE("logs of a role or a rank that the run does not have are an error that names them") {
+  Cluster cluster;
+  const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
+  cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
+  CHECK(cluster.mlk({"logs", "x", "--role", "nope"}) ==
+        std::pair(
+            2, std::string("mlk: error: run x-abcde has no role 'nope'\nhint: its roles: server, worker\n")));
+  CHECK(cluster.mlk({"logs", "x", "--rank", "3"}) ==
+        std::pair(2, std::string("mlk: error: run x-abcde has no rank 3\n"
+                                 "hint: its ranks: server has 0, worker has 0 to 2\n")));
+  CHECK(contains(cluster.mlk({"logs", "x", "--role", "server", "--rank", "1"}).second,
+                 "its ranks: server has 0\n"));
+  CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
+}
+
+TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
+  Tree missing, broken;
+  CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
+  CHECK(contains(missing.err.str(), "/nowhere/config"));
+  CHECK(broken.run({"ls", "--kubeconfig", "/etc/passwd"}) == 2);
+}
+
+TEST_CASE("the command of a hint can be pasted into a shell") {
+  Cluster cluster;
+  const auto [code, said] = cluster.mlk({"status", "y"});
+  CHECK(code == 3);
+  CHECK(contains(said, "mlk ls --kubeconfig '" + cluster.kubeconfig() + "'\n"));
+}
+
+TEST_CASE("MLK_LOCAL means --local, unless a flag names another cluster") {
+  Tree tree;
+  CHECK(!tree.session.local());
+  tree.env["MLK_LOCAL"] = "1";
+  CHECK(tree.session.local());
+  CHECK(tree.session.command("ls") == "mlk ls --local");
+  tree.session.global.cluster.context = "test";
+  CHECK(!tree.session.local());
+  tree.session.global.cluster.context = "";
+  tree.env["MLK_LOCAL"] = "0";
+  CHECK(!tree.session.local());
+  tree.env["MLK_LOCAL"] = "yes";
+  CHECK(tree.run({"ls"}) == 2);
+  CHECK(contains(tree.err.str(), "MLK_LOCAL must be 1 or 0, not 'yes'"));
+}
