@@ -1,30 +1,279 @@
+// Submitting against a cluster that the test holds: cut off, refused, repeated, beside what is being deleted.
 #include "cli/run/submission.h"
+
+#include <map>
+#include <set>
 
 #include <doctest/doctest.h>
 
 #include "cli/experiment/load.h"
+#include "cli/run/labels.h"
 #include "cli/util/error.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using mlk::Error;
+using mlk::ExitCode;
+using mlk::SubmitOutcome;
+using mlk::Submitted;
+using mlk::test::FakeCluster;
+using nlohmann::json;
+
+const std::string text = "name: x\nmode: single\nimage: i\nrun: echo\n";
+
+struct Submitter {
+  mlk::Templates templates;
+  mlk::Experiment experiment = mlk::load_experiment(text, "x.yaml", {}, templates.job_types());
+  mlk::FileContents files;
+  FakeCluster cluster;
+  std::vector<std::string> notes;
+  std::function<void(const std::string&)> on_note = [](const std::string&) {};
+  bool again = false, dry_run = false;
+  bool interrupted = false;
+
+  Submitted submit() {
+    mlk::kube::Client client(cluster.config());
+    const mlk::SubmitRequest request{.experiment = experiment,
+                                     .files = files,
+                                     .templates = templates,
+                                     .name_space = "default",
+                                     .version = "0",
+                                     .again = again,
+                                     .dry_run = dry_run};
+    return mlk::submit_run(client, request,
+                           {.note =
+                                [this](const std::string& note) {
+                                  notes.push_back(note);
+                                  on_note(note);
+                                },
+                            .check_interrupted =
+                                [this] {
+                                  if (interrupted) throw Error(ExitCode::interrupted, "interrupted");
+                                }});
+  }
+  // The message of a submit that is refused.
+  std::pair<ExitCode, std::string> refused() {
+    try {
+      submit();
+    } catch (const Error& error) {
+      return {error.code(), error.what()};
+    }
+    return {ExitCode::ok, ""};
+  }
+  // Answers a request to create an object of that kind instead of the API.
+  void refuse_creating(const std::string& plural, mlk::local::Answer answer) {
+    cluster.before([=](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (request.method == "POST" && request.path.ends_with("/" + plural)) return answer;
+      return std::nullopt;
+    });
+  }
+  void let_everything_in() { cluster.before({}); }
+
+  // An owner without its objects: what a submit leaves that is cut off after its first object.
+  std::string cut_off() {
+    cluster.before([this](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (request.method == "POST" && request.path.ends_with("/services")) interrupted = true;
+      return interrupted ? std::optional(mlk::test::refusal(503, "ServiceUnavailable", "later"))
+                         : std::nullopt;
+    });
+    CHECK(refused().first == ExitCode::interrupted);
+    interrupted = false;
+    let_everything_in();
+    const std::string run = cluster.store.list("configmaps", "default").front()->at("metadata").at("name");
+    CHECK(cluster.names("services").empty());
+    return run;
+  }
+};
+
+const auto invalid = mlk::test::refusal(422, "Invalid", "the Job is invalid");
+
+}  // namespace
 
 TEST_CASE("a kind that mlk cannot create is refused before the cluster is asked") {
-  mlk::Templates templates;
-  templates.add("jobs/mine.yaml",
-                {"roles: [{name: a, ends_run: true}]\n"
-                 "objects: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}]\n",
-                 "mine.yaml"});
-  const mlk::Experiment experiment =
-      mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, templates.job_types());
-  mlk::kube::Config nobody;
-  nobody.server = "http://127.0.0.1:9";
-  mlk::kube::Client client(nobody);
-  const mlk::FileContents files;
-  const mlk::SubmitRequest request{
-      .experiment = experiment, .files = files, .templates = templates, .name_space = "n", .version = "0"};
-  try {
-    mlk::submit_run(client, request, {.note = [](const std::string&) {}, .check_interrupted = [] {}});
-    FAIL("submitted");
-  } catch (const mlk::Error& error) {
-    CHECK(error.code() == mlk::ExitCode::usage);
-    CHECK(std::string(error.what()) ==
-          "a template makes a PersistentVolumeClaim, which mlk cannot create yet");
+  Submitter submitter;
+  submitter.templates.add("jobs/mine.yaml",
+                          {"roles: [{name: a, ends_run: true}]\n"
+                           "objects: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}]\n",
+                           "mine.yaml"});
+  submitter.experiment = mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {},
+                                              submitter.templates.job_types());
+  bool asked = false;
+  submitter.cluster.before([&](const auto&) {
+    asked = true;
+    return std::nullopt;
+  });
+  CHECK(submitter.refused() ==
+        std::pair(ExitCode::usage,
+                  std::string("a template makes a PersistentVolumeClaim, which mlk cannot create yet")));
+  CHECK(!asked);
+}
+
+TEST_CASE("a run is created whole, and all of it belongs to its owner") {
+  Submitter submitter;
+  const Submitted submitted = submitter.submit();
+  CHECK(submitted.outcome == SubmitOutcome::created);
+  const auto owner = submitter.cluster.store.get("configmaps", "default", submitted.run);
+  for (const char* plural : {"services", "jobs"}) {
+    const auto objects = submitter.cluster.store.list(plural, "default");
+    REQUIRE(objects.size() == 1);
+    CHECK(objects.front()->at("metadata").at("ownerReferences").at(0).at("uid") ==
+          owner->at("metadata").at("uid"));
   }
+}
+
+TEST_CASE("submitting again creates nothing, whatever state the run is in") {
+  Submitter submitter;
+  const std::string run = submitter.submit().run;
+  const std::string before = submitter.cluster.names("jobs") + submitter.cluster.names("configmaps");
+  CHECK(submitter.submit().outcome == SubmitOutcome::running);
+  submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
+    owner["metadata"]["annotations"][mlk::labels::stopped] = "2026-11-22T12:00:00Z";
+  });
+  CHECK(submitter.submit().outcome == SubmitOutcome::stopped);
+  submitter.cluster.store.modify("jobs", "default", run + "-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  CHECK(submitter.submit().outcome == SubmitOutcome::ended);
+  CHECK(submitter.cluster.names("jobs") + submitter.cluster.names("configmaps") == before);
+}
+
+TEST_CASE("again makes the next run of an experiment that has ended, and of one that goes on nothing") {
+  Submitter submitter;
+  submitter.again = true;
+  const std::string run = submitter.submit().run;
+  CHECK(submitter.submit().run == run);
+  submitter.cluster.store.modify("jobs", "default", run + "-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  CHECK(submitter.submit().run == run + "-2");
+}
+
+TEST_CASE("a submit that was cut off is completed by the next one") {
+  Submitter submitter;
+  const std::string run = submitter.cut_off();
+  const Submitted submitted = submitter.submit();
+  CHECK(submitted.run == run);
+  CHECK(submitted.outcome == SubmitOutcome::completed);
+  CHECK(submitter.cluster.has("jobs", run + "-worker"));
+}
+
+TEST_CASE("what the cluster refuses leaves nothing behind") {
+  Submitter submitter;
+  submitter.refuse_creating("jobs", invalid);
+  const auto [code, what] = submitter.refused();
+  CHECK(code == ExitCode::cannot_start);
+  CHECK_MESSAGE(what.ends_with("the Job is invalid"), what);
+  CHECK(submitter.cluster.names("configmaps").empty());
+}
+
+TEST_CASE("a refusal while an earlier submit is completed leaves the run of that one") {
+  Submitter submitter;
+  const std::string run = submitter.cut_off();
+  submitter.refuse_creating("jobs", invalid);
+  CHECK(submitter.refused().first == ExitCode::cannot_start);
+  CHECK(submitter.cluster.has("configmaps", run));
+}
+
+TEST_CASE("an object of the run that is being deleted does not count as there") {
+  Submitter submitter;
+  const std::string run = submitter.submit().run;
+  const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
+  submitter.cluster.store.modify("services", "default", run, [](json& service) {
+    service["metadata"]["finalizers"] = {"test/held"};
+    service["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z";
+  });
+  submitter.on_note = [&](const std::string& note) {
+    if (note == "waiting for service/" + run + " of an earlier run to be deleted")
+      submitter.cluster.store.modify("services", "default", run,
+                                     [](json& service) { service["metadata"].erase("finalizers"); });
+  };
+  CHECK(submitter.submit().outcome == SubmitOutcome::completed);
+  CHECK(submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid") != first);
+}
+
+TEST_CASE("a run of the same name that is being deleted is waited for") {
+  Submitter submitter;
+  const std::string run = submitter.submit().run;
+  submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
+    owner["metadata"]["finalizers"] = {"test/held"};
+    owner["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z";
+  });
+  submitter.on_note = [&](const std::string& note) {
+    if (note != "waiting for " + run + " of an earlier run to be deleted") return;
+    for (const auto& [plural, name] :
+         std::map<std::string, std::string>{{"jobs", run + "-worker"}, {"services", run}})
+      submitter.cluster.store.remove(plural, "default", name);
+    submitter.cluster.store.modify("configmaps", "default", run,
+                                   [](json& owner) { owner["metadata"].erase("finalizers"); });
+  };
+  CHECK(submitter.submit().outcome == SubmitOutcome::created);
+  CHECK(submitter.notes.size() == 1);
+}
+
+TEST_CASE("an owner whose creation was not answered is ours all the same") {
+  Submitter submitter;
+  int posts = 0;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/configmaps") || posts++ > 0)
+      return std::nullopt;
+    submitter.cluster.ask("POST", request.path, json::parse(request.body));
+    return mlk::test::refusal(503, "ServiceUnavailable", "the answer is lost");
+  });
+  CHECK(submitter.submit().outcome == SubmitOutcome::created);
+  CHECK(posts == 2);
+}
+
+TEST_CASE("an object of somebody else is not taken over") {
+  Submitter submitter;
+  submitter.dry_run = true;
+  const std::string run = submitter.submit().run;
+  submitter.dry_run = false;
+  submitter.cluster.ask("POST", mlk::test::config_maps_path,
+                        {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", run}}}});
+  const auto [code, what] = submitter.refused();
+  CHECK(code == ExitCode::failure);
+  CHECK(what == "configmap/" + run + " exists and belongs to something else");
+  CHECK(submitter.cluster.has("configmaps", run));
+}
+
+TEST_CASE("who may not submit is told before anything is created") {
+  Submitter submitter;
+  submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
+    json review = json::parse(request.body);
+    review["status"]["allowed"] = review["spec"]["resourceAttributes"]["resource"] != "secrets";
+    mlk::local::Answer answer;
+    answer.status = 201;
+    answer.body = review.dump();
+    return answer;
+  });
+  CHECK(submitter.refused() ==
+        std::pair(ExitCode::cluster, std::string("you may not create secrets in namespace 'default'")));
+  CHECK(submitter.cluster.names("configmaps").empty());
+}
+
+TEST_CASE("a field that the cluster drops fails the submit, and leaves nothing behind") {
+  Submitter submitter;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
+    json job = json::parse(request.body);
+    job["spec"].erase("podFailurePolicy");
+    mlk::local::Answer answer;
+    answer.status = 201;
+    answer.body = submitter.cluster.ask("POST", request.path, job).dump();
+    return answer;
+  });
+  const auto [code, what] = submitter.refused();
+  CHECK(code == ExitCode::cannot_start);
+  CHECK(what.find("the cluster dropped spec.podFailurePolicy") == 0);
+  CHECK(submitter.cluster.names("configmaps").empty());
+}
+
+TEST_CASE("a dry run on the server stores nothing") {
+  Submitter submitter;
+  submitter.dry_run = true;
+  submitter.submit();
+  CHECK(submitter.notes.size() == 3);
+  CHECK(submitter.cluster.names("configmaps").empty());
 }
