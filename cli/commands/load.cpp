@@ -4,9 +4,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/left_behind.h"
 #include "cli/commands/session.h"
 #include "cli/experiment/load.h"
+#include "cli/local/local.h"
 #include "cli/util/files.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -49,6 +52,29 @@ std::map<std::string, std::string> read_folder(const fs::path& folder, const Dat
   return contents;
 }
 
+// So that a folder that is not there is told beside the file's other mistakes.
+std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
+  const fs::path path = beside / folder;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    return "there is no folder " + path.string() + "; files: is relative to the experiment file";
+  if (fs::is_regular_file(status)) return path.string() + " is a file; files: takes a folder";
+  return "";
+}
+
+// In a checkout, where nothing was installed, by the path of the page.
+std::string manual_of_experiments() {
+  try {
+    const fs::path page = local::own_program().parent_path().parent_path() / "man" / "mlk-experiment.5";
+    std::error_code error;
+    if (fs::is_regular_file(page, error)) return "man -l " + shell_word(page.string());
+  } catch (const Error&) {
+    // Then it is where manuals are.
+  }
+  return "man mlk-experiment";
+}
+
 }  // namespace
 
 void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
@@ -70,14 +96,18 @@ LoadedExperiment load(const ExperimentOptions& options, const Session& session) 
   const std::string text = from_stdin ? read_descriptor(STDIN_FILENO, "standard input", experiment_limit)
                                       : read_file(options.file, experiment_limit);
   const Overrides overrides{.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")};
-  Experiment experiment =
-      load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides, templates.job_types());
   const fs::path beside = from_stdin ? fs::path(".") : fs::path(options.file).parent_path();
+  const Surroundings surroundings{
+      .wrong_with_folder = [&](const std::string& folder) { return wrong_with_folder(beside, folder); },
+      .manual = manual_of_experiments()};
+  Experiment experiment = load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides,
+                                          templates.job_types(), surroundings);
   FileContents files;
   for (const DataEntry& entry : experiment.data) {
     if (!entry.files.empty()) files[entry.name] = read_folder(beside / entry.files, entry);
   }
-  return {std::move(experiment), std::move(files), std::move(templates)};
+  std::vector<std::string> left_behind = files_left_behind(experiment, files, beside);
+  return {std::move(experiment), std::move(files), std::move(templates), std::move(left_behind)};
 }
 
 }  // namespace mlk

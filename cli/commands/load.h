@@ -27,6 +27,7 @@ struct LoadedExperiment {
   Experiment experiment;
   FileContents files;
   Templates templates;
+  std::vector<std::string> left_behind;  // files that `run:` names and that do not travel along
 };
 
 // FILE, --set and -e, the same in every command that takes an experiment.

@@ -180,7 +180,7 @@ void stop(const StopOptions& options, Session& session) {
   if (is_final(before.phase)) {
     session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
     std::string problem;
-    if (!suspend_what_goes_on(*client, name_space, watcher.objects(), &problem))
+    if (!suspend_what_goes_on(*client, name_space, objects, &problem))
       throw Error(ExitCode::failure, "Jobs of run " + run + " go on, and could not be suspended: " + problem);
     return;
   }

@@ -5,9 +5,11 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/left_behind.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/run/submission.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -84,15 +86,16 @@ void submit(const SubmitOptions& options, Session& session) {
   }
   const bool on_client = options.dry_run == "client";
   const LoadedExperiment loaded = load(options.experiment, session);
-  if (!session.global.local && !on_client) require_image(loaded.experiment, options.experiment.file);
+  if (!session.local() && !on_client) require_image(loaded.experiment, options.experiment.file);
   if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
     await.start_timeout = loaded.experiment.start_timeout;
 
   RenderOptions render_options;
   render_options.version = session.version;
-  render_options.local = session.global.local;
+  render_options.local = session.local();
   const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
+  for (const std::string& file : loaded.left_behind) session.warn(advice_on_left_behind(printable(file)));
   if (on_client) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
                  " more objects would be created (client dry run)");

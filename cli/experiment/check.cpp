@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/suggest.h"
 #include "cli/experiment/values.h"
-#include "cli/util/text.h"
 
 namespace mlk {
 
@@ -20,27 +20,19 @@ std::string join_path(const std::string& path, std::string_view key) {
 
 void unknown_key(const YamlEntry& entry, const Section& section, const std::string& path,
                  Problems& problems) {
-  std::vector<std::string> names;
-  for (const Key& key : section.keys) names.emplace_back(key.name);
-  const std::string near = nearest(entry.key, names);
   const std::string in = path.empty() ? "" : fmt::format(" in {}", path);
-  // Few keys are told whole; of many only the likely one.
-  constexpr std::size_t few = 6;
-  std::string advice;
-  if (!near.empty()) {
-    advice = fmt::format("; did you mean '{}'?", near);
-  } else if (names.size() <= few) {
-    advice = fmt::format("; it has {}", join(names, ", "));
-  }
-  problems.add(entry.place, fmt::format("unknown key '{}'{}{}", entry.key, in, advice));
+  problems.add(entry.place,
+               fmt::format("unknown key '{}'{}{}", entry.key, in, suggest_key(entry.key, section, path)));
 }
 
-bool expect(YamlNode::Kind kind, const YamlNode& node, const std::string& path, Problems& problems) {
+bool expect(YamlNode::Kind kind, const YamlNode& node, const std::string& path, Problems& problems,
+            const std::string& advice = "") {
   if (node.kind == kind) return true;
   const char* expected = kind == YamlNode::Kind::map ? "a map" : "a list";
-  problems.add(node.place, node.kind == YamlNode::Kind::null
-                               ? fmt::format("{} has no value; it must be {}", path, expected)
-                               : fmt::format("{} must be {}, not {}", path, expected, describe(node)));
+  problems.add(node.place,
+               node.kind == YamlNode::Kind::null
+                   ? fmt::format("{} has no value; it must be {}", path, expected)
+                   : fmt::format("{} must be {}, not {}{}", path, expected, describe(node), advice));
   return false;
 }
 
@@ -72,7 +64,9 @@ json check_key(const YamlNode& node, const Key& key, const std::string& path, Pr
 json check_section(const YamlNode& node, const Section& section, const std::string& path,
                    Problems& problems) {
   json out = json::object();
-  if (!expect(YamlNode::Kind::map, node, path.empty() ? "the file" : path, problems)) return out;
+  if (!expect(YamlNode::Kind::map, node, path.empty() ? "the file" : path, problems,
+              suggest_section(node, section.name, path)))
+    return out;
   for (const YamlEntry& entry : node.entries) {
     const auto known = std::find_if(section.keys.begin(), section.keys.end(),
                                     [&](const Key& key) { return key.name == entry.key; });

@@ -17,8 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr char hint[] = "`man mlk-experiment` describes every key";
-
 Role to_role(const json& value) {
   Role role;
   role.count = value["count"].get<int>();
@@ -64,7 +62,8 @@ Experiment to_experiment(json effective) {
 }  // namespace
 
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                           const std::vector<std::string>& job_types) {
+                           const std::vector<std::string>& job_types, const Surroundings& surroundings) {
+  const std::string hint = fmt::format("`{}` describes every key", surroundings.manual);
   YamlNode root = parse_yaml(text, file_name);
   Problems problems;
   if (root.kind == YamlNode::Kind::null) {
@@ -75,7 +74,7 @@ Experiment load_experiment(std::string_view text, const std::string& file_name, 
   problems.throw_if_any(hint);
   apply_overrides(root, overrides, problems);
   json effective = check_section(root, schema_section("experiment"), "", problems);
-  apply_rules(root, effective, job_types, problems);
+  apply_rules(root, effective, job_types, surroundings, problems);
   problems.throw_if_any(hint);
   return to_experiment(std::move(effective));
 }

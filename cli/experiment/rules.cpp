@@ -96,8 +96,13 @@ const json& child_of(const json& object, const char* key) {
 
 class Rules {
  public:
-  Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types, Problems& problems)
-      : root_(root), effective_(effective), job_types_(job_types), problems_(problems) {
+  Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
+        const Surroundings& surroundings, Problems& problems)
+      : root_(root),
+        effective_(effective),
+        job_types_(job_types),
+        surroundings_(surroundings),
+        problems_(problems) {
     mode_ = text_in(effective_, "mode");
     const bool known = std::find(job_types_.begin(), job_types_.end(), mode_) != job_types_.end();
     own_job_type_ = known && mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
@@ -279,7 +284,14 @@ class Rules {
       if (entry.contains("files") && child_of(entry, "read_only") == false) {
         refuse(path + ".read_only", "files that travel with the run are always read-only");
       }
+      check_folder(path + ".files", text_in(entry, "files"));
     }
+  }
+
+  void check_folder(const std::string& path, const std::string& folder) {
+    if (folder.empty() || !surroundings_.wrong_with_folder) return;
+    const std::string wrong = surroundings_.wrong_with_folder(folder);
+    if (!wrong.empty()) refuse(path, wrong);
   }
 
   void check_one_source(const std::string& path, const json& volume, const std::vector<std::string>& kinds) {
@@ -353,6 +365,7 @@ class Rules {
   const YamlNode& root_;
   json& effective_;
   const std::vector<std::string>& job_types_;
+  const Surroundings& surroundings_;
   Problems& problems_;
   std::string mode_;
   bool own_job_type_ = false;
@@ -361,8 +374,8 @@ class Rules {
 }  // namespace
 
 void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
-                 Problems& problems) {
-  Rules(root, effective, job_types, problems).apply();
+                 const Surroundings& surroundings, Problems& problems) {
+  Rules(root, effective, job_types, surroundings, problems).apply();
 }
 
 }  // namespace mlk

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/experiment/load.h"
 #include "cli/experiment/problems.h"
 #include "cli/experiment/yaml.h"
 
@@ -15,6 +16,6 @@ namespace mlk {
 // impossible to `problems`, at its place in `root`. `effective` comes from check_section; what that refused
 // is left alone.
 void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types,
-                 Problems& problems);
+                 const Surroundings& surroundings, Problems& problems);
 
 }  // namespace mlk

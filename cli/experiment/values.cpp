@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/suggest.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
 
@@ -47,10 +48,11 @@ Range range_of(std::string_view detail) {
           above_low, below_high};
 }
 
-json wrong(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems) {
+json wrong(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems,
+           const std::string& advice = "") {
   std::string what = node.kind == YamlNode::Kind::null
                          ? fmt::format("{} has no value; it must be {}", path, expected)
-                         : fmt::format("{} must be {}, not {}", path, expected, describe(node));
+                         : fmt::format("{} must be {}, not {}{}", path, expected, describe(node), advice);
   problems.add(node.place, what);
   return nullptr;
 }
@@ -92,7 +94,7 @@ json choice_value(const YamlNode& node, std::string_view detail, const std::stri
   if (choices.size() > 1) {
     expected = join({choices.begin(), choices.end() - 1}, ", ") + " or " + last;
   }
-  return wrong(node, path, expected, problems);
+  return wrong(node, path, expected, problems, is_text(node) ? suggest_choice(node.text, detail) : "");
 }
 
 // The text, if `valid` says so of it.

@@ -124,6 +124,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
   }
+  if (!experiment.has_train)
+    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // else its lines come at the end
   if (experiment.effective["checkpoint"].contains("volume")) {
     const std::string folder =
         fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));

@@ -50,6 +50,14 @@ def test_a_killed_program_is_tried_again_as_often_as_asked(cluster, name, experi
 
 
 @pytest.mark.nodes
+@pytest.mark.parametrize("run, reason", [("no-such-program --lr 1", "exit code 127"), (["no-such-program"], "the program could not be started")])
+def test_a_program_that_is_not_there_is_not_tried_again(cluster, name, experiment, run, reason):
+    file = experiment(experiment_text(name, run, retries=3).replace("mode: single", "mode: allreduce"))
+    run = submit_and_fail(cluster, file, 5, reason, "no-such-program", timeout=40)
+    assert cluster.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
+
+
+@pytest.mark.nodes
 def test_an_invalid_image_name_cannot_start(real, name, experiment):
     file = experiment(experiment_text(name, image="UPPER/case:1"))
     submit_and_fail(real, file, 6, "UPPER/case:1", env={"MLK_IMAGE": ""})

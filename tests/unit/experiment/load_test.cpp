@@ -359,5 +359,61 @@ TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refu
   }
 }
 
+TEST_CASE("words of other tools are answered with the key that they mean") {
+  const auto problem = [](const std::string& text) {
+    try {
+      load_experiment(text, "x.yaml", {}, {"allreduce", "ps", "single"});
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      return what.substr(0, what.find('\n'));
+    }
+    return std::string("accepted");
+  };
+  const std::string head = "name: x\nmode: ps\n", train = head + "train:\n  steps: 1\n  data: {path: /d}\n";
+  CHECK(problem(train + "  learning_rate: 1\n") ==
+        "x.yaml:6:3: unknown key 'learning_rate' in train; did you mean 'train.optimizer.lr'?");
+  CHECK(problem(train + "  optimizer: {learning_rate: 1}\n") ==
+        "x.yaml:6:15: unknown key 'learning_rate' in train.optimizer; did you mean 'lr'?");
+  CHECK(problem(train + "  batch_size: 1\n") ==
+        "x.yaml:6:3: unknown key 'batch_size' in train; did you mean 'train.data.batch'?");
+  CHECK(problem(train + "  note: good\n") ==
+        "x.yaml:6:3: unknown key 'note' in train; did you mean 'note' of the file itself, outside of train?");
+  CHECK(problem(train + "  optimizer: {type: 'Adam'}\n") ==
+        "x.yaml:6:21: train.optimizer.type must be sgd, adam or adamw, not 'Adam'; did you mean 'adam'?");
+  CHECK(problem(train + "  optimizer: adam\n") ==
+        "x.yaml:6:14: train.optimizer must be a map, not 'adam'; write optimizer: {type: adam}");
+  CHECK(problem(train + "workers: 3\n") ==
+        "x.yaml:6:10: workers must be a map, not '3'; write workers: {count: 3}");
+  CHECK(problem(train + "workers: {replicas: 3}\n") ==
+        "x.yaml:6:11: unknown key 'replicas' in workers; did you mean 'count'?");
+  CHECK(problem(train + "gpus: 3\n") ==
+        "x.yaml:6:1: unknown key 'gpus'; did you mean 'workers.gpu' or 'servers.gpu'?");
+  CHECK(problem(head + "run: a\ncommand: b\n") == "x.yaml:4:1: unknown key 'command'; did you mean 'run'?");
+  CHECK(problem(head + "run: a\nretries: 3\n") ==
+        "x.yaml:4:1: unknown key 'retries'; did you mean 'restart.retries'?");
+}
+
+TEST_CASE("a folder of files: that cannot be used is told at its place, beside the other mistakes") {
+  const Surroundings surroundings{
+      .wrong_with_folder =
+          [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },
+      .manual = "man -l /checkout/man/mlk-experiment.5"};
+  const auto load = [&](const std::string& folder, const std::string& more) {
+    return load_experiment(
+        "name: x\nmode: single\nrun: a\ndata: [{name: d, mount: /d, files: " + folder + "}]\n" + more,
+        "x.yaml", {}, {"single"}, surroundings);
+  };
+  CHECK_NOTHROW(load("good", ""));
+  try {
+    load("nowhere", "framework: torch\n");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    CHECK(what.find("x.yaml:4:29: there is no folder nowhere\n") == 0);
+    CHECK(what.find("x.yaml:5:1: framework torch is not supported") != std::string::npos);
+    CHECK(error.hint() == "`man -l /checkout/man/mlk-experiment.5` describes every key");
+  }
+}
+
 }  // namespace
 }  // namespace mlk

@@ -148,10 +148,14 @@ TEST_CASE("which exit codes are final") {
   CHECK(final_codes("name: x\nmode: single\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train + any) == std::set<int>{64, 65, 66, 67});
-  CHECK(final_codes("name: x\nmode: ps\nrun: a\n").empty());
+  // A program that is not there does not come by waiting.
+  const std::set<int> not_there{126, 127, 128};
+  CHECK(final_codes("name: x\nmode: ps\nrun: a\n") == not_there);
+  CHECK(final_codes("name: x\nmode: allreduce\nrun: a\n") == not_there);
+  CHECK(final_codes("name: x\nmode: allreduce\nrun: a\n" + any).empty());
   const std::set<int> single = final_codes("name: x\nmode: single\nrun: a\n");
-  CHECK(single.size() == 127);
-  CHECK(*single.rbegin() == 127);
+  CHECK(single.size() == 128);
+  CHECK(*single.rbegin() == 128);
   CHECK(final_codes("name: x\nmode: single\nrun: a\n" + any).empty());
   const std::set<int> chosen = final_codes("name: x\nmode: single\nrun: a\nrestart: {on: [3, \"5-6\"]}\n");
   CHECK(chosen.size() == 251);
