@@ -13,7 +13,7 @@ struct Habit {
   std::string_view instead;
 };
 
-constexpr Habit commands[] = {
+constexpr Habit command_habits[] = {
     {" get list ps jobs runs squeue sacct ", "mlk ls"},
     {" describe show inspect info top stats ", "mlk status RUN"},
     {" rm remove del destroy purge ", "mlk delete RUN"},
@@ -32,7 +32,7 @@ constexpr Habit commands[] = {
     {" explain ", "man mlk-experiment"},
 };
 
-constexpr Habit other_commands[] = {
+constexpr Habit other_habits[] = {
     {" exec ssh shell sh ", "kubectl exec does it; `mlk status RUN -o json` names the pods"},
     {" port-forward cp debug ", "kubectl does it; `mlk status RUN -o json` names the pods"},
     {" edit set patch scale ", "change the experiment file and submit it: that is a new run"},
@@ -45,7 +45,7 @@ struct FlagHabit {
   std::string_view instead;
 };
 
-constexpr FlagHabit flags[] = {
+constexpr FlagHabit flag_habits[] = {
     {" submit render ", " -f --file --filename ", "the file stands by itself: mlk COMMAND FILE"},
     {" submit render ", " --name ", "--set name=NAME"},
     {" submit render ", " --image ", "--set image=IMAGE"},
@@ -92,10 +92,10 @@ std::string filled_in(std::string_view advice, const std::string& word,
 }  // namespace
 
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest) {
-  for (const Habit& habit : commands) {
+  for (const Habit& habit : command_habits) {
     if (has(habit.words, word)) return filled_in(habit.instead, word, rest);
   }
-  for (const Habit& habit : other_commands) {
+  for (const Habit& habit : other_habits) {
     if (has(habit.words, word)) return filled_in(habit.instead, word, {});
   }
   return "";
@@ -103,7 +103,7 @@ std::string habit_of_command(const std::string& word, const std::vector<std::str
 
 std::string habit_of_flag(const std::string& command, const std::string& flag,
                           const std::vector<std::string>& rest) {
-  for (const FlagHabit& habit : flags) {
+  for (const FlagHabit& habit : flag_habits) {
     const bool here = habit.commands.empty() || has(habit.commands, command);
     if (here && has(habit.flags, flag)) return filled_in(habit.instead, command, rest);
   }

@@ -20,11 +20,11 @@ using mlk::Submitted;
 using mlk::test::FakeCluster;
 using nlohmann::json;
 
-const std::string text = "name: x\nmode: single\nimage: i\nrun: echo\n";
+const std::string one_worker = "name: x\nmode: single\nimage: i\nrun: echo\n";
 
 struct Submitter {
   mlk::Templates templates;
-  mlk::Experiment experiment = mlk::load_experiment(text, "x.yaml", {}, templates.job_types());
+  mlk::Experiment experiment = mlk::load_experiment(one_worker, "x.yaml", {}, templates.job_types());
   mlk::FileContents files;
   FakeCluster cluster;
   std::vector<std::string> notes;
