@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/util/text.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 

@@ -8,6 +8,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/text.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 
@@ -120,32 +121,6 @@ void Problems::throw_if_any(const std::string& hint) const {
                         column, problem.what, excerpt(problem.place));
   }
   throw Error(ExitCode::usage, text, hint);
-}
-
-std::size_t utf8_length(std::string_view text) {
-  if (text.empty()) return 0;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xC2 ? 0
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 bool looks_like_secret(std::string_view value) {

@@ -41,11 +41,6 @@ class Problems {
   std::vector<Problem> found_;
 };
 
-// Bytes of the UTF-8 character that `text` begins with; 0 if there is none.
-std::size_t utf8_length(std::string_view text);
-
-bool is_utf8(std::string_view text);
-
 // Whether text looks like a key, token or password that must not stand in plain text.
 bool looks_like_secret(std::string_view value);
 // Whether a variable of this name usually holds one: HF_TOKEN, db_password, AWS_SECRET_ACCESS_KEY.

@@ -14,6 +14,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/text.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 
@@ -67,6 +68,9 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode node;
     node.kind = YamlNode::Kind::scalar;
     node.text = value;
+    if (value.find('\0') != std::string::npos) {
+      problems_.add(place(mark), "a zero byte (\\0), which no program can be given");
+    }
     node.plain = tag == "?" || tag.empty();
     node.place = place(mark);
     // "!" is what the parser says of a quoted scalar; !!str has the same effect.
@@ -198,18 +202,18 @@ bool check_text(const std::shared_ptr<const Source>& source, Problems& problems)
   const std::string_view text = source->text;
   Place place{source, 0, 0};
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(text.substr(i));
+    const Character character = first_character(text.substr(i));
     const auto c = static_cast<unsigned char>(text[i]);
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
-    if (length == 0 || control) {
+    if (!character.valid || control) {
       const char* what = c == 0    ? "a zero byte: this is not a text file"
                          : control ? "a control character"
                                    : "not UTF-8 text";
       problems.add(place, what);
       return false;
     }
-    i += length;
-    place.column += length;
+    i += character.bytes;
+    place.column += character.bytes;
     if (c == '\n') ++place.line, place.column = 0;
   }
   return true;

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/experiment/problems.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 namespace {
@@ -34,30 +34,21 @@ bool is_plain(const std::string& text) {
   });
 }
 
-// JSON writes these characters as they are. To YAML they are line breaks, a mark of the encoding, or no text.
-bool is_special(char32_t c) {
-  const bool is_control = c >= 0x7f && c <= 0x9f;  // with U+0085, a line break
-  return is_control || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff;
-}
-
-// Of one UTF-8 character.
-char32_t code_point(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character.front());
-  if (character.size() == 1) return first;
-  char32_t code = first & (0xffu >> (character.size() + 1));
-  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
-  return code;
+// Characters that JSON writes as they are, though to YAML they are a mark of the encoding or no text, or though
+// they steer a terminal.
+bool is_special(char32_t code) {
+  return (steers_terminal(code) && code != '\n' && code != '\t') || code == 0xfeff || code == 0xfffe ||
+         code == 0xffff;
 }
 
 // Special characters as \uXXXX, which double quotes understand.
 std::string escaped_for_yaml(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
-    const char32_t code = code_point(character);
-    out += is_special(code) ? fmt::format("\\u{:04x}", static_cast<std::uint32_t>(code))
-                            : std::string(character);
-    text.remove_prefix(character.size());
+    const Character read = first_character(text);
+    out += is_special(read.code) ? fmt::format("\\u{:04x}", static_cast<std::uint32_t>(read.code))
+                                 : std::string(text.substr(0, read.bytes));
+    text.remove_prefix(read.bytes);
   }
   return out;
 }

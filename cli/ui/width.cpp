@@ -1,33 +1,15 @@
 #include "cli/ui/width.h"
 
-#include <cstdint>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "cli/util/unicode.h"
 
 namespace mlk::ui {
 namespace {
 
-struct Symbol {
-  std::uint32_t code = 0;
-  std::size_t bytes = 1;
-};
-
-// A byte that begins no valid sequence stands for itself.
-Symbol symbol_at(std::string_view text, std::size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const std::size_t bytes = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
-  if (bytes == 1 || at + bytes > text.size()) return {first, 1};
-  std::uint32_t code = first & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    const auto next = static_cast<unsigned char>(text[at + i]);
-    if ((next & 0xc0) != 0x80) return {first, 1};
-    code = code << 6 | (next & 0x3f);
-  }
-  return {code, bytes};
-}
-
-std::size_t columns_of(std::uint32_t code) {
-  const auto in = [code](std::uint32_t low, std::uint32_t high) { return code >= low && code <= high; };
+std::size_t columns_of(char32_t code) {
+  const auto in = [code](char32_t low, char32_t high) { return code >= low && code <= high; };
   if (code < 0x20 || in(0x300, 0x36f) || in(0x200b, 0x200f) || in(0xfe00, 0xfe0f)) return 0;
   const bool wide = in(0x1100, 0x115f) || in(0x2e80, 0xa4cf) || in(0xac00, 0xd7a3) || in(0xf900, 0xfaff) ||
                     in(0xfe30, 0xfe6f) || in(0xff00, 0xff60) || in(0xffe0, 0xffe6) || in(0x1f300, 0x1faff) ||
@@ -40,7 +22,7 @@ std::size_t columns_of(std::uint32_t code) {
 std::size_t width_of(std::string_view text) {
   std::size_t width = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const Symbol symbol = symbol_at(text, at);
+    const Character symbol = first_character(text.substr(at));
     width += columns_of(symbol.code);
     at += symbol.bytes;
   }
@@ -52,7 +34,7 @@ std::string fit(std::string_view text, std::size_t width) {
   if (width == 0) return "";
   std::size_t used = 0, at = 0;
   while (at < text.size()) {
-    const Symbol symbol = symbol_at(text, at);
+    const Character symbol = first_character(text.substr(at));
     if (used + columns_of(symbol.code) > width - 1) break;
     used += columns_of(symbol.code);
     at += symbol.bytes;

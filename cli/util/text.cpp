@@ -1,7 +1,12 @@
 #include "cli/util/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+
+#include <fmt/format.h>
+
+#include "cli/util/unicode.h"
 
 namespace mlk {
 
@@ -99,11 +104,67 @@ std::string_view cut(std::string_view text, std::size_t bytes) {
   return text.substr(0, bytes);
 }
 
+namespace {
+
+void append_printable(std::string_view character, const Character& read, std::string& out) {
+  const bool blank = read.code == '\n' || read.code == '\t';
+  if (!read.valid || (steers_terminal(read.code) && !blank)) {
+    out += '?';
+  } else {
+    out += character;
+  }
+}
+
+}  // namespace
+
+std::size_t color_sequence(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.substr(0, longest_color_sequence).find_first_not_of("0123456789;:", 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
+}
+
 std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character read = first_character(text);
+    append_printable(text.substr(0, read.bytes), read, out);
+    text.remove_prefix(read.bytes);
+  }
+  return out;
+}
+
+std::string printable_line(std::string_view line, bool colors) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  std::string out;
+  out.reserve(line.size());
+  bool colored = false;
+  while (!line.empty()) {
+    if (const std::size_t sequence = color_sequence(line)) {
+      if (colors) out += line.substr(0, sequence);
+      colored = colors;
+      line.remove_prefix(sequence);
+      continue;
+    }
+    const Character read = first_character(line);
+    append_printable(line.substr(0, read.bytes), read, out);
+    line.remove_prefix(read.bytes);
+  }
+  if (colored) out += "\x1b[0m";
+  return out;
+}
+
+std::string escape_controls(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character read = first_character(text);
+    if (read.valid && steers_terminal(read.code) && read.code != '\n') {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(read.code));
+    } else {
+      out += text.substr(0, read.bytes);
+    }
+    text.remove_prefix(read.bytes);
   }
   return out;
 }

@@ -24,7 +24,19 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // At most `bytes` of UTF-8 text, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
 
-// Text from elsewhere made safe for a terminal: control characters but \n and \t become '?'.
+// Text from elsewhere made safe for a terminal: whatever steers one (cli/util/unicode.h) but \n and \t, and
+// bytes that are no UTF-8, become '?' each.
 std::string printable(std::string_view text);
+
+// A line of a log, made safe likewise. Its colours (SGR sequences) stay when `colors` is set, and end with the
+// line; otherwise they are left out.
+std::string printable_line(std::string_view line, bool colors);
+
+// Bytes of the sequence "ESC [ numbers m", which sets colours, that the text begins with; 0 when there is none.
+std::size_t color_sequence(std::string_view text);
+inline constexpr std::size_t longest_color_sequence = 64;
+
+// JSON or the like, in which whatever steers a terminal, but newlines, can be written as \uXXXX.
+std::string escape_controls(std::string_view text);
 
 }  // namespace mlk

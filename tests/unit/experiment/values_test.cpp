@@ -16,6 +16,14 @@ TEST_CASE("memory is read as Kubernetes reads it") {
   CHECK(memory_bytes("512Mi") == 512LL << 20);
   CHECK(memory_bytes("1G") == 1000000000);
   CHECK(memory_bytes("128974848") == 128974848);
+  CHECK(memory_bytes("3Ki") == 3 * 1024);
+  CHECK(memory_bytes("3Mi") == 3LL << 20);
+  CHECK(memory_bytes("3Gi") == 3LL << 30);
+  CHECK(memory_bytes("3Ti") == 3LL << 40);
+  CHECK(memory_bytes("3k") == 3000);
+  CHECK(memory_bytes("3M") == 3'000'000);
+  CHECK(memory_bytes("3G") == 3'000'000'000);
+  CHECK(memory_bytes("3T") == 3'000'000'000'000);
   for (const char* bad :
        {"", "0", "-1Gi", "1GB", "1 Gi", "Gi", "1,5Gi", "1e9Gi", "0x10", "99999999999999999999", "1.Gi"}) {
     CHECK_MESSAGE(!memory_bytes(bad), bad);

@@ -19,6 +19,9 @@ const json scope = {{"n", 3},
                     {"nothing", nullptr},
                     {"list", {1, 2}},
                     {"empty", json::array()},
+                    {"zero", 0},
+                    {"zero_point", 0.0},
+                    {"blank", ""},
                     {"worker", {{"count", 5}}}};
 
 json evaluated(const std::string& text) { return evaluate(parse_yaml(text, "t.yaml"), scope); }
@@ -54,7 +57,7 @@ TEST_CASE("a map with $if is there only when its value is something") {
   for (const char* something : {"${n}", "${yes}", "${word}", "${list}"}) {
     CHECK(evaluated(std::string("a: {b: 1, $if: \"") + something + "\"}") == json{{"a", {{"b", 1}}}});
   }
-  for (const char* nothing : {"${no}", "${nothing}", "${empty}"}) {
+  for (const char* nothing : {"${no}", "${nothing}", "${empty}", "${zero}", "${zero_point}", "${blank}"}) {
     CHECK(evaluated(std::string("a: {b: 1, $if: \"") + nothing + "\"}\nc: 2") == json{{"c", 2}});
   }
 }
