@@ -17,6 +17,7 @@
 #include "cli/run/record.h"
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -83,7 +84,7 @@ bool was_resumed(const RunObjects& objects, const Generations& generations) {
 
 // Whether mlk's runtime trains and has nowhere to keep a checkpoint.
 bool loses_training(const json& owner) {
-  const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+  const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   return at_path(experiment, {"train"}).is_object() &&
          at_path(experiment, {"checkpoint", "volume"}).is_null();
 }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
+#include "cli/util/json.h"
+
 namespace mlk::kube {
 namespace {
 
@@ -76,12 +78,10 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) return nullptr;  // an empty file is an empty configuration
   if (text[start] == '{') {
-    const auto bounded = [&](int depth, json::parse_event_t, const json&) {
-      if (depth > static_cast<int>(deepest)) throw too_deep(file);
-      return true;
-    };
-    json parsed = json::parse(text, bounded, false);
-    if (!parsed.is_discarded()) return parsed;  // otherwise perhaps YAML in braces
+    const JsonBounds bounds{.depth = deepest, .values = most_values};
+    if (const std::string why = over_bounds(text, bounds); !why.empty()) throw broken(file, why);
+    json parsed = json_or_null(text, bounds);
+    if (!parsed.is_null()) return parsed;  // otherwise perhaps YAML in braces
   }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));

@@ -10,6 +10,7 @@
 
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 
@@ -38,7 +39,7 @@ bool can_listen(const std::string& address, int port) {
 
 Addresses::Addresses(std::filesystem::path file) : file_(std::move(file)) {
   if (!std::filesystem::exists(file_)) return;
-  const nlohmann::json saved = nlohmann::json::parse(read_file(file_, 64 << 20), nullptr, false);
+  const nlohmann::json saved = json_or_null(read_file(file_, 64 << 20));
   if (!saved.is_object()) return;
   for (const auto& [host, address] : saved.items()) {
     try {

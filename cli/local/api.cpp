@@ -9,6 +9,7 @@
 #include "cli/local/selector.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -44,7 +45,7 @@ std::string encode(const ContinueToken& token) {
 
 ContinueToken decode(const std::string& text) {
   try {
-    const json token = json::parse(base64_decode(text));
+    const json token = json_or_null(base64_decode(text));
     const json& revision = token.at("rv");
     if (!revision.is_number_unsigned()) throw bad_request("continue key is not valid");
     return {revision.get<std::uint64_t>(), token.at("after").get<std::string>()};

@@ -11,6 +11,7 @@
 #include "cli/local/spawn.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -150,7 +151,7 @@ Process Kubelet::localised(const json& pod) {
   around.claims = paths_.claims();
   if (std::filesystem::exists(paths_.volumes())) {
     around.volumes =
-        json::parse(read_file(paths_.volumes(), 1 << 20)).get<std::map<std::string, std::string>>();
+        parse_json(read_file(paths_.volumes(), 1 << 20), "volumes.json").get<std::map<std::string, std::string>>();
   }
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));

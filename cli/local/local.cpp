@@ -19,6 +19,7 @@
 #include "cli/local/state_folder.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -46,7 +47,7 @@ bool answers(int port) {
 void add_volumes(const Paths& paths, const std::map<std::string, std::string>& volumes) {
   if (volumes.empty()) return;
   json all = json::object();
-  if (std::filesystem::exists(paths.volumes())) all = json::parse(read_file(paths.volumes(), 1 << 20));
+  if (std::filesystem::exists(paths.volumes())) all = parse_json(read_file(paths.volumes(), 1 << 20), paths.volumes().string());
   for (const auto& [claim, folder] : volumes) {
     std::error_code ignored;
     const std::filesystem::path absolute = std::filesystem::absolute(folder);
@@ -116,7 +117,7 @@ void make_state_folder(const std::filesystem::path& folder) {
 std::optional<Address> read_address(const Paths& paths) {
   json saved;
   try {
-    saved = json::parse(read_file(paths.server(), 1 << 16), nullptr, false);
+    saved = json_or_null(read_file(paths.server(), 1 << 16));
   } catch (const Error&) {  // there is none
     return std::nullopt;
   }

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "cli/local/status.h"
+#include "cli/util/error.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 namespace {
 
-constexpr int depth_limit = 200;
+constexpr std::size_t depth_limit = 100;  // well below what readers of lists take
 constexpr char directive[] = "$patch";
 
 // The field by which elements of a list are told apart; empty for a list that is replaced whole.
@@ -93,18 +95,14 @@ void merge(json& target, const json& patch) {
 }  // namespace
 
 json parse_body(const std::string& body) {
-  json::parser_callback_t bounded = [](int depth, json::parse_event_t, json&) {
-    if (depth > depth_limit) throw bad_request("the object is nested too deeply");
-    return true;
-  };
+  json value;
   try {
-    json value = json::parse(body, bounded);
-    if (!value.is_object() && !value.is_array())
-      throw bad_request("the body is neither an object nor a list");
-    return value;
-  } catch (const json::exception& error) {
-    throw bad_request(std::string("the body is not JSON: ") + error.what());
+    value = parse_json(body, "the body", {.depth = depth_limit});
+  } catch (const Error& error) {
+    throw bad_request(error.what());
   }
+  if (!value.is_object() && !value.is_array()) throw bad_request("the body is neither an object nor a list");
+  return value;
 }
 
 bool is_apply_patch(const std::string& content_type) {

@@ -8,6 +8,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 
@@ -22,7 +23,7 @@ json read_record(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return nullptr;
   try {
-    const json record = json::parse(read_file(file, limit), nullptr, false);
+    const json record = json_or_null(read_file(file, limit));
     return record.is_object() ? record : json();
   } catch (const Error&) {  // removed meanwhile
     return nullptr;

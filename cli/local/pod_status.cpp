@@ -1,6 +1,7 @@
 #include "cli/local/pod_status.h"
 
 #include "cli/local/pod_values.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 
@@ -136,9 +137,9 @@ json unschedulable_status(const json& pod, const std::string& why, Time now) {
 
 std::string clean_text(const std::string& bytes, std::size_t limit) {
   std::string cut = bytes.substr(0, limit);
-  // dump() replaces what is not UTF-8, parse() gives it back.
+  // dump() replaces what is not UTF-8, and the parser gives it back.
   const std::string text = json(cut).dump(-1, ' ', false, json::error_handler_t::replace);
-  return json::parse(text).get<std::string>();
+  return parse_json(text, "the message").get<std::string>();
 }
 
 }  // namespace mlk::local

@@ -6,6 +6,7 @@
 
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 namespace {
@@ -46,7 +47,7 @@ Store::Store(std::filesystem::path folder) : folder_(std::move(folder)) {
 
 void Store::load_file(const std::filesystem::path& file) {
   try {
-    json object = json::parse(read_file(file, 4 * object_limit));
+    json object = parse_json(read_file(file, 4 * object_limit), file.string());
     const json& metadata = object.at("metadata");
     const Key key{file.lexically_relative(folder_).begin()->string(), metadata.value("namespace", ""),
                   metadata.at("name").get<std::string>()};

@@ -12,6 +12,7 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 namespace {
@@ -98,7 +99,7 @@ Credentials make_credentials() {
 
 Credentials load_credentials(const std::filesystem::path& file) {
   if (std::filesystem::exists(file)) {
-    const json saved = json::parse(read_file(file, 1 << 20), nullptr, false);
+    const json saved = json_or_null(read_file(file, 1 << 20));
     if (saved.is_object())
       return {saved.at("ca"), saved.at("certificate"), saved.at("key"), saved.at("token")};
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -300,7 +301,7 @@ std::string last_line(const std::string& text) {
 json parse_result(const std::string& termination_message) {
   const std::string_view text = trim(termination_message);
   if (!text.starts_with('{')) return nullptr;
-  json value = json::parse(text, nullptr, false);
+  json value = json_or_null(text);
   return value.is_object() && value.contains("schema") ? value : json(nullptr);
 }
 

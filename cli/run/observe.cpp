@@ -13,6 +13,7 @@
 #include "cli/run/record.h"
 #include "cli/run/report.h"
 #include "cli/run/status.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -208,7 +209,7 @@ class Observation {
     status_.name = kube::label_of(owner, labels::name);
     status_.mode = kube::label_of(owner, labels::mode);
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
-    const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+    const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
     if (experiment.is_object()) status_.experiment = experiment;
     status_.tags = tags_of(owner);
     status_.note = kube::annotation_of(owner, labels::note);

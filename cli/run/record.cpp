@@ -6,6 +6,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -51,7 +52,7 @@ std::optional<RunStatus> parse_record(const json& value) {
   if (!value.is_string()) return std::nullopt;
   const std::string& text = value.get_ref<const std::string&>();
   if (text.size() > longest_record) return std::nullopt;
-  return from_record(json::parse(text, nullptr, false));
+  return from_record(json_or_null(text));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/run/labels.h"
+#include "cli/util/json.h"
 #include "tests/unit/run/fixture.h"
 
 namespace mlk {
@@ -116,6 +117,30 @@ TEST_CASE("what is no record is ignored") {
                            R"({"schema":1,"phase":"Done"})", R"({"schema":1,"phase":3,"ranks":{"a":1}})"}) {
     fixture.objects.owner["data"]["record"] = text;
     CHECK(fixture.observed().phase == Phase::running);
+  }
+}
+
+TEST_CASE("what is nested too deeply to be copied is no record, no result and no experiment") {
+  // A stack overflow ends the program: everybody's `ls` in the namespace, for one such object.
+  constexpr std::size_t depth = 120'000;
+  const std::string deep = std::string(depth, '[') + std::string(depth, ']');
+  for (const char* name : {"running", "failed_exit_code", "succeeded"}) {
+    Fixture fixture = load(name);
+    const Phase phase = fixture.observed().phase;
+    const std::string record = R"({"schema":1,"phase":"Stopped","result":{"a":)" + deep + "}}";
+    fixture.objects.owner["metadata"]["annotations"][labels::summary] = record;
+    fixture.objects.owner["metadata"]["annotations"][labels::roles] = deep;
+    fixture.objects.owner["data"]["record"] = record;
+    fixture.objects.owner["data"]["experiment"] = deep;
+    for (nlohmann::json& pod : fixture.objects.pods) {
+      for (nlohmann::json& status : pod["status"]["containerStatuses"]) {
+        if (status["state"].contains("terminated"))
+          status["state"]["terminated"]["message"] = R"({"schema":1,"x":)" + deep + "}";
+      }
+    }
+    const RunStatus observed = fixture.observed();
+    CHECK(observed.phase == phase);
+    CHECK_FALSE(json_text(to_json(observed)).empty());
   }
 }
 

@@ -1,0 +1,62 @@
+#include "cli/util/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+
+// Reads brackets, commas and quotes only. Where the text is no JSON the parser stops, and builds nothing that
+// was not counted here.
+std::string over_bounds(std::string_view text, const JsonBounds& bounds) {
+  std::size_t depth = 0, values = 1;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > bounds.depth) return "nested deeper than " + std::to_string(bounds.depth) + " levels";
+      ++values;
+    } else if (c == ']' || c == '}') {
+      if (depth > 0) --depth;
+    } else if (c == ',') {
+      ++values;
+    }
+    if (values > bounds.values) return "more than " + std::to_string(bounds.values) + " values";
+  }
+  return "";
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds) {
+  if (const std::string why = over_bounds(text, bounds); !why.empty()) {
+    throw Error(ExitCode::failure, name + ": " + why);
+  }
+  std::size_t at = 0;
+  nlohmann::json value;
+  try {
+    value = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    at = error.byte;
+  } catch (const nlohmann::json::exception&) {  // a number out of range
+    at = text.size();
+  }
+  if (at > 0) throw Error(ExitCode::failure, name + " is not JSON: byte " + std::to_string(at));
+  return value;
+}
+
+nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds) {
+  if (!over_bounds(text, bounds).empty()) return nullptr;
+  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  return value.is_discarded() ? nlohmann::json() : value;
+}
+
+std::string json_text(const nlohmann::json& value, int indent) {
+  return escape_controls(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace mlk

@@ -1,0 +1,34 @@
+// JSON from outside: of a server, a file, a program. Nothing else in cli/ parses JSON, and a test holds it to
+// that: copying, comparing, printing and destroying a value of nlohmann's recurse, so that what is nested too
+// deeply must never become a value.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mlk {
+
+// Objects of Kubernetes have some 20 levels. A value takes up to 64 bytes of memory.
+struct JsonBounds {
+  std::size_t depth = 200;
+  std::size_t values = 8'000'000;
+};
+
+// "nested deeper than 200 levels" or "more than 8000000 values"; empty when the text is within its bounds.
+std::string over_bounds(std::string_view text, const JsonBounds& bounds = {});
+
+// Throws Error{failure}: "NAME is not JSON: ...", "NAME: nested deeper than 200 levels", "NAME: more than
+// 8000000 values". No error repeats the text, which may be a secret.
+nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds = {});
+
+// The same for those who treat text that cannot be read as missing: null instead of an error.
+nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds = {});
+
+// The text of a value for people and programs. Never throws: bytes that are no UTF-8 become U+FFFD. Characters
+// that steer a terminal are written as \uXXXX. On one line, or indented by that many blanks a level.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+
+}  // namespace mlk
