@@ -10,6 +10,7 @@
 
 #include "cli/commands/session.h"
 #include "cli/run/differences.h"
+#include "cli/run/facts.h"
 #include "cli/ui/curve.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
@@ -62,7 +63,7 @@ std::string number(double value) {
 std::string step_text(const RunStatus& status) {
   const json* step = member(status.result, "step");
   if (!step || !step->is_number_integer() || *step < 0) return "";
-  return status.steps > 0 ? fmt::format("{}/{}", step->get<long>(), status.steps) : step->dump();
+  return status.steps > 0 ? fmt::format("{}/{}", whole_number(*step), status.steps) : step->dump();
 }
 
 // "12s ago", of numbers of a run that goes on and may have come further; empty when they are new.

@@ -135,6 +135,12 @@ std::unique_ptr<Stream> Client::stream(const Request& request, std::function<voi
 
 namespace {
 
+json object_of(const Response& response, const std::string& what, const Config& config) {
+  json object = parse_answer(response, what, &config);
+  repair(object);
+  return object;
+}
+
 // Of one object. A path without a name is that of all objects of the kind, and a DELETE of it deletes them
 // all.
 std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
@@ -147,7 +153,7 @@ std::string path_of_one(const Resource& resource, const std::string& name_space,
 json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
   Request request;
   request.path = path_of_one(resource, name_space, name);
-  return parse_answer(send(request), describe(resource, name_space, name), &config());
+  return object_of(send(request), describe(resource, name_space, name), config());
 }
 
 std::optional<json> Client::find(const Resource& resource, const std::string& name_space,
@@ -157,7 +163,7 @@ std::optional<json> Client::find(const Resource& resource, const std::string& na
   const Response response = send(request);
   const std::string what = describe(resource, name_space, name);
   try {
-    return parse_answer(response, what, &config());
+    return object_of(response, what, config());
   } catch (const ApiError& error) {
     if (error.code() == ExitCode::not_found) return std::nullopt;
     throw;
@@ -181,7 +187,7 @@ json Client::create(const Resource& resource, const std::string& name_space, con
   if (on_warning) {
     for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
   }
-  return parse_answer(response, describe(resource, name_space, name_of(object)), &config());
+  return object_of(response, describe(resource, name_space, name_of(object)), config());
 }
 
 json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
@@ -196,7 +202,7 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
   if (on_warning) {
     for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
   }
-  return parse_answer(response, describe(resource, name_space, name), &config());
+  return object_of(response, describe(resource, name_space, name), config());
 }
 
 void Client::remove(const Resource& resource, const std::string& name_space, const std::string& name,

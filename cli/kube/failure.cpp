@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -79,7 +80,8 @@ std::string text_of(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// For answers without a Status body: a proxy's page, or an old server's.
+// For answers without a Status body: a proxy's page, or an old server's. Without NotFound: only an API server
+// knows that an object is not there.
 std::string reason_for(int status) {
   switch (status) {
     case 400:
@@ -88,8 +90,6 @@ std::string reason_for(int status) {
       return "Unauthorized";
     case 403:
       return "Forbidden";
-    case 404:
-      return "NotFound";
     case 405:
       return "MethodNotAllowed";
     case 409:
@@ -138,7 +138,7 @@ ApiError unreachable_error(const Failure& failure, const Config& config) {
 }
 
 ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = json_or_null(body);
   const bool is_status = answer.is_object() && text_of(answer, "kind") == "Status";
   std::string reason = is_status ? text_of(answer, "reason") : "";
   if (reason.empty()) reason = reason_for(status);
@@ -155,7 +155,11 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
     const std::string text = sentence(is_status ? "" : body.substr(0, 200));
     if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the page of some proxy
   }
-  return ApiError(status, reason, (what.empty() ? "" : what + ": ") + message, hint_for(status, config));
+  std::string hint = hint_for(status, config);
+  if (status == 404 && !is_status && config != nullptr) {
+    hint = "is " + config->server + " a Kubernetes API server, and not something in between?";
+  }
+  return ApiError(status, reason, (what.empty() ? "" : what + ": ") + message, std::move(hint));
 }
 
 }  // namespace mlk::kube

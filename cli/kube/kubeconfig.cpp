@@ -8,6 +8,7 @@
 
 #include "cli/kube/entry_fields.h"
 #include "cli/kube/kubeconfig_file.h"
+#include "cli/kube/url.h"
 #include "cli/kube/user_entry.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -24,43 +25,22 @@ std::string names_of(const std::map<std::string, KubeconfigEntry>& entries) {
   return join(names, ", ");
 }
 
-struct ServerUrl {
-  std::string scheme, host;  // of http://user@host:port/path
-  std::string text;          // without query, fragment and trailing slash
-};
-
-ServerUrl parse_server(const std::string& given, bool has_tls, const std::string& what) {
-  ServerUrl url;
+// Without query, fragment and trailing slash.
+std::string parse_server(const std::string& given, bool has_tls, const std::string& what) {
   std::string text = given;
-  const std::size_t scheme_end = text.find("://");
-  if (scheme_end == std::string::npos) {
-    text = (has_tls ? "https://" : "http://") + text;
-  }
-  url.scheme = text.substr(0, text.find("://"));
-  std::transform(url.scheme.begin(), url.scheme.end(), url.scheme.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  text = url.scheme + text.substr(text.find("://"));
+  if (text.find("://") == std::string::npos) text = (has_tls ? "https://" : "http://") + text;
+  const auto scheme_end = text.begin() + static_cast<std::ptrdiff_t>(text.find("://"));
+  std::transform(text.begin(), scheme_end, text.begin(), [](unsigned char c) { return std::tolower(c); });
   text = text.substr(0, text.find_first_of("?#"));
-  while (text.ends_with('/')) text.pop_back();
-  const std::size_t start = url.scheme.size() + 3;
-  std::string authority = text.size() > start ? text.substr(start, text.find('/', start) - start) : "";
+  while (text.ends_with('/') && !text.ends_with("://")) text.pop_back();
+  const UrlParts url = parts_of(text);
   if (url.scheme != "https" && url.scheme != "http")
     throw entry_error(what + ": server is neither https:// nor http://");
-  if (authority.find('@') != std::string::npos) throw entry_error(what + ": server holds a user name or password");
-  if (authority.starts_with('[')) {
-    url.host = authority.substr(1, authority.find(']') - 1);
-  } else {
-    url.host = authority.substr(0, authority.rfind(':'));
-  }
+  if (url.authority.find('@') != std::string::npos) throw entry_error(what + ": server holds a user name or password");
   const bool blanks =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
   if (url.host.empty() || blanks) throw entry_error(what + ": server \"" + printable(given) + "\" is not a URL");
-  url.text = text;
-  return url;
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  return text;
 }
 
 void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Config& config) {
@@ -84,16 +64,16 @@ void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Confi
 // A URL of https or of this machine; credentials never travel in the clear.
 void settle_server(const std::string& what, Config& config) {
   const bool has_tls = !config.ca_pem.empty() || !config.client_certificate_pem.empty() || config.insecure;
-  const ServerUrl url = parse_server(config.server, has_tls, what);
-  config.server = url.text;
+  config.server = parse_server(config.server, has_tls, what);
+  const UrlParts url = parts_of(config.server);
   if (url.scheme == "https") return;
   if (!is_loopback(url.host)) {
-    throw entry_error(what + ": server " + url.text + " is plain http",
+    throw entry_error(what + ": server " + config.server + " is plain http",
                 "use https://; http:// is for this machine alone");
   }
   if (config.login != Login::none || !config.client_certificate_pem.empty()) {
     throw entry_error(
-        what + ": user \"" + config.user + "\" has credentials, but server " + url.text + " is plain http",
+        what + ": user \"" + config.user + "\" has credentials, but server " + config.server + " is plain http",
         "use https://, or a user without credentials");
   }
 }

@@ -1,13 +1,20 @@
 #include "cli/kube/list.h"
 
 #include "cli/kube/failure.h"
+#include "cli/util/json.h"
 
 namespace mlk::kube {
 namespace {
 
 constexpr int page_size = 500;
 
+// Of one list in all: a server, or what stands before it, may go on for ever.
+constexpr std::size_t most_items = 200'000;
+constexpr std::size_t most_bytes = 512u << 20;
+constexpr int most_pages = 1000;  // a page may be empty
+
 void complete(json& item, const Resource& resource) {
+  repair(item);
   if (!item.contains("kind")) item["kind"] = resource.kind;
   if (!item.contains("apiVersion")) item["apiVersion"] = api_version_of(resource);
 }
@@ -45,7 +52,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
   ListResult result;
   std::string next;
   bool paged = true;
-  while (true) {
+  std::size_t bytes = 0;
+  for (int page = 1;; ++page) {
     Request request = first;
     if (paged) request.query.emplace_back("limit", std::to_string(page_size));
     if (!next.empty()) request.query.emplace_back("continue", next);
@@ -55,8 +63,10 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
       result = ListResult();
       next.clear();
       paged = false;
+      bytes = 0;
       continue;
     }
+    bytes += response.body.size();
     json answer = parse_answer(response, what, config);
     const auto items = answer.find("items");
     if (items != answer.end() && items->is_array()) {
@@ -69,17 +79,28 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     result.resource_version = text_at(answer, json::json_pointer("/metadata/resourceVersion"));
     next = text_at(answer, json::json_pointer("/metadata/continue"));
     if (next.empty() || !paged) return result;
+    if (page == most_pages || result.items.size() > most_items || bytes > most_bytes) {
+      throw ApiError(response.status, "TooLarge",
+                     what + ": the list does not end: " + std::to_string(result.items.size()) + " objects in " +
+                         std::to_string(page) + " pages",
+                     config == nullptr ? "" : "is " + config->server + " a Kubernetes API server?");
+    }
   }
 }
 
 json parse_answer(const Response& response, const std::string& what, const Config* config) {
   if (response.status >= 300) throw status_error(response.status, response.body, what, config);
-  json answer = json::parse(response.body, nullptr, false);
-  if (answer.is_discarded() || !answer.is_object()) {
-    throw ApiError(response.status, "Unreadable",
-                   (what.empty() ? "" : what + ": ") + "the server's answer is not JSON",
-                   config == nullptr ? "" : "is " + config->server + " a Kubernetes API server?");
+  const auto unreadable = [&](const std::string& why) {
+    return ApiError(response.status, "Unreadable", (what.empty() ? "" : what + ": ") + why,
+                    config == nullptr ? "" : "is " + config->server + " a Kubernetes API server?");
+  };
+  json answer;
+  try {
+    answer = parse_json(response.body, "the server's answer");
+  } catch (const Error& error) {
+    throw unreadable(error.what());
   }
+  if (!answer.is_object()) throw unreadable("the server's answer is not a JSON object");
   return answer;
 }
 

@@ -14,6 +14,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
+// As far as a node's clock may be set back without a line coming twice.
+constexpr std::size_t most_seconds = 600;
+
 // What the pod's status says of the container.
 struct ContainerState {
   enum class Phase { waiting, running, terminated };
@@ -28,9 +31,8 @@ ContainerState container_state(const json& pod, const std::string& container) {
     const json::json_pointer pointer(list);
     if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
     for (const json& status : pod.at(pointer)) {
-      if (!status.is_object() || status.value("name", "") != container) continue;
-      const auto restarts = status.find("restartCount");
-      if (restarts != status.end() && restarts->is_number_integer()) state.restarts = restarts->get<int>();
+      if (!status.is_object() || text_at(status, json::json_pointer("/name")) != container) continue;
+      state.restarts = number_at(status, json::json_pointer("/restartCount"), 0);
       state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
       if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
       if (status.contains(json::json_pointer("/state/terminated")))
@@ -70,19 +72,24 @@ bool LogPosition::take(LogLine& line, bool has_time) {
   if (!has_time) line.time = second_.value_or(Time{});
   const Time second = std::chrono::floor<seconds>(line.time);
   if (to_skip_ > 0) {
-    if (second_ && second <= *second_) {
+    if (!seen_.empty() && second <= seen_.rbegin()->first) {
       --to_skip_;
       return false;
     }
     to_skip_ = 0;  // fewer came again than we had: the log was rotated
   }
-  if (second_ != second) seen_ = 0;
   second_ = second;
-  ++seen_;
+  ++seen_[second];
+  if (seen_.size() > most_seconds) seen_.erase(seen_.begin());
   return true;
 }
 
-void LogPosition::resume() { to_skip_ = seen_; }
+void LogPosition::resume() {
+  to_skip_ = 0;
+  if (!second_) return;
+  for (auto at = seen_.lower_bound(*second_); at != seen_.end(); ++at) to_skip_ += at->second;
+}
+
 std::optional<Time> LogPosition::since() const { return second_; }
 
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +45,8 @@ std::string_view last_rewrite(std::string_view line);
 std::optional<LogLine> parse_log_line(std::string_view line);
 
 // Where in a log we are, by stern's rule: the server can only be asked from a whole second on, so we count
-// the lines that we have of the last second, and skip as many when we come back. Pure.
+// the lines that we have from the last line's second on, and skip as many when we come back. Those may be of
+// later seconds too: a node's clock can be set back. Pure.
 class LogPosition {
  public:
   // False for a line that was seen before. Lines without a time belong to the second of the one before.
@@ -52,9 +54,9 @@ class LogPosition {
   void resume();                      // the next lines come from a new request
   std::optional<Time> since() const;  // for that request: the second to start from
  private:
-  std::optional<Time> second_;
-  int seen_ = 0;     // lines of that second
-  int to_skip_ = 0;  // of those that come again
+  std::optional<Time> second_;    // of the last line
+  std::map<Time, long> seen_;     // lines of each second; of the latest ones
+  long to_skip_ = 0;              // of those that come again
 };
 
 struct LogTimes {

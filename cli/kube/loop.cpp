@@ -1,6 +1,7 @@
 #include "cli/kube/loop.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "cli/kube/login.h"
@@ -100,27 +101,42 @@ void Loop::run() {
       const std::lock_guard lock(mutex_);
       if (stopping_) break;
     }
-    if (few_connections_ && peer_.speaks_http1) widen();
-    take_orders();
-    take_credential();
-    const SteadyTime now = Clock::now();
-    start_due(now);
-    int count = 0;
-    curl_multi_perform(multi_.get(), &count);
-    collect();
-    expire(Clock::now());
-    curl_multi_poll(multi_.get(), nullptr, 0, patience(Clock::now()), nullptr);
+    try {
+      take_turn();
+    } catch (const std::bad_alloc&) {
+      end_all({Failure::Kind::other, "not enough memory"});
+    }
   }
   take_orders();
   for (auto* list : {&running_, &waiting_}) {
+    for (const auto& transfer : *list) {
+      if (!transfer->is_stream()) continue;
+      const std::lock_guard callbacks(transfer->callbacks);
+      transfer->cancelled = true;
+    }
+  }
+  end_all({Failure::Kind::closed, ""});
+}
+
+void Loop::take_turn() {
+  if (few_connections_ && peer_.speaks_http1) widen();
+  take_orders();
+  take_credential();
+  const SteadyTime now = Clock::now();
+  start_due(now);
+  int count = 0;
+  curl_multi_perform(multi_.get(), &count);
+  collect();
+  expire(Clock::now());
+  curl_multi_poll(multi_.get(), nullptr, 0, patience(Clock::now()), nullptr);
+}
+
+void Loop::end_all(const Failure& failure) {
+  for (auto* list : {&running_, &waiting_}) {
     while (!list->empty()) {
       const std::shared_ptr<Transfer> transfer = detach(list->back().get());
-      if (transfer->is_stream()) {
-        const std::lock_guard callbacks(transfer->callbacks);
-        transfer->cancelled = true;
-      }
-      transfer->finish({Failure::Kind::closed, ""});
       transfer->release();
+      transfer->finish(failure);
     }
   }
 }
@@ -164,9 +180,15 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
     plugin_.start();
     return;
   }
-  transfer->prepare(config_, std::move(turn.send), peer_);
+  try {
+    transfer->prepare(config_, std::move(turn.send), peer_);
+    running_.push_back(transfer);
+  } catch (const std::exception&) {  // bad_alloc, or a handle that libcurl could not make
+    transfer->release();
+    transfer->finish({Failure::Kind::other, "not enough memory"});
+    return;
+  }
   curl_multi_add_handle(multi_.get(), transfer->easy);
-  running_.push_back(std::move(transfer));
 }
 
 // The plugin has answered: those that waited for it go on, or fail.

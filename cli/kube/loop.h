@@ -34,6 +34,8 @@ class Loop {
 
  private:
   void run();
+  void take_turn();
+  void end_all(const Failure& failure);
   void take_orders();
   void begin(std::shared_ptr<Transfer> transfer);
   void take_credential();

@@ -20,10 +20,16 @@ inline std::string text_at(const json& object, const json::json_pointer& path) {
   const json& value = object.at(path);
   return value.is_string() ? value.get<std::string>() : "";
 }
+// The same for a whole number; one of more than nine digits is cut to a billion.
+int number_at(const json& object, const json::json_pointer& path, int otherwise);
 inline std::string name_of(const json& object) {
   return text_at(object, json::json_pointer("/metadata/name"));
 }
 inline std::string uid_of(const json& object) { return text_at(object, json::json_pointer("/metadata/uid")); }
+// Makes an object of a server safe to be read: what is no object becomes an empty one, and parts that every
+// object has (metadata with its labels and annotations, spec, status, data) are left out where they are of
+// another type. Fields further down are read by functions that take a wrong type for a missing field.
+void repair(json& object);
 std::string label_of(const json& object, const std::string& key);
 std::string annotation_of(const json& object, const std::string& key);
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <random>
 #include <thread>
@@ -11,12 +12,15 @@
 
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
+#include "cli/util/json.h"
 
 namespace mlk::kube {
 namespace {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_waiting = 64u << 20;  // bytes of events that were not read yet
 
 struct Stopped {};  // thrown on the reflector's thread to leave whatever it is doing
 
@@ -66,8 +70,17 @@ bool is_final(const ApiError& error) {
 // What comes from the watch's stream, on the loop's thread, for the reflector's thread.
 struct Inbox {
   std::deque<std::string> lines;
+  std::size_t bytes = 0;  // of the lines
   std::optional<StreamEnd> end;
   bool opened = false;
+
+  // Events that come faster than they are read end the watch; the next one goes on after the last that was.
+  void put(std::string_view line) {
+    if (end) return;
+    bytes += line.size();
+    lines.emplace_back(line);
+    if (bytes > most_waiting) end = StreamEnd{0, "events come faster than they can be read", ""};
+  }
 };
 
 }  // namespace
@@ -177,6 +190,11 @@ void Reflector::State::run() {
         failed(std::current_exception());
         if (is_final(problem)) return;
         pause();
+      } catch (const std::bad_alloc&) {
+        failed(std::make_exception_ptr(
+            unreachable_error({Failure::Kind::other, "not enough memory"}, client.config())));
+        listed = false;
+        pause();
       }
     }
   } catch (const Stopped&) {
@@ -225,8 +243,12 @@ WatchEnd Reflector::State::watch() {
     wake.notify_all();
   };
   const std::unique_ptr<Stream> stream = client.stream(
-      request, [post](std::string_view line) { post([&](Inbox& box) { box.lines.emplace_back(line); }); },
-      [post](StreamEnd end) { post([&](Inbox& box) { box.end = std::move(end); }); },
+      request, [post](std::string_view line) { post([&](Inbox& box) { box.put(line); }); },
+      [post](StreamEnd end) {
+        post([&](Inbox& box) {
+          if (!box.end) box.end = std::move(end);
+        });
+      },
       [post](int status) { post([&](Inbox& box) { box.opened = status == 200; }); });
   return read_watch(start);
 }
@@ -243,6 +265,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
       if (stopping) throw Stopped();
       if (!woken) return WatchEnd::in_order;  // silent for too long: a new watch costs little
       news.lines.swap(inbox.lines);
+      inbox.bytes = 0;
       news.end = std::move(inbox.end);
       std::swap(news.opened, inbox.opened);
     }
@@ -262,8 +285,8 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
 
 // One event. A value when the watch is of no use any more.
 std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
-  json event = json::parse(line, nullptr, false);
-  if (event.is_discarded() || !event.is_object() || !event.contains("object")) {
+  json event = json_or_null(line);
+  if (!event.is_object() || !event.contains("object")) {
     failed(std::make_exception_ptr(
         unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
     return WatchEnd::broken;
@@ -271,13 +294,13 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   const std::string type = text_at(event, json::json_pointer("/type"));
   json& object = event["object"];
   if (type == "ERROR") {
-    const auto number = object.is_object() ? object.find("code") : object.end();
-    const int code = number != object.end() && number->is_number_integer() ? number->get<int>() : 500;
+    const int code = number_at(object, json::json_pointer("/code"), 500);
     if (code == 410) return WatchEnd::expired;
     failed(std::make_exception_ptr(
         status_error(code, object.dump(), describe(resource, name_space), &client.config())));
     return WatchEnd::broken;
   }
+  repair(object);
   if (const std::string newer = version_of(object); !newer.empty()) version = newer;
   if (type == "DELETED" && removed) removed(object);
   const std::lock_guard lock(mutex);

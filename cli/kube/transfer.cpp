@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <openssl/x509_vfy.h>
 
 #include "cli/kube/resource.h"
+#include "cli/kube/url.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
+constexpr std::size_t held_limit = 512u << 20;       // of all answers of one client that are under way
 constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
 
 // libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one,
@@ -31,31 +34,6 @@ constexpr long read_buffer = 8l << 20;
 template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
-}
-
-// The peer's address is our host's for a name that is only in the certificate: "https://name:port" ->
-// "host:port".
-struct UrlParts {
-  std::string scheme, authority, path, host, port;
-};
-
-UrlParts parts_of(const std::string& url) {
-  UrlParts parts;
-  const std::size_t start = url.find("://");
-  parts.scheme = url.substr(0, start);
-  const std::string rest = url.substr(start + 3);
-  const std::size_t slash = rest.find('/');
-  parts.authority = rest.substr(0, slash);
-  parts.path = slash == std::string::npos ? "" : rest.substr(slash);
-  const std::size_t colon = parts.authority.rfind(':');
-  const bool has_port = colon != std::string::npos && parts.authority.find(']', colon) == std::string::npos;
-  parts.host = parts.authority.substr(0, has_port ? colon : std::string::npos);
-  parts.port = has_port ? parts.authority.substr(colon + 1) : parts.scheme == "https" ? "443" : "80";
-  return parts;
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
 }
 
 // A laptop that slept, or a NAT that forgot us, leaves half a connection: TCP must find out within a minute
@@ -125,6 +103,8 @@ void Transfer::release() {
   curl_slist_free_all(headers_);
   curl_slist_free_all(connect_to_);
   headers_ = connect_to_ = nullptr;
+  if (held_ > 0) peer_->held -= held_;
+  held_ = 0;
 }
 
 void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) {
@@ -135,6 +115,7 @@ void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) 
   retry_after.reset();
   partial_.clear();
   too_large_.clear();
+  no_memory_ = false;
   sent_ = 0;
   error_[0] = '\0';
   credential = std::move(to_send);
@@ -162,7 +143,10 @@ void Transfer::set_url(const Config& config) {
   std::string url = config.server;
   if (renamed) {
     url = parts.scheme + "://" + config.tls_server_name + ":" + parts.port + parts.path;
-    connect_to_ = curl_slist_append(nullptr, ("::" + parts.host + ":" + parts.port).c_str());
+    // The peer's address is our host's for a name that is only in the certificate.
+    const bool is_v6 = parts.host.find(':') != std::string::npos;
+    const std::string host = is_v6 ? "[" + parts.host + "]" : parts.host;
+    connect_to_ = curl_slist_append(nullptr, ("::" + host + ":" + parts.port).c_str());
     set(easy, CURLOPT_CONNECT_TO, connect_to_);
     headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
   }
@@ -277,9 +261,26 @@ std::size_t Transfer::on_read(char* buffer, std::size_t size, std::size_t count,
   return part;
 }
 
+// No exception may pass through libcurl: where memory is short the transfer fails.
+template <typename Action>
+bool Transfer::guarded(const Action& action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    no_memory_ = true;
+    std::string().swap(response.body);
+    std::string().swap(partial_);
+    return false;
+  }
+}
+
 std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count, void* self) {
-  static_cast<Transfer*>(self)->take_header(std::string_view(data, size * count));
-  return size * count;
+  auto& transfer = *static_cast<Transfer*>(self);
+  const bool taken = transfer.guarded([&] {
+    transfer.take_header(std::string_view(data, size * count));
+    return true;
+  });
+  return taken ? size * count : 0;
 }
 
 void Transfer::take_header(std::string_view header) {
@@ -317,7 +318,24 @@ void Transfer::take_header(std::string_view header) {
 }
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
-  return static_cast<Transfer*>(self)->take_body(std::string_view(data, size * count)) ? size * count : 0;
+  auto& transfer = *static_cast<Transfer*>(self);
+  const bool taken = transfer.guarded([&] { return transfer.take_body(std::string_view(data, size * count)); });
+  return taken ? size * count : 0;
+}
+
+// Appends unless it is more than this answer, or all answers under way, may hold.
+bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit, const char* what) {
+  if (place.size() + data.size() > limit) {
+    too_large_ = std::string(what) + "more than " + std::to_string(limit >> 20) + " MiB";
+  } else if (peer_->held + data.size() > held_limit) {
+    too_large_ = "all answers together more than " + std::to_string(held_limit >> 20) + " MiB";
+  } else {
+    place.append(data);
+    peer_->held += data.size();
+    held_ += data.size();
+    return true;
+  }
+  return false;
 }
 
 bool Transfer::take_body(std::string_view data) {
@@ -326,11 +344,7 @@ bool Transfer::take_body(std::string_view data) {
     response.body.append(data.substr(0, error_body_limit - std::min(error_body_limit, response.body.size())));
     return true;
   }
-  if (response.body.size() + data.size() > body_limit) {
-    too_large_ = "more than " + std::to_string(body_limit >> 20) + " MiB";
-    return false;
-  }
-  response.body.append(data);
+  if (!hold(response.body, data, body_limit, "")) return false;
   if (request.patient && deadline) deadline = std::chrono::steady_clock::now() + request.timeout;
   return true;
 }
@@ -339,21 +353,16 @@ bool Transfer::take_lines(std::string_view data) {
   while (!data.empty()) {
     const std::size_t end = data.find('\n');
     const std::string_view part = data.substr(0, end);
-    if (partial_.size() + part.size() > line_limit) {
-      too_large_ = "a line of more than " + std::to_string(line_limit >> 20) + " MiB";
-      return false;
-    }
-    if (end == std::string_view::npos) {
-      partial_.append(part);
-      return true;
-    }
+    if (end == std::string_view::npos) return hold(partial_, part, line_limit, "a line of ");
     bool alive;
     if (partial_.empty()) {
       alive = deliver(part);
     } else {
-      partial_.append(part);
+      if (!hold(partial_, part, line_limit, "a line of ")) return false;
       alive = deliver(partial_);
       partial_.clear();
+      peer_->held -= held_;
+      held_ = 0;
     }
     if (!alive) return false;
     data.remove_prefix(end + 1);
@@ -376,6 +385,7 @@ Failure Transfer::failure_of(CURLcode code) const {
     }
     return detail;
   };
+  if (no_memory_) return {Kind::other, "not enough memory for the answer"};
   if (!too_large_.empty()) return {Kind::too_large, too_large_};
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);

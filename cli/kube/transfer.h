@@ -28,6 +28,7 @@ struct Peer {
   std::string certificate_text;  // the same in OpenSSL's words
   std::string issuer;            // of the certificate where the check stopped
   bool speaks_http1 = false;     // it has answered by HTTP/1: a connection carries one transfer at a time
+  std::size_t held = 0;          // bytes of all answers under way
 };
 
 struct Transfer {
@@ -75,6 +76,9 @@ struct Transfer {
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_read(char* buffer, std::size_t size, std::size_t count, void* self);
   bool take_body(std::string_view data);
+  bool hold(std::string& place, std::string_view data, std::size_t limit, const char* what);
+  template <typename Action>
+  bool guarded(const Action& action);
   bool take_lines(std::string_view data);
   void take_header(std::string_view header);
   bool deliver(std::string_view text);
@@ -87,8 +91,10 @@ struct Transfer {
   Peer* peer_ = nullptr;
   curl_slist* headers_ = nullptr;
   curl_slist* connect_to_ = nullptr;
-  std::string partial_;    // of a line whose end has not come
-  std::string too_large_;  // what was over its limit
+  std::string partial_;     // of a line whose end has not come
+  std::string too_large_;   // what was over its limit
+  bool no_memory_ = false;  // for what came
+  std::size_t held_ = 0;    // our part of Peer::held
   std::size_t sent_ = 0;   // of the request's body
   char error_[CURL_ERROR_SIZE] = {};
 };

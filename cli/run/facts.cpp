@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -78,7 +79,7 @@ bool says_node_lost(const json& pod, const PodFacts& facts) {
   if (!condition_of(pod, "Ready", "False"))
     return facts.disruption == "DeletionByTaintManager" && facts.deleting;
   const json& states = at_path(pod, {"status", "containerStatuses"});
-  return states.is_array() && !states.empty() && states.front().value("ready", false);
+  return states.is_array() && !states.empty() && at_path(states.front(), {"ready"}) == true;
 }
 
 PodFacts read_pod(const json& pod) {
@@ -287,16 +288,22 @@ std::string text_of(const json& object, std::initializer_list<const char*> path)
   return value.is_string() ? value.get<std::string>() : "";
 }
 
+std::int64_t whole_number(const json& value) {
+  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{largest}) return largest;
+  return value.get<std::int64_t>();
+}
+
 int number_of(const json& object, std::initializer_list<const char*> path, int otherwise) {
   const json& value = at_path(object, path);
   if (!value.is_number_integer()) return otherwise;
   constexpr std::int64_t bound = 1'000'000'000;
-  return static_cast<int>(std::clamp(value.get<std::int64_t>(), -bound, bound));
+  return static_cast<int>(std::clamp(whole_number(value), -bound, bound));
 }
 
 std::int64_t count_of(const json& object, std::initializer_list<const char*> path, std::int64_t otherwise) {
   const json& value = at_path(object, path);
-  return value.is_number_integer() ? value.get<std::int64_t>() : otherwise;
+  return value.is_number_integer() ? whole_number(value) : otherwise;
 }
 
 std::optional<Time> time_of(const json& object, std::initializer_list<const char*> path) {

@@ -99,6 +99,8 @@ std::vector<std::string> tags_of(const nlohmann::json& owner);
 // A value somewhere below, or a JSON null; never throws.
 const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
 std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);
+// Of a whole number; what is larger than fits becomes the largest.
+std::int64_t whole_number(const nlohmann::json& value);
 int number_of(const nlohmann::json& object, std::initializer_list<const char*> path, int otherwise);
 // Of steps, which may be more than an int holds.
 std::int64_t count_of(const nlohmann::json& object, std::initializer_list<const char*> path,

@@ -6,6 +6,7 @@
 #include "cli/kube/access.h"
 #include "cli/kube/dropped_fields.h"
 #include "cli/kube/objects.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
@@ -51,11 +52,13 @@ bool unclear(const ApiError& error) {
          (error.status() == 409 && !exists_already(error));
 }
 
-bool is_deleting(const json& object) { return object.at("metadata").contains("deletionTimestamp"); }
+bool is_deleting(const json& object) {
+  return !at_path(object, {"metadata", "deletionTimestamp"}).is_null();
+}
 
 bool is_owned_by(const json& object, const std::string& uid) {
-  for (const json& owner : object.at("metadata").value("ownerReferences", json::array())) {
-    if (owner.value("uid", "") == uid) return true;
+  for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) {
+    if (text_of(owner, {"uid"}) == uid) return true;
   }
   return false;
 }
@@ -208,7 +211,7 @@ class Submission {
         return;
       }
       if (existing && !is_deleting(*existing) &&
-          existing->at("metadata").value("ownerReferences", json::array()).empty()) {
+          at_path(*existing, {"metadata", "ownerReferences"}).empty()) {
         throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
                     "delete it, or change the experiment's name");
       }

@@ -138,6 +138,50 @@ TEST_CASE("a Status becomes an error with its reason, and a missing object is no
   CHECK(std::string(page.what()) == "page: the server answers 502");
 }
 
+TEST_CASE("a 404 that is not an API server's says nothing about the object") {
+  FakeServer server;
+  server.http->Get("/api/v1/.*", [](const auto&, auto& response) {
+    answer(response, 404, "<html><body>404 page not found</body></html>");
+  });
+  server.http->Get("/apis/.*", [](const auto&, auto& response) { answer(response, 404, "404 page not found"); });
+  Client client(server.start());
+  for (const Resource* resource : {&resources::pods, &resources::jobs}) {
+    const ApiError error = error_of([&] { client.find(*resource, "n", "x"); });
+    CHECK(error.code() == ExitCode::cluster);
+    CHECK(error.status() == 404);
+    CHECK(error.reason() != "NotFound");
+    CHECK(error.hint().find("a Kubernetes API server") != std::string::npos);
+  }
+}
+
+TEST_CASE("fields of a server that are of a wrong type count as missing") {
+  FakeServer server;
+  server.http->Get("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
+    answer(response, 200, R"({"items": [{"metadata": [1], "spec": 3, "status": "x", "data": false}, 7, null, "x",
+        {"metadata": {"name": 5, "labels": "a", "annotations": [{}], "ownerReferences": "x"}}]})");
+  });
+  server.http->Get("/api/v1/namespaces/n/pods/x",
+                   [](const auto&, auto& response) { answer(response, 200, R"({"metadata": 3})"); });
+  Client client(server.start());
+  const ListResult list = client.list(resources::pods, "n");
+  REQUIRE(list.items.size() == 2);
+  CHECK(list.items[0].at("metadata") == json::object());
+  for (const char* part : {"spec", "status", "data"}) CHECK_FALSE(list.items[0].contains(part));
+  CHECK(list.items[1].at("metadata") == json{{"name", 5}});
+  CHECK(name_of(list.items[1]).empty());
+  CHECK(client.get(resources::pods, "n", "x").at("metadata") == json::object());
+}
+
+TEST_CASE("whole numbers of any size become an int without overflow") {
+  const json object = json::parse(R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 7, "d": 1.5})");
+  const auto at = [&](const char* path) { return number_at(object, json::json_pointer(path), -1); };
+  CHECK(at("/a") == 1'000'000'000);
+  CHECK(at("/b") == -1'000'000'000);
+  CHECK(at("/c") == 7);
+  CHECK(at("/d") == -1);
+  CHECK(at("/a/b") == -1);
+}
+
 TEST_CASE("refused credentials name the server, the user and the file") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) {
@@ -312,6 +356,46 @@ TEST_CASE("lists come in pages and name the kind of their items") {
   REQUIRE(targets.size() == 2);
   CHECK(targets[0] == "/apis/batch/v1/namespaces/n/jobs?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=500");
   CHECK(targets[1].ends_with("&limit=500&continue=t%2F1"));
+}
+
+TEST_CASE("a list whose pages do not end is given up") {
+  FakeServer server;
+  int pages = 0;
+  server.http->Get(".*", [&](const auto&, auto& response) {
+    answer(response, 200, R"({"metadata":{"continue":"t)" + std::to_string(++pages) + R"("},"items":[]})");
+  });
+  Client client(server.start());
+  const ApiError error = error_of([&] { client.list(resources::pods, "n"); });
+  CHECK(error.reason() == "TooLarge");
+  CHECK(error.code() == ExitCode::cluster);
+  CHECK(std::string(error.what()) == "pods in namespace n: the list does not end: 0 objects in 1000 pages");
+  CHECK(pages == 1000);
+}
+
+TEST_CASE("answers that are large together are refused, though each for itself would do") {
+  FakeServer server;
+  std::atomic<int> begun = 0;
+  const std::string block(8u << 20, ' ');
+  server.http->Get(".*", [&](const auto&, auto& response) {
+    response.set_chunked_content_provider(
+        "application/json", [&, sent = 0](std::size_t, httplib::DataSink& sink) mutable {
+          if (++sent == 1) ++begun;
+          if (sent == 25) {  // with 200 MiB each, they wait for each other
+            while (begun < 3 && !server.stopping) std::this_thread::sleep_for(milliseconds(1));
+          }
+          if (sent > 26 || !sink.write(block.data(), block.size())) sink.done();
+          return true;
+        });
+  });
+  Client client(server.start());
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(client.ask({.path = "/large"}));
+  int refused = 0;
+  for (auto& answer : answers) {
+    const Answer got = answer.get();
+    if (got.unreachable.find("all answers together more than 512 MiB") != std::string::npos) ++refused;
+  }
+  CHECK(refused >= 1);
 }
 
 TEST_CASE("a list that grows too old between its pages is asked for as a whole") {

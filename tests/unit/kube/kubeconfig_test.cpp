@@ -203,6 +203,12 @@ TEST_CASE("http is for this machine alone, and the scheme may be left out") {
   CHECK(files.load(kubeconfig("server: 'h:6443', insecure-skip-tls-verify: yes", "token: t")).server ==
         "https://h:6443");
   CHECK(files.load(kubeconfig("server: 'HTTPS://h:6443?x=1#y'", "")).server == "https://h:6443");
+  CHECK(files.load(kubeconfig("server: 'http://127.255.0.9'", "")).server == "http://127.255.0.9");
+  for (const char* other : {"http://127.evil.com", "http://127x.example", "http://127.0.0.1.example:80",
+                            "http://localhost.example", "http://[::2]:1", "http://10.127.0.1", "http://127.0.0.1:1@h",
+                            "http://0x7f.0.0.1", "http://127.1"}) {
+    CHECK_MESSAGE(has(files.problem(kubeconfig("server: '" + std::string(other) + "'", "")), "server "), other);
+  }
 }
 
 TEST_CASE("impersonation becomes headers") {

@@ -144,6 +144,25 @@ TEST_CASE("coming back, as many lines of the last second are skipped as are know
   CHECK(take("05.1Z f"));
 }
 
+TEST_CASE("coming back, no line is doubled or lost after the node's clock was set back") {
+  LogPosition position;
+  const auto take = [&](const std::string& text) {
+    auto line = parse_log_line("2026-11-21T07:40:" + text);
+    return position.take(*line, true);
+  };
+  for (const char* line : {"03.1Z a", "04.1Z b", "05.1Z c", "05.2Z d", "04.2Z e"}) CHECK(take(line));
+  position.resume();
+  CHECK(mlk::format_time(*position.since()) == "2026-11-21T07:40:04Z");
+  for (const char* line : {"04.1Z b", "05.1Z c", "05.2Z d", "04.2Z e"}) CHECK_FALSE(take(line));
+  CHECK(take("04.3Z f"));
+  CHECK(take("05.3Z g"));
+  position.resume();
+  CHECK_FALSE(take("05.1Z c"));
+  CHECK_FALSE(take("05.2Z d"));
+  CHECK_FALSE(take("05.3Z g"));
+  CHECK(take("05.4Z h"));
+}
+
 TEST_CASE("a log is read at once, with its options") {
   LogServer logs;
   logs.answers = {{stamp("01", "one") + stamp("02", "") + "without a time\n" + stamp("03", "last")},
@@ -240,6 +259,32 @@ TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   CHECK(follower.problem() == "log of pods/p in namespace n: container is waiting to start");
   REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
   CHECK(follower.problem().find("pods not found") != std::string::npos);
+}
+
+TEST_CASE("a log that its node has no more ends the follower of a container that has ended") {
+  LogServer logs;
+  logs.answers = {{"previous terminated container not found", "", 400}};
+  logs.repeat_last = true;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+  CHECK(follower.problem().find("not found") != std::string::npos);
+  CHECK(logs.seen().size() == 1);
+}
+
+TEST_CASE("a container's state of wrong types counts as none") {
+  LogServer logs;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  for (const char* status : {R"({"name": 3})", R"({"name": "main", "restartCount": "x", "state": [1]})", "7",
+                             R"({"name": "main", "restartCount": 18446744073709551615, "state": {"waiting": 1}})"}) {
+    follower.update({{"status", {{"containerStatuses", {json::parse(status)}}}}});
+    follower.update({{"status", {{"containerStatuses", json::parse(status)}}}});
+    follower.update({{"status", json::parse(status)}});
+  }
+  CHECK_FALSE(follower.finished());
 }
 
 TEST_CASE("a follower can be destroyed while it reads") {

@@ -1,0 +1,48 @@
+"""A server that sends more than there is memory for: an error and an exit code, never an abort."""
+
+import gzip
+import http.server
+import threading
+
+import mlk
+import pytest
+
+MEBI = 1 << 20
+BOMB = gzip.compress(b'{"items": [' + b" " * (240 * MEBI) + b"]}", compresslevel=1)
+
+
+class Bomb(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(BOMB)))
+        self.end_headers()
+        try:
+            self.wfile.write(BOMB)
+        except OSError:  # the client has read enough
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bomb)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    path = tmp_path / "config"
+    path.write_text(f"current-context: c\nclusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{server.server_port}'}}}}]\n"
+                    "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n")
+    yield path
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("limit", [160, 400, 700])
+def test_an_answer_that_does_not_fit_into_memory_is_an_error(kubeconfig, limit):
+    ended = mlk.run("prlimit", f"--as={limit * MEBI}", mlk.MLK, "ls", "--kubeconfig", kubeconfig)
+    assert ended.code in (1, 4), ended
+    assert ended.stderr.startswith("mlk: error: "), ended
+    assert "memory" in ended.stderr and "internal" not in ended.stderr, ended
