@@ -6,6 +6,7 @@
 
 #include "cli/commands/left_behind.h"
 #include "cli/commands/session.h"
+#include "cli/commands/user_files.h"
 #include "cli/experiment/load.h"
 #include "cli/local/local.h"
 #include "cli/util/files.h"
@@ -17,40 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t experiment_limit = 1 << 20;
-constexpr std::size_t files_limit = 900 * 1024;  // what fits into a ConfigMap beside its own text
-
-// The plain files of one folder: they travel in a ConfigMap, whose keys cannot name folders.
-std::map<std::string, std::string> read_folder(const fs::path& folder, const DataEntry& entry) {
-  const std::string what = "data '" + entry.name + "': ";
-  std::map<std::string, std::string> contents;
-  std::size_t total = 0;
-  const auto add_file = [&](const fs::directory_entry& file) {
-    const std::string name = file.path().filename().string();
-    if (name.starts_with(".")) return;
-    std::error_code error;
-    const bool plain = file.is_regular_file(error);
-    const std::uintmax_t size = plain ? file.file_size(error) : 0;
-    if (!plain || error) {
-      throw Error(ExitCode::usage, what + file.path().string() + " is not a plain file",
-                  "files: takes one flat folder; use a volume for more");
-    }
-    if (total + size > files_limit) {
-      throw Error(ExitCode::usage, what + "the files in " + folder.string() + " are more than 900 KiB",
-                  "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
-    }
-    std::string bytes = read_file(file.path(), files_limit);
-    total += bytes.size();
-    contents.emplace(name, std::move(bytes));
-  };
-  try {
-    visit_folder(folder, add_file);
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::not_found) throw;
-    throw Error(error.code(), what + error.what(), "files: is relative to the experiment file");
-  }
-  if (contents.empty()) throw Error(ExitCode::usage, what + folder.string() + " is empty");
-  return contents;
-}
 
 // So that a folder that is not there is told beside the file's other mistakes.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
@@ -87,6 +54,12 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
       ->type_name("NAME=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+  command
+      .add_option("--allow-files", options.allow_files,
+                  "A file or folder outside of the experiment's own that files: may read")
+      ->type_name("PATH")
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 LoadedExperiment load(const ExperimentOptions& options, const Session& session) {
@@ -102,9 +75,12 @@ LoadedExperiment load(const ExperimentOptions& options, const Session& session) 
       .manual = manual_of_experiments()};
   Experiment experiment = load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides,
                                           templates.job_types(), surroundings);
+  const UserFiles from{.folder = from_stdin ? fs::path() : beside,
+                       .allowed = {options.allow_files.begin(), options.allow_files.end()}};
   FileContents files;
   for (const DataEntry& entry : experiment.data) {
-    if (!entry.files.empty()) files[entry.name] = read_folder(beside / entry.files, entry);
+    if (!entry.files.empty())
+      files[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
   }
   std::vector<std::string> left_behind = files_left_behind(experiment, files, beside);
   return {std::move(experiment), std::move(files), std::move(templates), std::move(left_behind)};

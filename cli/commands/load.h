@@ -21,6 +21,7 @@ struct ExperimentOptions {
   std::string file;
   std::vector<std::string> set;
   std::vector<std::string> env;
+  std::vector<std::string> allow_files;
 };
 
 struct LoadedExperiment {

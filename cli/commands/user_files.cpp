@@ -1,0 +1,113 @@
+#include "cli/commands/user_files.h"
+
+#include <algorithm>
+
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t files_limit = 900 * 1024;  // what fits into a ConfigMap beside its own text
+
+bool is_hidden(const fs::path& name) { return name.string().starts_with("."); }
+
+// What programs leave behind where they ran.
+bool is_cache(const fs::path& name) {
+  return name == "__pycache__" || name.extension() == ".pyc" || name.extension() == ".pyo" ||
+         name == "Thumbs.db";
+}
+
+// Where the path lies when all symbolic links have been followed; empty when it leads nowhere.
+fs::path real_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  return error ? fs::path() : real;
+}
+
+// The way from `folder` down to `path`; empty when it does not lie there.
+fs::path way_down(const fs::path& folder, const fs::path& path) {
+  const fs::path way = path.lexically_relative(folder);
+  return way.empty() || *way.begin() == ".." ? fs::path() : way;
+}
+
+class Reader {
+ public:
+  Reader(const UserFiles& files, std::string what)
+      : given_(files.folder), folder_(real_path(given_.empty() ? "." : given_)), what_(std::move(what)) {
+    for (const fs::path& path : files.allowed) {
+      const fs::path real = real_path(path);
+      if (real.empty()) {
+        throw Error(ExitCode::not_found, "--allow-files: there is no " + path.string());
+      }
+      allowed_.push_back(real);
+    }
+  }
+
+  std::map<std::string, std::string> read(const std::string& named) {
+    const fs::path shown = given_ / named;
+    check(shown);
+    try {
+      visit_folder(shown, [this](const fs::directory_entry& entry) { add(entry); });
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::not_found) throw;
+      throw Error(error.code(), what_ + ": " + error.what(), "files: is relative to the experiment file");
+    }
+    if (contents_.empty()) throw Error(ExitCode::usage, what_ + ": " + shown.string() + " is empty");
+    return std::move(contents_);
+  }
+
+ private:
+  void add(const fs::directory_entry& entry) {
+    const fs::path name = entry.path().filename();
+    if (is_hidden(name) || is_cache(name)) return;
+    check(entry.path());
+    std::error_code error;
+    const bool plain = entry.is_regular_file(error);
+    const std::uintmax_t size = plain ? entry.file_size(error) : 0;
+    if (!plain || error) {
+      throw Error(ExitCode::usage, what_ + ": " + entry.path().string() + " is not a plain file",
+                  "files: takes one flat folder; use a volume for more");
+    }
+    if (total_ + size > files_limit) {
+      throw Error(ExitCode::usage,
+                  what_ + ": the files in " + entry.path().parent_path().string() + " are more than 900 KiB",
+                  "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
+    }
+    std::string bytes = read_file(entry.path(), files_limit);
+    total_ += bytes.size();
+    contents_.emplace(name.string(), std::move(bytes));
+  }
+
+  void check(const fs::path& path) const {
+    const fs::path real = real_path(path);
+    if (real.empty()) return;  // opening it says why
+    const auto covers = [&](const fs::path& allowed) { return !way_down(allowed, real).empty(); };
+    if (std::any_of(allowed_.begin(), allowed_.end(), covers)) return;
+    const fs::path way = way_down(folder_, real);
+    const bool hidden = std::any_of(way.begin(), way.end(),
+                                    [](const fs::path& part) { return part != "." && is_hidden(part); });
+    if (!way.empty() && !hidden) return;
+    throw Error(ExitCode::usage,
+                what_ + ": " + path.string() +
+                    (hidden ? " is hidden" : " leads out of the experiment file's folder, to " + real.string()),
+                "if it may go to the cluster: --allow-files " + real.string());
+  }
+
+  const fs::path given_, folder_;  // as it was written, and where it lies
+  const std::string what_;
+  std::vector<fs::path> allowed_;
+  std::map<std::string, std::string> contents_;
+  std::size_t total_ = 0;
+};
+
+}  // namespace
+
+std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
+                                                    const std::string& what) {
+  return Reader(files, what).read(named);
+}
+
+}  // namespace mlk
