@@ -11,6 +11,7 @@
 #include "cli/commands/habits.h"
 #include "cli/commands/session.h"
 #include "cli/util/error.h"
+#include "cli/util/printable_stream.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -196,6 +197,9 @@ int run_command(CLI::App& app, const std::vector<std::string>& arguments, Sessio
     const std::string what = error.path1().empty() ? "the working folder" : error.path1().string();
     print_error(session, printable("cannot use " + what + ": " + error.code().message()), "");
     return static_cast<int>(ExitCode::failure);
+  } catch (const std::bad_alloc&) {
+    print_error(session, "not enough memory", "");
+    return static_cast<int>(ExitCode::failure);
   } catch (const std::exception& error) {
     print_error(session, std::string("internal error: ") + error.what(),
                 "this is a mistake in mlk " + session.version + "; please report it with the command");
@@ -224,6 +228,12 @@ bool write_all_out(Session& session) {
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, Session& session) {
+  const PrintableStream out(session.out, [&session] {
+    return PrintableStream::Sequences{.colors = session.color_out(), .live_line = session.out_is_terminal};
+  });
+  const PrintableStream err(session.err, [&session] {
+    return PrintableStream::Sequences{.colors = session.color_err(), .live_line = session.err_is_terminal};
+  });
   const std::unique_ptr<CLI::App> app = make_app(session);
   const int code = run_command(*app, arguments, session);
   return write_all_out(session) || code != 0 ? code : static_cast<int>(ExitCode::failure);

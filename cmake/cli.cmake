@@ -57,7 +57,7 @@ mlk_test(ui mlk_ui)
 mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)
 mlk_test(local mlk_local)
 if(TARGET mlk_app)
-  mlk_test(app mlk_app PkgConfig::HTTPLIB)          # the command tree against man pages and completions
+  mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages and completions; whole commands
 endif()
 # The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
 mlk_test(project mlk_render mlk_runtime)

@@ -165,7 +165,7 @@ void add_completion(CLI::App& root, Session& session) {
   complete->callback([complete, &root, &session] {
     try {
       for (const std::string& word : Line(root, session).candidates(complete->remaining()))
-        session.out << word << '\n';
+        session.out << printable(word) << '\n';
     } catch (const std::exception&) {
       // Of a cluster that does not answer, or a flag that is wrong: a completion has nobody to tell.
     }

@@ -7,6 +7,7 @@
 #include "cli/commands/session.h"
 #include "cli/kube/access.h"
 #include "cli/kube/login.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
 
@@ -106,12 +107,12 @@ std::string login_text(const kube::LoginView& login) {
 void print_text(std::ostream& out, const kube::Config& config, const kube::LoginView& login,
                 const std::optional<Told>& told) {
   const std::string known_as = told && !told->known_as.empty() ? told->known_as : config.user;
-  out << "server     " << config.server << (told ? " (Kubernetes " + told->version + ")" : "") << '\n'
+  out << "server     " << printable(config.server) << (told ? " (Kubernetes " + printable(told->version) + ")" : "") << '\n'
       << "namespace  " << config.name_space << '\n'
-      << "user       " << (known_as.empty() ? "-" : known_as) << '\n'
-      << "login      " << login_text(login) << '\n'
-      << "context    " << (config.context.empty() ? "-" : config.context) << '\n'
-      << "from       " << config.source << '\n';
+      << "user       " << printable(known_as.empty() ? "-" : known_as) << '\n'
+      << "login      " << printable(login_text(login)) << '\n'
+      << "context    " << printable(config.context.empty() ? "-" : config.context) << '\n'
+      << "from       " << printable(config.source) << '\n';
   if (!told) return;
   const char* title = "allowed    ";
   for (const Need& need : needs()) {
@@ -134,7 +135,7 @@ void context(const ContextOptions& options, Session& session) {
   kube::LoginView login = kube::login_of(config);
   if (const std::optional<Time> end = client->credential_end()) login.expires = end;
   if (options.output == "json") {
-    session.out << as_json(config, login, told, why).dump(2) << '\n';
+    session.out << json_text(as_json(config, login, told, why), 2) << '\n';
   } else {
     print_text(session.out, config, login, told);
   }

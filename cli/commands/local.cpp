@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -46,7 +47,7 @@ void status(const std::string& output, Session& session) {
                    {"pid", info->pid},
                    {"kubeconfig", info->kubeconfig.string()},
                    {"state", info->state.string()}});
-    session.out << json.dump(2) << '\n';
+    session.out << json_text(json, 2) << '\n';
   } else if (info) {
     session.out << "up          " << info->server_url << " (process " << info->pid << ")\n"
                 << "kubeconfig  " << info->kubeconfig.string() << '\n'

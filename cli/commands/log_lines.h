@@ -15,7 +15,8 @@ namespace kube {
 class Client;
 }
 
-// "worker/0 text", the prefix in the rank's colour. Control characters go to a terminal only as '?'.
+// "worker/0 text", the prefix in the rank's colour. Of the text's control characters only colours stay, and
+// these where colours are on.
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
 
 // All that the logs hold now, on standard output.

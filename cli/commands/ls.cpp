@@ -8,6 +8,7 @@
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/run/status.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -36,7 +37,7 @@ void ls(const LsOptions& options, Session& session) {
       if (run.checkpoint) session.find_folder(*run.checkpoint, name_space);
       all.push_back(to_json(run));
     }
-    session.out << all.dump(2) << '\n';
+    session.out << json_text(all, 2) << '\n';
   } else if (runs.empty()) {
     session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") +
                  (options.tag.empty() ? "" : " with the tag '" + options.tag + "'") + " in namespace '" +

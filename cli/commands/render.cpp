@@ -6,6 +6,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/render/yaml.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -26,7 +27,7 @@ void render_command(const RenderCommand& options, Session& session) {
   std::vector<nlohmann::json> objects{rendered.owner};
   objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
   if (options.output == "json") {
-    session.out << nlohmann::json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}}.dump(2) << '\n';
+    session.out << json_text({{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}}, 2) << '\n';
     return;
   }
   for (const nlohmann::json& object : objects) session.out << "---\n" << to_yaml(object);

@@ -81,8 +81,10 @@ void Session::find_folder(CheckpointPlace& place, const std::string& name_space)
   if (!volume.empty()) place.folder = (volume / place.path).string();
 }
 
-void Session::warn(const std::string& message) { err << "mlk: warning: " << message << '\n' << std::flush; }
-void Session::note(const std::string& message) { err << message << '\n' << std::flush; }
+void Session::warn(const std::string& message) {
+  err << "mlk: warning: " << printable(message) << '\n' << std::flush;
+}
+void Session::note(const std::string& message) { err << printable(message) << '\n' << std::flush; }
 
 std::string Session::command(const std::string& words) const {
   std::string text = "mlk " + words;

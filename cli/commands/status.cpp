@@ -11,6 +11,7 @@
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -34,7 +35,7 @@ void status(const StatusOptions& options, Session& session) {
   if (options.output == "json") {
     nlohmann::json all = nlohmann::json::array();
     for (const RunStatus& each : observed) all.push_back(to_json(each));
-    session.out << (all.size() == 1 ? all.front() : all).dump(2) << '\n';
+    session.out << json_text(all.size() == 1 ? all.front() : all, 2) << '\n';
     return;
   }
   for (const RunStatus& each : observed) {

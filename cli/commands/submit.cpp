@@ -9,6 +9,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/run/submission.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -30,7 +31,7 @@ void print_handle(const std::string& run, const SubmitOptions& options, const st
   if (options.output == "json") {
     nlohmann::json handle{{"run", run}};
     if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run asks no cluster
-    session.out << handle.dump() << '\n';
+    session.out << json_text(handle) << '\n';
   } else {
     session.out << run << '\n';
   }

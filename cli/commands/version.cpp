@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -15,7 +16,7 @@ struct VersionOptions {
 
 void version(const VersionOptions& options, Session& session) {
   if (options.output == "json") {
-    session.out << nlohmann::json{{"version", session.version}, {"kubernetes", ">=1.31"}}.dump(2) << '\n';
+    session.out << json_text({{"version", session.version}, {"kubernetes", ">=1.31"}}, 2) << '\n';
     return;
   }
   session.out << "mlk " << session.version << '\n';

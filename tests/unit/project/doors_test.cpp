@@ -1,0 +1,84 @@
+// What comes from outside comes in by one door for each kind, and a caller that goes around it is found here.
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/paths.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
+
+// No line below `roots` outside `doors` may match; each door must, or it is one no longer.
+void only_in(const std::set<std::string>& doors, const std::string& pattern, const std::string& instead,
+             const std::vector<std::string>& roots = {"cli", "sweeps"}) {
+  const std::regex forbidden(pattern);
+  const fs::path top = mlk::test::source_dir();
+  std::set<std::string> used;
+  int files = 0;
+  for (const std::string& root : roots) {
+    if (!fs::exists(top / root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp") continue;
+      ++files;
+      const std::string path = entry.path().lexically_relative(top).string();
+      std::ifstream in(entry.path());
+      int number = 0;
+      for (std::string line; std::getline(in, line);) {
+        ++number;
+        if (!std::regex_search(without_comment(line), forbidden)) continue;
+        used.insert(path);
+        const bool is_door = doors.count(path) == 1;
+        CHECK_MESSAGE(is_door, path, ":", number, ": ", line, " goes around ", instead);
+      }
+    }
+  }
+  CHECK(files > 5);
+  for (const std::string& door : doors) CHECK_MESSAGE(used.count(door) == 1, door, " needs no exception");
+}
+
+}  // namespace
+
+TEST_CASE("JSON is parsed by cli/util/json.h only") {
+  only_in({"cli/util/json.cpp"},
+          "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b",
+          "parse_json() and json_or_null() of cli/util/json.h");
+}
+
+TEST_CASE("YAML is parsed where its depth, its aliases and its size are bounded") {
+  only_in({"cli/experiment/yaml.cpp", "cli/kube/kubeconfig_file.cpp"},
+          "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
+          "the readers of experiment files and kubeconfigs");
+}
+
+TEST_CASE("JSON for people and scripts is written without what steers a terminal") {
+  only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
+}
+
+TEST_CASE("commands write through the streams of the session, which let nothing through that steers a terminal") {
+  only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"}, "\\bPrintableStream\\b",
+          "the one door of cli/app.cpp", {"cli"});
+  // main() has no session yet, or no more; the others are of the server of the cluster on this machine, whose
+  // standard error is its log.
+  only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/kubelet.cpp",
+           "cli/local/store.cpp", "cli/local/jobs.cpp"},
+          "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|STD(OUT|ERR)_FILENO\\s*,",
+          "Session::out and Session::err", {"cli"});
+}
+
+TEST_CASE("files that an experiment names are opened where it is decided which ones may be") {
+  // load.cpp reads the experiment file, session.cpp the user's own templates, local.cpp mlk's own kubeconfig.
+  only_in({"cli/commands/user_files.cpp", "cli/commands/load.cpp", "cli/commands/session.cpp",
+           "cli/commands/local.cpp"},
+          "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",
+          "read_user_folder() of cli/commands/user_files.h", {"cli/commands"});
+}
