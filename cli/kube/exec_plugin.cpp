@@ -13,6 +13,7 @@
 #include "cli/kube/kubeconfig.h"
 #include "cli/kube/kubeconfig_file.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -99,7 +100,7 @@ void collect_texts(const json& value, std::set<std::string>& texts) {
 std::set<std::string> secrets_of(const ExecPlugin& plugin, const std::string& output) {
   std::set<std::string> secrets;
   for (const auto& [name, value] : plugin.env) secrets.insert(value);
-  const json answer = json::parse(output, nullptr, false);
+  const json answer = json_or_null(output);
   if (answer.is_object() && answer.contains("status")) {
     collect_texts(answer.at("status"), secrets);
   } else {
@@ -178,15 +179,15 @@ std::string exec_info(const ExecPlugin& plugin, const Config& config, bool inter
     if (!config.ca_pem.empty()) cluster["certificate-authority-data"] = base64_encode(config.ca_pem);
     if (!config.proxy_url.empty()) cluster["proxy-url"] = config.proxy_url;
     if (!config.compression) cluster["disable-compression"] = true;
-    if (!plugin.cluster_extension.empty()) cluster["config"] = json::parse(plugin.cluster_extension);
+    if (!plugin.cluster_extension.empty()) cluster["config"] = json_or_null(plugin.cluster_extension);
     spec["cluster"] = std::move(cluster);
   }
   return json{{"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", std::move(spec)}}.dump();
 }
 
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin) {
-  const json answer = json::parse(output, nullptr, false);
-  if (answer.is_discarded() || !answer.is_object()) {
+  const json answer = json_or_null(output);
+  if (!answer.is_object()) {
     throw plugin_error(plugin, trim(output).empty() ? "answers with nothing" : "answers with something that is not JSON",
                   "it has to print an object of the kind ExecCredential");
   }

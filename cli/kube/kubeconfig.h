@@ -2,6 +2,7 @@
 // client-go's rules.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct Config {
   std::string proxy_url;
   bool insecure = false;
   bool compression = true;
+  std::size_t most_held = 512u << 20;  // bytes of all answers that are under way
 
   // For people: where it came from.
   std::string source;       // file, or "in-cluster service account"

@@ -11,6 +11,7 @@
 #include <openssl/x509.h>
 
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -78,7 +79,7 @@ std::optional<Time> token_end(const std::string& token) {
   std::replace(payload.begin(), payload.end(), '_', '/');
   payload.resize((payload.size() + 3) / 4 * 4, '=');
   try {
-    const nlohmann::json claims = nlohmann::json::parse(base64_decode(payload), nullptr, false);
+    const nlohmann::json claims = json_or_null(base64_decode(payload));
     const auto end = claims.find("exp");  // end() for what is no object
     if (end == claims.end() || !end->is_number()) return std::nullopt;
     const double seconds = end->get<double>();

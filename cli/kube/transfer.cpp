@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
-constexpr std::size_t held_limit = 512u << 20;       // of all answers of one client that are under way
 constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
 
 // libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one,
@@ -110,6 +109,7 @@ void Transfer::release() {
 void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) {
   release();
   peer_ = &peer;
+  most_held_ = config.most_held;
   under_way = false;
   response = Response();
   retry_after.reset();
@@ -327,8 +327,8 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
 bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit, const char* what) {
   if (place.size() + data.size() > limit) {
     too_large_ = std::string(what) + "more than " + std::to_string(limit >> 20) + " MiB";
-  } else if (peer_->held + data.size() > held_limit) {
-    too_large_ = "all answers together more than " + std::to_string(held_limit >> 20) + " MiB";
+  } else if (peer_->held + data.size() > most_held_) {
+    too_large_ = "all answers together more than " + std::to_string(most_held_ >> 20) + " MiB";
   } else {
     place.append(data);
     peer_->held += data.size();

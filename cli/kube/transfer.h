@@ -95,6 +95,7 @@ struct Transfer {
   std::string too_large_;   // what was over its limit
   bool no_memory_ = false;  // for what came
   std::size_t held_ = 0;    // our part of Peer::held
+  std::size_t most_held_ = 0;
   std::size_t sent_ = 0;   // of the request's body
   char error_[CURL_ERROR_SIZE] = {};
 };

@@ -5,6 +5,7 @@
 
 #include "cli/local/local.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 
 namespace mlk::local {
 
@@ -15,7 +16,7 @@ std::filesystem::path volume_folder(const std::string& name_space, const std::st
   const Paths paths = default_paths();
   json given = json::object();
   if (std::filesystem::exists(paths.volumes()))
-    given = json::parse(read_file(paths.volumes(), 1 << 20), nullptr, false);
+    given = json_or_null(read_file(paths.volumes(), 1 << 20));
   const auto given_for = [&](const std::string& key) {
     const auto found = given.is_object() ? given.find(key) : given.end();
     return found != given.end() && found->is_string() ? found->get<std::string>() : std::string();

@@ -5,13 +5,14 @@
 #include "cli/kube/objects.h"
 #include "cli/render/pod.h"
 #include "cli/run/facts.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 
 using json = nlohmann::json;
 
 std::optional<CheckpointPlace> checkpoint_place(const json& owner, const json& result) {
-  const json experiment = json::parse(text_of(owner, {"data", "experiment"}), nullptr, false);
+  const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   const json& volume = at_path(experiment, {"checkpoint", "volume"});
   if (!volume.is_object() || volume.empty() || volume.contains("emptyDir")) return std::nullopt;
   CheckpointPlace place{volume, checkpoint_folder(kube::name_of(owner), kube::uid_of(owner)), {}, ""};

@@ -10,6 +10,7 @@
 #include "cli/run/diagnosis.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -263,7 +264,7 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
 
 std::vector<std::string> tags_of(const json& owner) {
   std::vector<std::string> tags;
-  const json words = json::parse(annotation_of(owner, labels::tags), nullptr, false);
+  const json words = json_or_null(annotation_of(owner, labels::tags));
   if (!words.is_array()) return tags;
   for (const json& word : words) {
     if (word.is_string()) tags.push_back(word.get<std::string>());
@@ -312,7 +313,7 @@ std::optional<Time> time_of(const json& object, std::initializer_list<const char
 }
 
 std::map<std::string, int> roles_of(const json& owner) {
-  const json named = json::parse(kube::annotation_of(owner, labels::roles), nullptr, false);
+  const json named = json_or_null(kube::annotation_of(owner, labels::roles));
   std::map<std::string, int> roles;
   if (!named.is_object()) return roles;
   for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);

@@ -184,7 +184,6 @@ Outcome run(const HostileServer& server, Strings arguments, bool terminal) {
                        .err = err,
                        .out_is_terminal = terminal,
                        .err_is_terminal = terminal,
-                       .program = "mlk",
                        .version = "0",
                        .interrupted = interrupted,
                        .env = [](const std::string&) { return std::string(); },
@@ -340,7 +339,6 @@ TEST_CASE("neither the server's version, nor the user's name, nor a warning stee
   const std::atomic<int> interrupted{0};
   mlk::Session session{.out = out,
                        .err = err,
-                       .program = "mlk",
                        .version = "0",
                        .interrupted = interrupted,
                        .env = [](const std::string&) { return std::string(); },

@@ -5,6 +5,7 @@
 
 #include "cli/experiment/problems.h"
 #include "cli/util/error.h"
+#include "cli/util/unicode.h"
 
 namespace mlk {
 namespace {
