@@ -19,6 +19,8 @@ import mlk  # noqa: E402
 
 
 def pytest_configure(config):
+    # mlk keeps an ignored SIGINT ignored, and a shell starts what it puts into the background that way.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")
