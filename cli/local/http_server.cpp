@@ -1,5 +1,7 @@
 #include "cli/local/http_server.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -87,11 +89,34 @@ bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
          SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
 }
 
+// "%3D" and "+" of a query.
+std::string decoded(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      result += static_cast<char>(byte);
+      i += 2;
+    } else {
+      result += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
 Request to_request(const httplib::Request& from, std::string body) {
   Request request;
   request.method = from.method == "HEAD" ? "GET" : from.method;
   request.path = from.path;
-  for (const auto& [name, value] : from.params) request.query.emplace(name, value);
+  // The library takes what follows the last "=", which is not the value of "labelSelector=a=b".
+  const auto mark = from.target.find('?');
+  for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    request.query.emplace(decoded(pair.substr(0, equals)),
+                          decoded(pair.substr(std::min(equals + 1, pair.size()))));
+  }
   request.content_type = from.get_header_value("Content-Type");
   request.accept = from.get_header_value("Accept");
   request.body = std::move(body);

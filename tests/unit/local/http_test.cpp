@@ -174,6 +174,24 @@ TEST_CASE("headers have a limit: nobody without the token fills the memory with 
   CHECK(served.client()->Get("/version")->status == 200);
 }
 
+TEST_CASE("the value of a parameter goes from the first = to the next &, percent-encoded or not") {
+  const Served served;
+  json labelled = json::parse(map_text("a"));
+  labelled["metadata"]["labels"] = {{"l", "1"}};
+  const auto client = served.client();
+  CHECK(client->Post(maps_path, labelled.dump(), "application/json")->status == 201);
+  CHECK(client->Post(maps_path, map_text("b"), "application/json")->status == 201);
+  for (const std::string query : {"labelSelector=l=1", "labelSelector=l%3D1", "labelSelector=l%3d1&limit=9",
+                                  "limit=9&labelSelector=l=1,l%20in%20(1)", "fieldSelector=metadata.name=a&x"}) {
+    CAPTURE(query);
+    const auto answer = client->Get(maps_path + "?" + query);
+    REQUIRE(answer->status == 200);
+    const json items = json::parse(answer->body).at("items");
+    REQUIRE(items.size() == 1);
+    CHECK(items.at(0).at("metadata").at("name") == "a");
+  }
+}
+
 TEST_CASE("stopping ends the streams that are open") {
   auto served = std::make_unique<Served>();
   std::atomic<bool> begun{false};
