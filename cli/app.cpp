@@ -50,7 +50,8 @@ void add_global_options(CLI::App& root, Session& session) {
   root.add_option("-n,--namespace", global.cluster.name_space, "Namespace [of the context]")
       ->type_name("NAME")
       ->check(namespace_name());
-  root.add_flag("--local", global.local, "Use the cluster on this machine [$MLK_LOCAL=1]; start it when it is not up");
+  root.add_flag("--local", global.local,
+                "Use the cluster on this machine [$MLK_LOCAL=1]; start it when it is not up");
   root.add_option("--volume", global.volumes, "With --local: the folder that stands for a claim")
       ->type_name("CLAIM=DIR")
       ->take_all()

@@ -98,16 +98,19 @@ json as_json(const kube::Config& config, const kube::LoginView& login, const std
 std::string login_text(const kube::LoginView& login) {
   std::string text = login.way + (login.plugin.empty() ? "" : " " + login.plugin);
   if (!login.expires) return text;
-  const auto left = std::chrono::floor<std::chrono::seconds>(*login.expires - std::chrono::system_clock::now());
+  const auto left =
+      std::chrono::floor<std::chrono::seconds>(*login.expires - std::chrono::system_clock::now());
   text += left.count() < 0 ? ", expired " : ", until ";
   text += format_time(*login.expires);
-  return text + " (" + format_duration(left.count() < 0 ? -left : left) + (left.count() < 0 ? " ago)" : " left)");
+  return text + " (" + format_duration(left.count() < 0 ? -left : left) +
+         (left.count() < 0 ? " ago)" : " left)");
 }
 
 void print_text(std::ostream& out, const kube::Config& config, const kube::LoginView& login,
                 const std::optional<Told>& told) {
   const std::string known_as = told && !told->known_as.empty() ? told->known_as : config.user;
-  out << "server     " << printable(config.server) << (told ? " (Kubernetes " + printable(told->version) + ")" : "") << '\n'
+  out << "server     " << printable(config.server)
+      << (told ? " (Kubernetes " + printable(told->version) + ")" : "") << '\n'
       << "namespace  " << config.name_space << '\n'
       << "user       " << printable(known_as.empty() ? "-" : known_as) << '\n'
       << "login      " << printable(login_text(login)) << '\n'

@@ -9,7 +9,8 @@ namespace mlk {
 
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style) {
   const std::string prefix = printable(line.role) + "/" + std::to_string(line.rank);
-  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << printable_line(line.text, style.colored()) << '\n';
+  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << printable_line(line.text, style.colored())
+      << '\n';
 }
 
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter) {

@@ -90,10 +90,11 @@ class Reader {
     const bool hidden = std::any_of(way.begin(), way.end(),
                                     [](const fs::path& part) { return part != "." && is_hidden(part); });
     if (!way.empty() && !hidden) return;
-    throw Error(ExitCode::usage,
-                what_ + ": " + path.string() +
-                    (hidden ? " is hidden" : " leads out of the experiment file's folder, to " + real.string()),
-                "if it may go to the cluster: --allow-files " + real.string());
+    throw Error(
+        ExitCode::usage,
+        what_ + ": " + path.string() +
+            (hidden ? " is hidden" : " leads out of the experiment file's folder, to " + real.string()),
+        "if it may go to the cluster: --allow-files " + real.string());
   }
 
   const fs::path given_, folder_;  // as it was written, and where it lies

@@ -14,10 +14,11 @@ struct UserFiles {
   std::vector<std::filesystem::path> allowed;  // files and folders that may be read as well: --allow-files
 };
 
-// The plain files of the folder that `named` means, seen from the experiment file, by their names: they travel
-// in a ConfigMap, whose keys cannot name folders. Hidden files and caches are passed over. Where a path really
-// lies decides, after symbolic links and "..": a file that is neither below the folder of the experiment file
-// (and not hidden there) nor allowed is refused. Errors begin with `what`. Throws Error: usage, not_found.
+// The plain files of the folder that `named` means, seen from the experiment file, by their names: they
+// travel in a ConfigMap, whose keys cannot name folders. Hidden files and caches are passed over. Where a
+// path really lies decides, after symbolic links and "..": a file that is neither below the folder of the
+// experiment file (and not hidden there) nor allowed is refused. Errors begin with `what`. Throws Error:
+// usage, not_found.
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 

@@ -7,15 +7,16 @@
 namespace mlk::kube {
 namespace {
 
-// A server that refuses whatever it is given, or a plugin whose answers are old, would otherwise have the plugin run
-// for each request.
+// A server that refuses whatever it is given, or a plugin whose answers are old, would otherwise have the
+// plugin run for each request.
 constexpr std::chrono::seconds between_calls{10};
 
 constexpr std::chrono::seconds oidc_margin{10};  // client-go's: the request has to arrive as well
 
 Error oidc_error(const char* what) {
   return Error(ExitCode::cluster, std::string("the id-token of auth-provider oidc ") + what,
-               "mlk does not renew it: any kubectl command with this kubeconfig does, where it has a refresh-token; or "
+               "mlk does not renew it: any kubectl command with this kubeconfig does, where it has a "
+               "refresh-token; or "
                "log in by a credential plugin such as kubelogin");
 }
 
@@ -48,7 +49,8 @@ Credentials::Turn Credentials::next(SteadyTime now, Time wall) {
     return {current_, {}};
   }
   if (const std::string& token = token_.current(now); token != current_->token) {
-    current_ = std::make_shared<const Credential>(Credential{token, fixed_->certificate_pem, fixed_->key_pem});
+    current_ =
+        std::make_shared<const Credential>(Credential{token, fixed_->certificate_pem, fixed_->key_pem});
   }
   return {current_, {}};
 }

@@ -27,7 +27,8 @@ class Credentials {
   };
   Turn next(SteadyTime now, Time wall);
 
-  // The server has answered 401 to it: true when the request may be sent once more, with what next() gives then.
+  // The server has answered 401 to it: true when the request may be sent once more, with what next() gives
+  // then.
   bool refused(const CredentialPtr& used, SteadyTime now);
   // The server has answered something else.
   void accepted(const CredentialPtr& used);
@@ -40,7 +41,8 @@ class Credentials {
   Token token_;
   CredentialPtr current_;
   std::optional<SteadyTime> borrowed_until_;  // of one that had expired when it came
-  std::optional<SteadyTime> dropped_;  // when one was given up because it was refused, and none has been accepted since
+  std::optional<SteadyTime>
+      dropped_;  // when one was given up because it was refused, and none has been accepted since
 };
 
 }  // namespace mlk::kube

@@ -24,7 +24,8 @@ bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what) {
   const std::string file = entry.get(field), data = entry.get(field + "-data");
   const std::string here = entry.file.string() + ": " + what;
-  if (!file.empty() && !data.empty()) throw entry_error(here + " has both " + field + " and " + field + "-data");
+  if (!file.empty() && !data.empty())
+    throw entry_error(here + " has both " + field + " and " + field + "-data");
   if (!data.empty()) {
     try {
       return base64_decode(data);

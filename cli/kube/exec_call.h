@@ -16,9 +16,9 @@ namespace mlk::kube {
 
 // What a call needs of the program around it.
 struct PluginHost {
-  std::function<void(const std::string&)> say{};   // gets lines of the plugin for the user; from any thread
-  std::function<bool()> interrupted{};             // true: the user has had enough; from any thread
-  std::chrono::seconds patience{180};              // people may have to log in by a browser
+  std::function<void(const std::string&)> say{};  // gets lines of the plugin for the user; from any thread
+  std::function<bool()> interrupted{};            // true: the user has had enough; from any thread
+  std::chrono::seconds patience{180};             // people may have to log in by a browser
 };
 
 // Runs the plugin of `config` and gives what it answers. Blocks. Throws Error. Never through a shell.

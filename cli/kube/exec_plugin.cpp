@@ -41,8 +41,8 @@ json field_list(const json& map, const char* key, const std::string& here) {
 
 void check_version(const std::string& version, const std::string& here) {
   if (version.empty()) {
-    throw entry_error(here + ": exec has no apiVersion",
-                      "set it to " + exec_group + "v1 or " + exec_group + "v1beta1, as the plugin's documentation says");
+    throw entry_error(here + ": exec has no apiVersion", "set it to " + exec_group + "v1 or " + exec_group +
+                                                             "v1beta1, as the plugin's documentation says");
   }
   if (version == exec_group + "v1" || version == exec_group + "v1beta1") return;
   const std::string hint = "let a newer version of the plugin write the entry again, with " + exec_group +
@@ -53,7 +53,8 @@ void check_version(const std::string& version, const std::string& here) {
   throw entry_error(here + ": exec: unknown apiVersion \"" + printable(version) + "\"", hint);
 }
 
-InteractiveMode interactive_mode(const std::string& text, const std::string& version, const std::string& here) {
+InteractiveMode interactive_mode(const std::string& text, const std::string& version,
+                                 const std::string& here) {
   if (text == "Never") return InteractiveMode::never;
   if (text == "IfAvailable") return InteractiveMode::if_available;
   if (text == "Always") return InteractiveMode::always;
@@ -83,7 +84,9 @@ std::vector<std::pair<std::string, std::string>> plugin_env(const json& exec, co
   return {values.begin(), values.end()};
 }
 
-std::string plugin_name(const ExecPlugin& plugin) { return "credential plugin \"" + printable(plugin.command) + "\""; }
+std::string plugin_name(const ExecPlugin& plugin) {
+  return "credential plugin \"" + printable(plugin.command) + "\"";
+}
 
 Error plugin_error(const ExecPlugin& plugin, const std::string& what, const std::string& hint = "") {
   return Error(ExitCode::cluster, plugin_name(plugin) + " " + what, hint);
@@ -118,7 +121,8 @@ std::set<std::string> secrets_of(const ExecPlugin& plugin, const std::string& ou
 std::optional<Time> zoned_time(const std::string& text) {
   const std::size_t at = text.size() < 6 ? 0 : text.size() - 6;
   const auto digits = [&](std::size_t from) {
-    const unsigned char a = static_cast<unsigned char>(text[from]), b = static_cast<unsigned char>(text[from + 1]);
+    const unsigned char a = static_cast<unsigned char>(text[from]),
+                        b = static_cast<unsigned char>(text[from + 1]);
     return std::isdigit(a) != 0 && std::isdigit(b) != 0 ? (a - '0') * 10 + (b - '0') : -1;
   };
   if (at == 0 || (text[at] != '+' && text[at] != '-') || text[at + 3] != ':') return parse_time(text);
@@ -132,7 +136,8 @@ std::optional<Time> zoned_time(const std::string& text) {
 std::string answer_text(const json& status, const char* key, const ExecPlugin& plugin) {
   const auto found = status.find(key);
   if (found == status.end() || found->is_null()) return "";
-  if (!found->is_string()) throw plugin_error(plugin, std::string("answers with a ") + key + " that is no text");
+  if (!found->is_string())
+    throw plugin_error(plugin, std::string("answers with a ") + key + " that is no text");
   return found->get<std::string>();
 }
 
@@ -165,7 +170,8 @@ ExecPlugin read_exec_plugin(const json& exec, const KubeconfigEntry& user, const
 bool is_interactive(const ExecPlugin& plugin, bool stdin_is_terminal) {
   if (plugin.mode == InteractiveMode::always && !stdin_is_terminal) {
     throw plugin_error(plugin, "needs a terminal to ask questions, and standard input is none",
-                  "run the command in a terminal, or set interactiveMode to IfAvailable where the plugin can do without");
+                       "run the command in a terminal, or set interactiveMode to IfAvailable where the "
+                       "plugin can do without");
   }
   return plugin.mode != InteractiveMode::never && stdin_is_terminal;
 }
@@ -182,21 +188,24 @@ std::string exec_info(const ExecPlugin& plugin, const Config& config, bool inter
     if (!plugin.cluster_extension.empty()) cluster["config"] = json_or_null(plugin.cluster_extension);
     spec["cluster"] = std::move(cluster);
   }
-  return json{{"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", std::move(spec)}}.dump();
+  return json{{"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", std::move(spec)}}
+      .dump();
 }
 
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin) {
   const json answer = json_or_null(output);
   if (!answer.is_object()) {
-    throw plugin_error(plugin, trim(output).empty() ? "answers with nothing" : "answers with something that is not JSON",
-                  "it has to print an object of the kind ExecCredential");
+    throw plugin_error(
+        plugin, trim(output).empty() ? "answers with nothing" : "answers with something that is not JSON",
+        "it has to print an object of the kind ExecCredential");
   }
-  if (field_text(answer, "kind") != "ExecCredential") throw plugin_error(plugin, "answers with another kind than ExecCredential");
+  if (field_text(answer, "kind") != "ExecCredential")
+    throw plugin_error(plugin, "answers with another kind than ExecCredential");
   if (const std::string version = field_text(answer, "apiVersion"); version != plugin.api_version) {
     throw plugin_error(plugin,
-                  "answers with apiVersion \"" + printable(cut(version, 100)) + "\", but the kubeconfig asks for " +
-                      plugin.api_version,
-                  "write the version that the plugin speaks into the kubeconfig");
+                       "answers with apiVersion \"" + printable(cut(version, 100)) +
+                           "\", but the kubeconfig asks for " + plugin.api_version,
+                       "write the version that the plugin speaks into the kubeconfig");
   }
   const auto status = answer.find("status");
   if (status == answer.end() || !status->is_object()) throw plugin_error(plugin, "answers without a status");
@@ -205,8 +214,9 @@ Credential parse_exec_credential(std::string_view output, const ExecPlugin& plug
   credential.certificate_pem = answer_text(*status, "clientCertificateData", plugin);
   credential.key_pem = answer_text(*status, "clientKeyData", plugin);
   if (credential.certificate_pem.empty() != credential.key_pem.empty()) {
-    throw plugin_error(plugin, std::string("answers with a client ") +
-                              (credential.key_pem.empty() ? "certificate, but no key" : "key, but no certificate"));
+    throw plugin_error(
+        plugin, std::string("answers with a client ") +
+                    (credential.key_pem.empty() ? "certificate, but no key" : "key, but no certificate"));
   }
   if (credential.token.empty() && credential.certificate_pem.empty()) {
     throw plugin_error(plugin, "answers with neither a token nor a client certificate");
@@ -217,7 +227,8 @@ Credential parse_exec_credential(std::string_view output, const ExecPlugin& plug
   }
   if (const std::string expires = answer_text(*status, "expirationTimestamp", plugin); !expires.empty()) {
     credential.expires = zoned_time(expires);
-    if (!credential.expires) throw plugin_error(plugin, "answers with an expirationTimestamp that is no time");
+    if (!credential.expires)
+      throw plugin_error(plugin, "answers with an expirationTimestamp that is no time");
   }
   return credential;
 }
@@ -245,10 +256,12 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
   }
   if (words.size() > longest_words) words = "..." + words.substr(words.size() - longest_words);
   if (!words.empty()) words = ": " + words;
-  const std::string hint = "run \"" + printable(plugin.command) +
-                           "\" by hand, or log in again as its documentation says; `mlk context` names the entry";
+  const std::string hint =
+      "run \"" + printable(plugin.command) +
+      "\" by hand, or log in again as its documentation says; `mlk context` names the entry";
   if (result.timed_out) {
-    return plugin_error(plugin, "did not end within " + std::to_string(patience.count()) + " s" + words, hint);
+    return plugin_error(plugin, "did not end within " + std::to_string(patience.count()) + " s" + words,
+                        hint);
   }
   if (result.signal != 0) {
     return plugin_error(plugin, "was ended by signal " + std::to_string(result.signal) + words, hint);

@@ -1,5 +1,5 @@
-// Credential plugins of kubeconfigs (`exec:`): how an entry is written, what the program is told, and what its
-// answer means, by the API client.authentication.k8s.io. All of it is pure; exec_call.h runs the program.
+// Credential plugins of kubeconfigs (`exec:`): how an entry is written, what the program is told, and what
+// its answer means, by the API client.authentication.k8s.io. All of it is pure; exec_call.h runs the program.
 #pragma once
 
 #include <string>
@@ -50,7 +50,8 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
 // There is no such program.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);
 
-// Text of the program that people may see: printable, and without the values of `env` and what is in `output`.
+// Text of the program that people may see: printable, and without the values of `env` and what is in
+// `output`.
 std::string without_secrets(const std::string& text, const ExecPlugin& plugin, const std::string& output);
 
 }  // namespace mlk::kube

@@ -36,10 +36,12 @@ std::string parse_server(const std::string& given, bool has_tls, const std::stri
   const UrlParts url = parts_of(text);
   if (url.scheme != "https" && url.scheme != "http")
     throw entry_error(what + ": server is neither https:// nor http://");
-  if (url.authority.find('@') != std::string::npos) throw entry_error(what + ": server holds a user name or password");
+  if (url.authority.find('@') != std::string::npos)
+    throw entry_error(what + ": server holds a user name or password");
   const bool blanks =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
-  if (url.host.empty() || blanks) throw entry_error(what + ": server \"" + printable(given) + "\" is not a URL");
+  if (url.host.empty() || blanks)
+    throw entry_error(what + ": server \"" + printable(given) + "\" is not a URL");
   return text;
 }
 
@@ -69,12 +71,12 @@ void settle_server(const std::string& what, Config& config) {
   if (url.scheme == "https") return;
   if (!is_loopback(url.host)) {
     throw entry_error(what + ": server " + config.server + " is plain http",
-                "use https://; http:// is for this machine alone");
+                      "use https://; http:// is for this machine alone");
   }
   if (config.login != Login::none || !config.client_certificate_pem.empty()) {
-    throw entry_error(
-        what + ": user \"" + config.user + "\" has credentials, but server " + config.server + " is plain http",
-        "use https://, or a user without credentials");
+    throw entry_error(what + ": user \"" + config.user + "\" has credentials, but server " + config.server +
+                          " is plain http",
+                      "use https://, or a user without credentials");
   }
 }
 
@@ -144,7 +146,8 @@ std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& p
   config.name_space = flags.name_space.empty() ? places.pod_namespace : flags.name_space;
   if (config.name_space.empty()) {
     try {
-      config.name_space = std::string(trim(read_file(places.service_account / "namespace", credential_file_limit)));
+      config.name_space =
+          std::string(trim(read_file(places.service_account / "namespace", credential_file_limit)));
     } catch (const Error&) {
       config.name_space = "";  // then the default below
     }
@@ -176,7 +179,7 @@ const KubeconfigEntry& entry_for(const std::map<std::string, KubeconfigEntry>& e
   const auto found = entries.find(name);
   if (found != entries.end()) return found->second;
   throw entry_error(here + " names the " + kind + " \"" + name + "\", which does not exist",
-              entries.empty() ? "" : std::string("there are: ") + names_of(entries));
+                    entries.empty() ? "" : std::string("there are: ") + names_of(entries));
 }
 
 }  // namespace
@@ -209,7 +212,7 @@ Config load_config(const ConfigFlags& flags, const ConfigPlaces& places) {
   if (context == files.contexts.end()) {
     const std::string where = loaded.read.empty() ? join(loaded.missing, ", ") : join(loaded.read, ", ");
     throw entry_error("context \"" + printable(context_name) + "\" does not exist in " + where,
-                files.contexts.empty() ? "" : "there are: " + names_of(files.contexts));
+                      files.contexts.empty() ? "" : "there are: " + names_of(files.contexts));
   }
   const KubeconfigEntry& entry = context->second;
   const std::string here = entry.file.string() + ": context \"" + context_name + "\"";

@@ -29,8 +29,8 @@ struct Config {
   std::string ca_pem;  // empty: the system's authorities
   std::string client_certificate_pem, client_key_pem;
   Login login = Login::none;
-  std::string token;             // of oidc: the id-token, perhaps none or one that has expired
-  std::string token_file;        // re-read every minute, and after a 401
+  std::string token;               // of oidc: the id-token, perhaps none or one that has expired
+  std::string token_file;          // re-read every minute, and after a 401
   std::optional<ExecPlugin> exec;  // asked for credentials: there are no others
   std::string username, password;
   std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...

@@ -81,8 +81,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     if (next.empty() || !paged) return result;
     if (page == most_pages || result.items.size() > most_items || bytes > most_bytes) {
       throw ApiError(response.status, "TooLarge",
-                     what + ": the list does not end: " + std::to_string(result.items.size()) + " objects in " +
-                         std::to_string(page) + " pages",
+                     what + ": the list does not end: " + std::to_string(result.items.size()) +
+                         " objects in " + std::to_string(page) + " pages",
                      config == nullptr ? "" : "is " + config->server + " a Kubernetes API server?");
     }
   }

@@ -10,8 +10,8 @@
 namespace mlk::kube {
 
 struct LoginView {
-  // "client certificate", "token", "token file", "service account", "oidc", "basic", "exec plugin" or "none"; or two
-  // of them, joined by " and ", where both are presented.
+  // "client certificate", "token", "token file", "service account", "oidc", "basic", "exec plugin" or "none";
+  // or two of them, joined by " and ", where both are presented.
   std::string way;
   std::string plugin;           // the program, of "exec plugin"
   std::optional<Time> expires;  // the earliest end of what is presented, where it can be read

@@ -54,9 +54,9 @@ class LogPosition {
   void resume();                      // the next lines come from a new request
   std::optional<Time> since() const;  // for that request: the second to start from
  private:
-  std::optional<Time> second_;    // of the last line
-  std::map<Time, long> seen_;     // lines of each second; of the latest ones
-  long to_skip_ = 0;              // of those that come again
+  std::optional<Time> second_;  // of the last line
+  std::map<Time, long> seen_;   // lines of each second; of the latest ones
+  long to_skip_ = 0;            // of those that come again
 };
 
 struct LogTimes {

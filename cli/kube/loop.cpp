@@ -44,9 +44,9 @@ Loop::Loop(const Config& config, PluginHost host)
     : config_(config),
       multi_(new_multi(), &curl_multi_cleanup),
       credentials_(config),
-      plugin_([this, host = std::move(host)](
-                  const auto& give_up) { return call_plugin(config_, host, give_up); },
-              [this] { curl_multi_wakeup(multi_.get()); }) {
+      plugin_(
+          [this, host = std::move(host)](const auto& give_up) { return call_plugin(config_, host, give_up); },
+          [this] { curl_multi_wakeup(multi_.get()); }) {
   curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
   peer_.speaks_http1 = !config_.server.starts_with("https:");
@@ -263,8 +263,9 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And, which client-go
-// does not, after a 401 once more with a renewed credential: the server has not acted on such a request.
+// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And, which
+// client-go does not, after a 401 once more with a renewed credential: the server has not acted on such a
+// request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // streams may go on for days

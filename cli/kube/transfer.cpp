@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <new>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <new>
 #include <sys/socket.h>
 
 #include <openssl/ssl.h>
@@ -319,7 +319,8 @@ void Transfer::take_header(std::string_view header) {
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  const bool taken = transfer.guarded([&] { return transfer.take_body(std::string_view(data, size * count)); });
+  const bool taken =
+      transfer.guarded([&] { return transfer.take_body(std::string_view(data, size * count)); });
   return taken ? size * count : 0;
 }
 

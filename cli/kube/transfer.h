@@ -65,10 +65,10 @@ struct Transfer {
   std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
   CredentialPtr credential;            // sent with this attempt; null before the first one
   int attempts = 0;
-  bool under_way = false;  // it has a connection
-  bool sent_again = false;             // after a 401
-  std::optional<SteadyTime> parked;    // it waits for a credential since then, and its deadline with it
-  SteadyTime due{};  // when to try again
+  bool under_way = false;            // it has a connection
+  bool sent_again = false;           // after a 401
+  std::optional<SteadyTime> parked;  // it waits for a credential since then, and its deadline with it
+  SteadyTime due{};                  // when to try again
 
  private:
   static int on_start(void* self, char*, char*, int, int);
@@ -96,7 +96,7 @@ struct Transfer {
   bool no_memory_ = false;  // for what came
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
-  std::size_t sent_ = 0;   // of the request's body
+  std::size_t sent_ = 0;  // of the request's body
   char error_[CURL_ERROR_SIZE] = {};
 };
 

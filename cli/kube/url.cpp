@@ -13,7 +13,8 @@ UrlParts parts_of(const std::string& url) {
   const std::size_t slash = rest.find('/');
   parts.authority = rest.substr(0, slash);
   parts.path = slash == std::string::npos ? "" : rest.substr(slash);
-  const std::size_t bracket = parts.authority.starts_with('[') ? parts.authority.find(']') : std::string::npos;
+  const std::size_t bracket =
+      parts.authority.starts_with('[') ? parts.authority.find(']') : std::string::npos;
   const std::size_t colon = parts.authority.find(':', bracket == std::string::npos ? 0 : bracket);
   parts.host = bracket == std::string::npos ? parts.authority.substr(0, colon)
                                             : parts.authority.substr(1, bracket - 1);

@@ -67,7 +67,8 @@ void read_token(const KubeconfigEntry& user, const std::string& here, Config& co
 void read_password(const KubeconfigEntry& user, const std::string& here, Config& config) {
   const bool has_password = user.has("username") || user.has("password");
   if (has_password && (user.has("token") || (user.has("tokenFile") && user.has("username")))) {
-    throw entry_error(here + " has more than one way to authenticate: a token and a password; only one is allowed");
+    throw entry_error(here +
+                      " has more than one way to authenticate: a token and a password; only one is allowed");
   }
   if (!user.has("username")) return;  // client-go sends nothing then
   config.username = user.get("username");
@@ -79,13 +80,13 @@ void read_password(const KubeconfigEntry& user, const std::string& here, Config&
 void read_provider(const json& provider, const std::string& here, Config& config) {
   const std::string name = setting_of(provider, "name");
   if (name != "oidc") {
-    const std::string hint = name == "gcp"     ? "log in by the plugin gke-gcloud-auth-plugin: gcloud container "
-                                                 "clusters get-credentials CLUSTER writes its entry"
-                             : name == "azure" ? "log in by the plugin kubelogin: kubelogin convert-kubeconfig "
-                                                 "writes its entry"
-                             : name == "openstack"
-                                 ? "log in by the plugin client-keystone-auth, as an exec entry"
-                                 : "log in by a credential plugin, as an exec entry, or by a token";
+    const std::string hint =
+        name == "gcp"         ? "log in by the plugin gke-gcloud-auth-plugin: gcloud container "
+                                "clusters get-credentials CLUSTER writes its entry"
+        : name == "azure"     ? "log in by the plugin kubelogin: kubelogin convert-kubeconfig "
+                                "writes its entry"
+        : name == "openstack" ? "log in by the plugin client-keystone-auth, as an exec entry"
+                              : "log in by a credential plugin, as an exec entry, or by a token";
     throw entry_error(here + ": there is no auth-provider \"" + printable(name) + "\" any more", hint);
   }
   const auto found = provider.find("config");
@@ -109,8 +110,9 @@ void read_user(const std::string& name, const KubeconfigEntry& user, Config& con
   config.client_certificate_pem = file_or_data(user, "client-certificate", what);
   config.client_key_pem = file_or_data(user, "client-key", what);
   if (config.client_certificate_pem.empty() != config.client_key_pem.empty()) {
-    throw entry_error(here + " has a client " +
-                      (config.client_key_pem.empty() ? "certificate, but no key" : "key, but no certificate"));
+    throw entry_error(
+        here + " has a client " +
+        (config.client_key_pem.empty() ? "certificate, but no key" : "key, but no certificate"));
   }
   read_token(user, here, config);
   read_password(user, here, config);

@@ -150,8 +150,8 @@ Process Kubelet::localised(const json& pod) {
   around.pod_folder = paths_.pods() / pod_uid_of(pod);
   around.claims = paths_.claims();
   if (std::filesystem::exists(paths_.volumes())) {
-    around.volumes =
-        parse_json(read_file(paths_.volumes(), 1 << 20), "volumes.json").get<std::map<std::string, std::string>>();
+    around.volumes = parse_json(read_file(paths_.volumes(), 1 << 20), "volumes.json")
+                         .get<std::map<std::string, std::string>>();
   }
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));

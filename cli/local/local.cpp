@@ -47,7 +47,8 @@ bool answers(int port) {
 void add_volumes(const Paths& paths, const std::map<std::string, std::string>& volumes) {
   if (volumes.empty()) return;
   json all = json::object();
-  if (std::filesystem::exists(paths.volumes())) all = parse_json(read_file(paths.volumes(), 1 << 20), paths.volumes().string());
+  if (std::filesystem::exists(paths.volumes()))
+    all = parse_json(read_file(paths.volumes(), 1 << 20), paths.volumes().string());
   for (const auto& [claim, folder] : volumes) {
     std::error_code ignored;
     const std::filesystem::path absolute = std::filesystem::absolute(folder);

@@ -55,8 +55,8 @@ bool is_elsewhere();
 // What to say of it. Error{failure}.
 Error elsewhere_error();
 
-// The folder on this machine that a volume of an experiment file, such as {"pvc": "checkpoints"}, means to the
-// pods of a namespace. `name`: of the pod's volume. Empty when it is none of this machine.
+// The folder on this machine that a volume of an experiment file, such as {"pvc": "checkpoints"}, means to
+// the pods of a namespace. `name`: of the pod's volume. Empty when it is none of this machine.
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 

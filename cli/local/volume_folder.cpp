@@ -15,8 +15,7 @@ std::filesystem::path volume_folder(const std::string& name_space, const std::st
                                     const json& volume) {
   const Paths paths = default_paths();
   json given = json::object();
-  if (std::filesystem::exists(paths.volumes()))
-    given = json_or_null(read_file(paths.volumes(), 1 << 20));
+  if (std::filesystem::exists(paths.volumes())) given = json_or_null(read_file(paths.volumes(), 1 << 20));
   const auto given_for = [&](const std::string& key) {
     const auto found = given.is_object() ? given.find(key) : given.end();
     return found != given.end() && found->is_string() ? found->get<std::string>() : std::string();

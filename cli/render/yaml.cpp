@@ -34,8 +34,8 @@ bool is_plain(const std::string& text) {
   });
 }
 
-// Characters that JSON writes as they are, though to YAML they are a mark of the encoding or no text, or though
-// they steer a terminal.
+// Characters that JSON writes as they are, though to YAML they are a mark of the encoding or no text, or
+// though they steer a terminal.
 bool is_special(char32_t code) {
   return (steers_terminal(code) && code != '\n' && code != '\t') || code == 0xfeff || code == 0xfffe ||
          code == 0xffff;

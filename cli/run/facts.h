@@ -71,9 +71,9 @@ struct Warning {
 };
 
 struct Facts {
-  std::vector<JobFacts> jobs;               // the deciding one first, then by name
-  std::vector<PodFacts> pods;               // oldest first
-  std::map<std::string, Warning> warnings;  // the newest by uid of the Job or pod: names come back
+  std::vector<JobFacts> jobs;                   // the deciding one first, then by name
+  std::vector<PodFacts> pods;                   // oldest first
+  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod: names come back
   std::map<std::string, Warning> failed_pulls;  // of images, the newest by uid of the pod
 };
 

@@ -52,9 +52,7 @@ bool unclear(const ApiError& error) {
          (error.status() == 409 && !exists_already(error));
 }
 
-bool is_deleting(const json& object) {
-  return !at_path(object, {"metadata", "deletionTimestamp"}).is_null();
-}
+bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }
 
 bool is_owned_by(const json& object, const std::string& uid) {
   for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) {

@@ -27,8 +27,9 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, const 
 // The same for those who treat text that cannot be read as missing: null instead of an error.
 nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds = {});
 
-// The text of a value for people and programs. Never throws: bytes that are no UTF-8 become U+FFFD. Characters
-// that steer a terminal are written as \uXXXX. On one line, or indented by that many blanks a level.
+// The text of a value for people and programs. Never throws: bytes that are no UTF-8 become U+FFFD.
+// Characters that steer a terminal are written as \uXXXX. On one line, or indented by that many blanks a
+// level.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 
 }  // namespace mlk

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// Stands between a stream and its buffer for as long as it lives. Lets text through as printable() does, and of
-// control sequences those that mlk itself writes. Safe to write to from several threads.
+// Stands between a stream and its buffer for as long as it lives. Lets text through as printable() does, and
+// of control sequences those that mlk itself writes. Safe to write to from several threads.
 class PrintableStream : private std::streambuf {
  public:
   struct Sequences {

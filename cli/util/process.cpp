@@ -229,8 +229,8 @@ pid_t spawn(const Command& command, Pipe& in, Pipe& out, Pipe& err) {
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
   if (pid == 0) {
     become(program.c_str(), argv.data(), env.data(), command.folder.c_str(),
-           command.of_terminal ? -1 : in.read_end(), out.write_end(),
-           inherits_error ? -1 : err.write_end(), report.write_end());
+           command.of_terminal ? -1 : in.read_end(), out.write_end(), inherits_error ? -1 : err.write_end(),
+           report.write_end());
   }
   report.close_write();
   int number = 0;

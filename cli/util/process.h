@@ -29,8 +29,8 @@ struct Command {
   std::string folder;          // to run in; empty: ours
   std::string input;           // written to stdin, which is then closed
   bool inherit_error = false;  // stderr goes where ours goes instead of into `error`
-  bool of_terminal = false;    // it talks with the user: stdin and stderr are ours, and so is the process group,
-                               // as only the one in the foreground may read from the terminal
+  bool of_terminal = false;    // it talks with the user: stdin and stderr are ours, and so is the process
+                             // group, as only the one in the foreground may read from the terminal
   std::chrono::milliseconds timeout{30000};
   std::size_t output_limit = 16u << 20;  // of stdout and of stderr, each
   // Called every 20 ms with what there is so far; false ends the program as a time-out does.

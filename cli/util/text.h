@@ -28,11 +28,12 @@ std::string_view cut(std::string_view text, std::size_t bytes);
 // bytes that are no UTF-8, become '?' each.
 std::string printable(std::string_view text);
 
-// A line of a log, made safe likewise. Its colours (SGR sequences) stay when `colors` is set, and end with the
-// line; otherwise they are left out.
+// A line of a log, made safe likewise. Its colours (SGR sequences) stay when `colors` is set, and end with
+// the line; otherwise they are left out.
 std::string printable_line(std::string_view line, bool colors);
 
-// Bytes of the sequence "ESC [ numbers m", which sets colours, that the text begins with; 0 when there is none.
+// Bytes of the sequence "ESC [ numbers m", which sets colours, that the text begins with; 0 when there is
+// none.
 std::size_t color_sequence(std::string_view text);
 inline constexpr std::size_t longest_color_sequence = 64;
 

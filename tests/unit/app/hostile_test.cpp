@@ -1,6 +1,6 @@
 // Commands that only look, run whole against a server that sends what no API server should: fields that are
-// missing, of a wrong type, nested, huge, or full of what steers a terminal. Whatever it sends, a command ends
-// with a documented exit code, and nothing that it prints moves the cursor.
+// missing, of a wrong type, nested, huge, or full of what steers a terminal. Whatever it sends, a command
+// ends with a documented exit code, and nothing that it prints moves the cursor.
 
 #include <atomic>
 #include <limits>
@@ -32,7 +32,8 @@ using Strings = std::vector<std::string>;
 
 constexpr int cases = 500;
 const std::string evil_color = "\x1b[5;31;7m";
-const std::string evil = evil_color + "EVIL\x1b]0;t\x07\u009b2J\u009d\u202e\u2066\u061c\u2028\r\x1b[K\x7f\x01" +
+const std::string evil = evil_color +
+                         "EVIL\x1b]0;t\x07\u009b2J\u009d\u202e\u2066\u061c\u2028\r\x1b[K\x7f\x01" +
                          std::string(1, '\0') + "\n\t\b";
 
 json nested(int depth) {
@@ -146,7 +147,8 @@ class HostileServer {
       const Strings parts = mlk::split(request.path, '/');
       const std::string last = parts.back();
       if (const auto list = world.lists.find(last); list != world.lists.end()) {
-        return answer(response, 200, json{{"metadata", {{"resourceVersion", "1"}}}, {"items", list->second}}.dump());
+        return answer(response, 200,
+                      json{{"metadata", {{"resourceVersion", "1"}}}, {"items", list->second}}.dump());
       }
       const json& owners = world.lists.at("configmaps");
       if (last != world.run || !owners.is_array() || owners.empty()) {
@@ -155,13 +157,15 @@ class HostileServer {
       answer(response, 200, owners.front().dump());
     });
     server_.http->Post(".*", [](const httplib::Request&, httplib::Response& response) {
-      const json review = {{"status", {{"allowed", evil}, {"userInfo", {{"username", "me" + evil}, {"groups", 3}}}}}};
+      const json review = {
+          {"status", {{"allowed", evil}, {"userInfo", {{"username", "me" + evil}, {"groups", 3}}}}}};
       answer(response, 201, review.dump());
     });
     const std::string url = server_.start().server;
-    kubeconfig = folder_.write("config", "current-context: c\nclusters: [{name: k, cluster: {server: '" + url +
-                                             "'}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: "
-                                             "{cluster: k, user: u, namespace: default}}]\n");
+    kubeconfig =
+        folder_.write("config", "current-context: c\nclusters: [{name: k, cluster: {server: '" + url +
+                                    "'}}]\nusers: [{name: u, user: {}}]\ncontexts: [{name: c, context: "
+                                    "{cluster: k, user: u, namespace: default}}]\n");
   }
 
   World world;
@@ -222,17 +226,23 @@ void check(const HostileServer& server, const Strings& command, bool terminal, c
   CHECK_MESSAGE(understood, told);
   for (const std::string& text : {outcome.out, outcome.err}) {
     const std::string bad = unprintable(text, terminal);
-    CHECK_MESSAGE(bad.empty(), told, " prints ", json(bad).dump(-1, ' ', true, json::error_handler_t::replace));
+    CHECK_MESSAGE(bad.empty(), told, " prints ",
+                  json(bad).dump(-1, ' ', true, json::error_handler_t::replace));
     // Colours that are not ours pass in logs only.
     const bool ours = command.front() == "logs" || text.find(evil_color) == std::string::npos;
     CHECK_MESSAGE(ours, told, " lets a colour through");
   }
-  if (command.back() == "json" && outcome.code == 0) CHECK_NOTHROW_MESSAGE(mlk::parse_json(outcome.out, "x"), told);
+  if (command.back() == "json" && outcome.code == 0)
+    CHECK_NOTHROW_MESSAGE(mlk::parse_json(outcome.out, "x"), told);
 }
 
 std::vector<Strings> commands_for(const std::string& run) {
-  return {{"ls"},           {"status", run, "-o", "json"}, {"logs", run},
-          {"status", run},  {"ls", "-o", "json"},          {"__complete", "status", ""},
+  return {{"ls"},
+          {"status", run, "-o", "json"},
+          {"logs", run},
+          {"status", run},
+          {"ls", "-o", "json"},
+          {"__complete", "status", ""},
           {"ls", "-o", "name"}};
 }
 
@@ -247,10 +257,13 @@ std::string text_of(const Place& place) {
 TEST_CASE("no field that a server sends crashes a command or steers the terminal") {
   HostileServer server;
   std::mt19937 random(16);
-  const auto any = [&](std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); };
-  const Strings fixtures = {"running",    "failed_exit_code", "succeeded", "restarting", "stopped",
-                            "evicted",    "unschedulable",    "node_lost", "queued",     "image_cannot_be_pulled",
-                            "failed_oom", "missing_secret"};
+  const auto any = [&](std::size_t count) {
+    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
+  };
+  const Strings fixtures = {
+      "running",    "failed_exit_code", "succeeded", "restarting", "stopped",
+      "evicted",    "unschedulable",    "node_lost", "queued",     "image_cannot_be_pulled",
+      "failed_oom", "missing_secret"};
   const std::vector<std::optional<json>> values = replacements();
   for (int number = 0; number < cases; ++number) {
     World world = world_of(fixtures[any(fixtures.size())]);
@@ -294,16 +307,17 @@ TEST_CASE("control characters in every string that a server sends reach no termi
         if (within_text) break;
         at = at->is_array() ? &(*at)[std::stoul(key)] : &(*at)[key];
       }
-      const bool needed = path.find("/metadata/name") != std::string::npos || path.ends_with(mlk::labels::run) ||
-                          path.ends_with("/phase") || path.ends_with("/type") || path.ends_with("/status") ||
-                          path.ends_with("uid") || path.ends_with("Time") || path.ends_with("Timestamp") ||
+      const bool needed = path.find("/metadata/name") != std::string::npos ||
+                          path.ends_with(mlk::labels::run) || path.ends_with("/phase") ||
+                          path.ends_with("/type") || path.ends_with("/status") || path.ends_with("uid") ||
+                          path.ends_with("Time") || path.ends_with("Timestamp") ||
                           path.find("job-name") != std::string::npos;
       if (!within_text && at->is_string() && !needed) *at = evil + at->get<std::string>() + evil;
     }
     server.world = plain;
     server.world.lists = all.get<std::map<std::string, json>>();
-    server.world.log = "2026-11-21T07:40:25Z " + evil + "\xff\x9b\n" + evil + "\n\n2026-11-21T07:40:26Z mlk step=4 " +
-                       evil + "=" + evil + " loss=1\n";
+    server.world.log = "2026-11-21T07:40:25Z " + evil + "\xff\x9b\n" + evil +
+                       "\n\n2026-11-21T07:40:26Z mlk step=4 " + evil + "=" + evil + " loss=1\n";
     for (const Strings& command : commands_for(plain.run)) {
       check(server, command, false, fixture);
       check(server, command, true, fixture);
@@ -316,8 +330,8 @@ TEST_CASE("an answer that is nested too deeply, cut or no JSON at all is an erro
   server.world = world_of("running");
   const std::string deep = std::string(120'000, '[') + std::string(120'000, ']');
   for (const std::string& raw :
-       {deep, R"({"items": [{"metadata": )" + deep + "}]}", std::string("{\"items\": ["), std::string("\xff\x9b"), evil,
-        std::string("null"), std::string("3"), std::string()}) {
+       {deep, R"({"items": [{"metadata": )" + deep + "}]}", std::string("{\"items\": ["),
+        std::string("\xff\x9b"), evil, std::string("null"), std::string("3"), std::string()}) {
     server.world.raw = raw;
     for (const Strings& command : {Strings{"ls"}, Strings{"status", "x"}, Strings{"logs", "x"}}) {
       const Outcome outcome = run(server, command, true);

@@ -60,7 +60,8 @@ TEST_CASE("the files of a folder beside the experiment file are read") {
   CHECK(home.read("data") == "a=1 b=2 c=1 ");
 }
 
-TEST_CASE("neither a symbolic link, nor '..', nor an absolute path leads out of the experiment file's folder") {
+TEST_CASE(
+    "neither a symbolic link, nor '..', nor an absolute path leads out of the experiment file's folder") {
   Home home;
   fs::create_symlink("../../id_rsa", home.experiment / "data" / "c");
   const std::string key = fs::canonical(home.folder.path() / "id_rsa").string();
@@ -100,7 +101,8 @@ TEST_CASE("what the user allows by a flag is read wherever it lies") {
 
 TEST_CASE("hidden files and caches are passed over") {
   Home home;
-  for (const char* name : {"__pycache__/a.pyc", "old.pyc", ".git/config", ".ipynb_checkpoints/x", ".DS_Store"}) {
+  for (const char* name :
+       {"__pycache__/a.pyc", "old.pyc", ".git/config", ".ipynb_checkpoints/x", ".DS_Store"}) {
     home.write(std::string("experiment/data/") + name, "x");
   }
   CHECK(home.read("data") == "a=1 ");

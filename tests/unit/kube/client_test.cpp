@@ -143,7 +143,8 @@ TEST_CASE("a 404 that is not an API server's says nothing about the object") {
   server.http->Get("/api/v1/.*", [](const auto&, auto& response) {
     answer(response, 404, "<html><body>404 page not found</body></html>");
   });
-  server.http->Get("/apis/.*", [](const auto&, auto& response) { answer(response, 404, "404 page not found"); });
+  server.http->Get("/apis/.*",
+                   [](const auto&, auto& response) { answer(response, 404, "404 page not found"); });
   Client client(server.start());
   for (const Resource* resource : {&resources::pods, &resources::jobs}) {
     const ApiError error = error_of([&] { client.find(*resource, "n", "x"); });
@@ -157,7 +158,8 @@ TEST_CASE("a 404 that is not an API server's says nothing about the object") {
 TEST_CASE("fields of a server that are of a wrong type count as missing") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
-    answer(response, 200, R"({"items": [{"metadata": [1], "spec": 3, "status": "x", "data": false}, 7, null, "x",
+    answer(response, 200,
+           R"({"items": [{"metadata": [1], "spec": 3, "status": "x", "data": false}, 7, null, "x",
         {"metadata": {"name": 5, "labels": "a", "annotations": [{}], "ownerReferences": "x"}}]})");
   });
   server.http->Get("/api/v1/namespaces/n/pods/x",
@@ -173,7 +175,8 @@ TEST_CASE("fields of a server that are of a wrong type count as missing") {
 }
 
 TEST_CASE("whole numbers of any size become an int without overflow") {
-  const json object = json::parse(R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 7, "d": 1.5})");
+  const json object =
+      json::parse(R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 7, "d": 1.5})");
   const auto at = [&](const char* path) { return number_at(object, json::json_pointer(path), -1); };
   CHECK(at("/a") == 1'000'000'000);
   CHECK(at("/b") == -1'000'000'000);
@@ -377,18 +380,18 @@ TEST_CASE("answers that are large together are refused, though each for itself w
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
   server.http->Get(".*", [&](const auto&, auto& response) {
-    response.set_chunked_content_provider(
-        "application/json", [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
-          // Nothing of an answer is given back before one was refused.
-          const std::string part = begun ? " " : block;
-          begun = true;
-          if (refused) {
-            sink.done();
-          } else if (!sink.write(part.data(), part.size())) {
-            refused = true;
-          }
-          return true;
-        });
+    response.set_chunked_content_provider("application/json",
+                                          [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
+                                            // Nothing of an answer is given back before one was refused.
+                                            const std::string part = begun ? " " : block;
+                                            begun = true;
+                                            if (refused) {
+                                              sink.done();
+                                            } else if (!sink.write(part.data(), part.size())) {
+                                              refused = true;
+                                            }
+                                            return true;
+                                          });
   });
   Config config = server.start();
   config.most_held = 25u << 20;

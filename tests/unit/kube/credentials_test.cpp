@@ -21,7 +21,9 @@ Config with_plugin() {
   return config;
 }
 
-Credential token_until(const std::string& text, std::optional<mlk::Time> expires = {}) { return {text, "", "", expires}; }
+Credential token_until(const std::string& text, std::optional<mlk::Time> expires = {}) {
+  return {text, "", "", expires};
+}
 
 Config with_oidc(const std::string& claims) {
   Config config;
@@ -91,7 +93,8 @@ TEST_CASE("an id-token is sent until shortly before its end, and then the error 
   const auto late = credentials.next(begin_time, at_noon - seconds(10));
   CHECK(late.send == nullptr);
   REQUIRE(late.error.has_value());
-  CHECK(late.error->what() == std::string("the id-token of auth-provider oidc has expired at 2026-11-22T12:00:00Z"));
+  CHECK(late.error->what() ==
+        std::string("the id-token of auth-provider oidc has expired at 2026-11-22T12:00:00Z"));
   CHECK(late.error->hint().find("any kubectl command with this kubeconfig does") != std::string::npos);
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error.has_value());
   Config none = with_oidc("{}");

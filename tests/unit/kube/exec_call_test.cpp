@@ -40,7 +40,8 @@ class PluginScript {
   }
   // Prints what the n-th file "answer-N" holds, the last one again and again.
   static std::string by_turns() {
-    return "cd \"$(dirname \"$0\")\"\nn=$(wc -l < calls)\nwhile [ ! -e answer-$((n)) ]; do n=$((n - 1)); done\n"
+    return "cd \"$(dirname \"$0\")\"\nn=$(wc -l < calls)\nwhile [ ! -e answer-$((n)) ]; do n=$((n - 1)); "
+           "done\n"
            "cat answer-$((n))\n";
   }
   int calls() const {
@@ -73,8 +74,11 @@ bool has_part(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a plugin gets its arguments as they are, its variables, and what it is told") {
-  PluginScript script("printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$REGION\" \"$KUBERNETES_EXEC_INFO\" > \"$(dirname \"$0\")/seen\"\n"
-                "printf '%s' '" + answer_with(R"({"token": "t"})") + "'\n");
+  PluginScript script(
+      "printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$REGION\" \"$KUBERNETES_EXEC_INFO\" > \"$(dirname "
+      "\"$0\")/seen\"\n"
+      "printf '%s' '" +
+      answer_with(R"({"token": "t"})") + "'\n");
   script.config.exec->args = {"$(touch /tmp/no; echo a) *", ""};
   script.config.exec->env = {{"KUBERNETES_EXEC_INFO", "not this"}, {"REGION", "a b"}};
   CHECK(call_plugin(script.config, {}, [] { return false; }).token == "t");
@@ -131,8 +135,8 @@ TEST_CASE("a plugin that hangs is ended with its children, by its time-out and b
 }
 
 TEST_CASE("what a plugin says is handed on, without secrets") {
-  PluginScript script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" + answer_with(R"({"token": "t0ken"})") +
-                "'\necho 'never print t0ken' >&2\n");
+  PluginScript script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" +
+                      answer_with(R"({"token": "t0ken"})") + "'\necho 'never print t0ken' >&2\n");
   script.config.exec->env = {{"PASSWORD", "hunter2"}};
   std::vector<std::string> said;
   PluginHost host;
@@ -263,7 +267,8 @@ TEST_CASE("a client certificate of a plugin is presented, and a newer one on a n
   CHECK(names == std::vector<std::string>{"one", "one", "two"});
 }
 
-TEST_CASE("a request whose plugin fails says so, and a client that is closed does not wait for one that hangs") {
+TEST_CASE(
+    "a request whose plugin fails says so, and a client that is closed does not wait for one that hangs") {
   FakeServer server;
   PluginScript fails("exit 3\n");
   Config config = server.start();
@@ -287,7 +292,8 @@ TEST_CASE("a request whose plugin fails says so, and a client that is closed doe
     answer = client.ask({.path = "/x", .timeout = std::chrono::milliseconds(200)});
     CHECK(eventually([&] { return hangs.calls() == 1; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    CHECK(answer.wait_for(seconds(0)) == std::future_status::timeout);  // its time does not run while a user logs in
+    CHECK(answer.wait_for(seconds(0)) ==
+          std::future_status::timeout);  // its time does not run while a user logs in
   }
   CHECK(answer.get().unreachable.find("the client was closed") != std::string::npos);
 }

@@ -173,7 +173,8 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
       {https, "as-groups: [a]", "but no \"as\""},
       {https, "exec: {command: aws-iam, args: [s3cret]}", "exec has no apiVersion"},
       {https, "exec: {args: []}", "exec names no command"},
-      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}", "auth-provider oidc has no idp-issuer-url"},
+      {https, "auth-provider: {name: oidc, config: {id-token: s3cret}}",
+       "auth-provider oidc has no idp-issuer-url"},
       {https, "exec: {command: x}, auth-provider: {name: y}", "has both exec and auth-provider"},
       {"server: 'http://h.example'", "", "is plain http"},
       {"server: 'http://127.0.0.1:8001'", "token: s3cret",
@@ -205,9 +206,10 @@ TEST_CASE("http is for this machine alone, and the scheme may be left out") {
   CHECK(files.load(kubeconfig("server: 'HTTPS://h:6443?x=1#y'", "")).server == "https://h:6443");
   CHECK(files.load(kubeconfig("server: 'http://127.255.0.9'", "")).server == "http://127.255.0.9");
   for (const char* other : {"http://127.evil.com", "http://127x.example", "http://127.0.0.1.example:80",
-                            "http://localhost.example", "http://[::2]:1", "http://10.127.0.1", "http://127.0.0.1:1@h",
-                            "http://0x7f.0.0.1", "http://127.1"}) {
-    CHECK_MESSAGE(has(files.problem(kubeconfig("server: '" + std::string(other) + "'", "")), "server "), other);
+                            "http://localhost.example", "http://[::2]:1", "http://10.127.0.1",
+                            "http://127.0.0.1:1@h", "http://0x7f.0.0.1", "http://127.1"}) {
+    CHECK_MESSAGE(has(files.problem(kubeconfig("server: '" + std::string(other) + "'", "")), "server "),
+                  other);
   }
 }
 

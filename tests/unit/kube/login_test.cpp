@@ -19,11 +19,14 @@ using mlk::Error;
 namespace {
 
 const YAML::Node& login_cases() {
-  static const YAML::Node all = YAML::LoadFile((mlk::test::source_dir() / "tests/unit/kube/login_cases.yaml").string());
+  static const YAML::Node all =
+      YAML::LoadFile((mlk::test::source_dir() / "tests/unit/kube/login_cases.yaml").string());
   return all;
 }
 
-std::string node_text(const YAML::Node& node) { return node.IsDefined() && !node.IsNull() ? node.as<std::string>() : ""; }
+std::string node_text(const YAML::Node& node) {
+  return node.IsDefined() && !node.IsNull() ? node.as<std::string>() : "";
+}
 
 std::string with_replaced(std::string where, const std::string& what, const std::string& by) {
   for (std::size_t at = where.find(what); at != std::string::npos; at = where.find(what)) {
@@ -32,7 +35,9 @@ std::string with_replaced(std::string where, const std::string& what, const std:
   return where;
 }
 
-bool includes_text(const std::string& whole, const std::string& part) { return whole.find(part) != std::string::npos; }
+bool includes_text(const std::string& whole, const std::string& part) {
+  return whole.find(part) != std::string::npos;
+}
 
 // The folder of a case, and what its kubeconfig means.
 class LoginCase {
@@ -43,7 +48,8 @@ class LoginCase {
     folder_.write("me.key", me.key_pem());
     for (const auto& file : case_["files"]) folder_.write(node_text(file.first), node_text(file.second));
     if (!case_["user"].IsDefined()) return;
-    const std::string cluster = case_["cluster"].IsDefined() ? node_text(case_["cluster"]) : "server: 'https://h:6443'";
+    const std::string cluster =
+        case_["cluster"].IsDefined() ? node_text(case_["cluster"]) : "server: 'https://h:6443'";
     const std::string context = node_text(case_["context"]);
     folder_.write("config", filled("{current-context: c, clusters: [{name: k, cluster: {" + cluster +
                                    "}}], users: [{name: u, user: {" + node_text(case_["user"]) +
@@ -107,16 +113,17 @@ void check_login(const YAML::Node& given) {
 ExecPlugin plugin_of(const std::string& mode) {
   KubeconfigEntry user;
   user.file = "/home/me/.kube/config";
-  return read_exec_plugin({{"command", "aws"},
-                           {"apiVersion", "client.authentication.k8s.io/v1"},
-                           {"interactiveMode", mode}},
-                          user, "here");
+  return read_exec_plugin(
+      {{"command", "aws"}, {"apiVersion", "client.authentication.k8s.io/v1"}, {"interactiveMode", mode}},
+      user, "here");
 }
 
 }  // namespace
 
 TEST_CASE("a kubeconfig means the login that the rules of client-go say") {
-  CHECK(login_cases()["logins"].size() + login_cases()["answers"].size() + login_cases()["terminals"].size() >= 60);
+  CHECK(login_cases()["logins"].size() + login_cases()["answers"].size() +
+            login_cases()["terminals"].size() >=
+        60);
   for (const YAML::Node& given : login_cases()["logins"]) {
     const std::string rule = node_text(given["rule"]);
     CAPTURE(rule);
@@ -173,7 +180,9 @@ TEST_CASE("a plugin is told about the cluster only where the entry says so, and 
   config.proxy_url = "http://p:3128";
   config.compression = false;
   ExecPlugin plugin = plugin_of("IfAvailable");
-  const auto told = [&](bool interactive) { return nlohmann::json::parse(exec_info(plugin, config, interactive)); };
+  const auto told = [&](bool interactive) {
+    return nlohmann::json::parse(exec_info(plugin, config, interactive));
+  };
   CHECK(told(true) == nlohmann::json::parse(R"({"kind": "ExecCredential",
     "apiVersion": "client.authentication.k8s.io/v1", "spec": {"interactive": true}})"));
   plugin.provide_cluster_info = true;
@@ -188,7 +197,9 @@ TEST_CASE("a cluster's extension reaches its plugin with the types that it was w
       "{text: a, quoted: '3', number: 3, fraction: 0.5, truth: true, nothing: null, list: [1, b]}";
   const Kubeconfig file = parse_kubeconfig(
       "clusters: [{name: k, cluster: {server: 'https://h', extensions: [{name: other, extension: 1}, "
-      "{name: client.authentication.k8s.io/exec, extension: " + extension + "}]}}]", "/f");
+      "{name: client.authentication.k8s.io/exec, extension: " +
+          extension + "}]}}]",
+      "/f");
   CHECK(file.clusters.at("k").maps.at("extensions")[1]["extension"] ==
         nlohmann::json::parse(R"({"text": "a", "quoted": "3", "number": 3, "fraction": 0.5, "truth": true,
                                   "nothing": null, "list": [1, "b"]})"));
@@ -202,5 +213,7 @@ TEST_CASE("what a plugin says is shown without control characters and without wh
   result.output = R"({"status": {"token": "t0ken-of-mine", "clientKeyData": "-----BEGIN\nk3y-line\n"}})";
   result.error = "no \x1b[31mluck\nwith hunter2 in eu: t0ken-of-mine, k3y-line\n";
   const Error error = exec_failure(plugin, result, std::chrono::seconds(180));
-  CHECK(error.what() == std::string("credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
+  CHECK(error.what() ==
+        std::string(
+            "credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
 }

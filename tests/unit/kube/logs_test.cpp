@@ -278,8 +278,9 @@ TEST_CASE("a container's state of wrong types counts as none") {
   Client client(logs.start());
   Lines lines;
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
-  for (const char* status : {R"({"name": 3})", R"({"name": "main", "restartCount": "x", "state": [1]})", "7",
-                             R"({"name": "main", "restartCount": 18446744073709551615, "state": {"waiting": 1}})"}) {
+  for (const char* status :
+       {R"({"name": 3})", R"({"name": "main", "restartCount": "x", "state": [1]})", "7",
+        R"({"name": "main", "restartCount": 18446744073709551615, "state": {"waiting": 1}})"}) {
     follower.update({{"status", {{"containerStatuses", {json::parse(status)}}}}});
     follower.update({{"status", {{"containerStatuses", json::parse(status)}}}});
     follower.update({{"status", json::parse(status)}});

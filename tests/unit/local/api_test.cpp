@@ -356,10 +356,11 @@ TEST_CASE("in the foreground an owner waits for the dependents that block its de
                             {"name", "owner"},
                             {"uid", owner.at("metadata").at("uid")},
                             {"blockOwnerDeletion", blocks}};
-    cluster.send("POST", maps,
-                 map_named("child", {{"metadata",
-                                      {{"ownerReferences", json::array({reference})},
-                                       {"finalizers", {"example.com/hold"}}}}}));
+    cluster.send(
+        "POST", maps,
+        map_named("child",
+                  {{"metadata",
+                    {{"ownerReferences", json::array({reference})}, {"finalizers", {"example.com/hold"}}}}}));
     cluster.send("DELETE", maps + "/owner", {{"propagationPolicy", "Foreground"}});
     for (int i = 0; i < 3; ++i) collect_garbage(cluster.store, noon);
     CHECK(cluster.code("GET", maps + "/owner") == (blocks ? 200 : 404));
@@ -374,7 +375,8 @@ TEST_CASE("a collection can be deleted by its labels") {
   CHECK(names(cluster.ask("DELETE", maps + "?labelSelector=l=1")) == std::vector<std::string>{"a"});
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
   cluster.send("POST", maps, map_named("c"));
-  CHECK(names(cluster.ask("DELETE", maps + "?fieldSelector=metadata.name=c")) == std::vector<std::string>{"c"});
+  CHECK(names(cluster.ask("DELETE", maps + "?fieldSelector=metadata.name=c")) ==
+        std::vector<std::string>{"c"});
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
 }
 

@@ -64,14 +64,16 @@ TEST_CASE("JSON for people and scripts is written without what steers a terminal
   only_in({}, "\\.dump\\(", "json_text() of cli/util/json.h", {"cli/commands", "cli/ui"});
 }
 
-TEST_CASE("commands write through the streams of the session, which let nothing through that steers a terminal") {
-  only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"}, "\\bPrintableStream\\b",
-          "the one door of cli/app.cpp", {"cli"});
+TEST_CASE(
+    "commands write through the streams of the session, which let nothing through that steers a terminal") {
+  only_in({"cli/app.cpp", "cli/util/printable_stream.h", "cli/util/printable_stream.cpp"},
+          "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
   // main() has no session yet, or no more; the others are processes of the cluster on this machine, whose
   // standard error is a log. Asking for their kind, with fstat(), is free.
   only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/kubelet.cpp",
            "cli/local/store.cpp", "cli/local/jobs.cpp", "cli/local/supervisor.cpp"},
-          "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|([^t]\\(|[^(])STD(OUT|ERR)_FILENO\\s*,",
+          "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|([^t]\\(|[^(])STD(OUT|ERR)_"
+          "FILENO\\s*,",
           "Session::out and Session::err", {"cli"});
 }
 

@@ -11,18 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-const json scope = {{"n", 3},
-                    {"half", 0.5},
-                    {"yes", true},
-                    {"no", false},
-                    {"word", "w"},
-                    {"nothing", nullptr},
-                    {"list", {1, 2}},
-                    {"empty", json::array()},
-                    {"zero", 0},
-                    {"zero_point", 0.0},
-                    {"blank", ""},
-                    {"worker", {{"count", 5}}}};
+const json scope = {{"n", 3},      {"half", 0.5},        {"yes", true},    {"no", false},
+                    {"word", "w"}, {"nothing", nullptr}, {"list", {1, 2}}, {"empty", json::array()},
+                    {"zero", 0},   {"zero_point", 0.0},  {"blank", ""},    {"worker", {{"count", 5}}}};
 
 json evaluated(const std::string& text) { return evaluate(parse_yaml(text, "t.yaml"), scope); }
 

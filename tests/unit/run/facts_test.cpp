@@ -143,9 +143,8 @@ TEST_CASE("the other ConfigMaps of a run are no runs") {
   const Fixture fixture = load("running");
   json files = fixture.objects.owner;
   files["metadata"]["name"] = "ok-aaaaa-config";
-  const auto runs =
-      observe_all(group_by_run({fixture.objects.owner, files}, fixture.objects.jobs, fixture.objects.pods),
-                  fixture.now);
+  const auto runs = observe_all(
+      group_by_run({fixture.objects.owner, files}, fixture.objects.jobs, fixture.objects.pods), fixture.now);
   REQUIRE(runs.size() == 1);
   CHECK(runs[0].run == "ok-aaaaa");
 }

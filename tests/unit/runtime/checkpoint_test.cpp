@@ -243,7 +243,8 @@ TEST_CASE("a name from another process removes nothing but what is set aside") {
   const std::string aside = CheckpointStore::name_aside(2);
   for (const fs::path& folder : {beside, run.checkpoints / aside, run.checkpoints / ".tmp-1"})
     fs::create_directories(folder);
-  for (const std::string& name : {std::string("../x"), std::string(".tmp-1/../../x"), beside.string(), saved}) {
+  for (const std::string& name :
+       {std::string("../x"), std::string(".tmp-1/../../x"), beside.string(), saved}) {
     CAPTURE(name);
     run.store().discard(name);
     CHECK_FALSE(run.store().take_mark(name));

@@ -69,16 +69,18 @@ TEST_CASE("a word for a shell is quoted where the shell would take it apart") {
   CHECK(mlk::shell_word("größe") == "größe");
 }
 
-TEST_CASE("neither 8-bit controls, nor bidirectional ones, nor bytes without a character reach the terminal") {
+TEST_CASE(
+    "neither 8-bit controls, nor bidirectional ones, nor bytes without a character reach the terminal") {
   CHECK(mlk::printable("a\u009b31mb") == "a?31mb");
-  CHECK(mlk::printable("a\x9b" "31mb") == "a?31mb");
-  for (const char* control : {"\u0080", "\u0085", "\u009f", "\u061c", "\u200e", "\u200f", "\u2028", "\u2029",
-                              "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068",
-                              "\u2069"}) {
+  CHECK(mlk::printable("a\x9b"
+                       "31mb") == "a?31mb");
+  for (const char* control :
+       {"\u0080", "\u0085", "\u009f", "\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+        "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}) {
     CHECK(mlk::printable(control) == "?");
   }
   CHECK(mlk::printable("\xff\xc3.") == "??.");
-  CHECK(mlk::printable("\xe2\x96") == "??");  // the start of a character
+  CHECK(mlk::printable("\xe2\x96") == "??");       // the start of a character
   CHECK(mlk::printable("\xe0\x82\x9b") == "???");  // U+009B in three bytes
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
 }

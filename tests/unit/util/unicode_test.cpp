@@ -16,7 +16,8 @@ TEST_CASE("characters of one to four bytes are read whole") {
 }
 
 TEST_CASE("bytes that are no character are taken one at a time") {
-  // A lone continuation, a cut character, forms that are too long, a surrogate, and beyond the last character.
+  // A lone continuation, a cut character, forms that are too long, a surrogate, and beyond the last
+  // character.
   for (const char* text : {"\x9b", "\xe2\x96", "\xc1\x9b", "\xe0\x82\x9b", "\xf0\x80\x82\x9b", "\xed\xa0\x80",
                            "\xf4\x90\x80\x80", "\xff", "\xc2"}) {
     const mlk::Character read = mlk::first_character(text);
