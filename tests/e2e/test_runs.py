@@ -61,7 +61,7 @@ def test_a_digits_example_trains_to_the_promised_accuracy(cluster, name, example
 def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(embedded, name, experiment, tmp_path):
     text = (mlk.EXAMPLES / "digits-ps.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text += f"\nmetrics: {{port: 9100, tensorboard: true}}\ncheckpoint: {{volume: {{hostPath: {tmp_path}}}}}\n"
-    run = embedded.mlk("submit", "--set", f"name={name}", "--set", "train.steps=1000000", experiment(text), check=0).stdout.strip()
+    run = embedded.mlk("submit", "--set", f"name={name}", "--set", "train.steps=1000000", "--allow-files", mlk.EXAMPLES, experiment(text), check=0).stdout.strip()
 
     def pods():
         found = [pod for pod in embedded.objects("pods", f"mlk.dev/run={run}") if pod["status"].get("podIP")]
@@ -351,7 +351,7 @@ def test_the_context_tells_where_and_what(cluster):
 def test_a_run_of_epochs_makes_the_steps_that_they_take_and_shows_how_many(embedded, name, experiment, mode, steps):
     text = (mlk.EXAMPLES / f"digits-{mode}.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text = "".join("  epochs: 2\n" if line.lstrip().startswith("steps:") else line for line in text.splitlines(keepends=True))
-    run = embedded.mlk("submit", "--wait", "--set", f"name={name}", experiment(text), check=0, timeout=120).stdout.strip()
+    run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--allow-files", mlk.EXAMPLES, experiment(text), check=0, timeout=120).stdout.strip()
     status = embedded.mlk("status", run, "-o", "json", check=0).json()
     # 1500 samples: together two workers take 64 a step; without waiting for each other each update takes 32.
     assert (status["steps"], status["result"]["step"], status["result"]["epoch"]) == (steps, steps, 2)
