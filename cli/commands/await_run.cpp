@@ -95,8 +95,8 @@ class Await {
     }
   }
 
-  // When the time is up: a run that has ended is over although its last processes have not. A time too short
-  // for the first news, or none at all, still tells of a run that has ended.
+  // When the time is up: a run that has ended is over although its last processes have not. With a time so
+  // short that nothing was read yet (also 0) the run is read once, so that an ended run is still reported.
   void settle_now() {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();

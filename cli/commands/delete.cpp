@@ -37,6 +37,7 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
+  if (!is_label(name)) return std::nullopt;  // it would be another selector
   std::vector<std::string> runs;
   const kube::ListOptions named{
       .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};

@@ -76,7 +76,7 @@ std::string Session::find_run(kube::Client& client, const std::string& typed) {
 }
 
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
-  if (!global.local) return;
+  if (!local()) return;
   const std::filesystem::path volume = local::volume_folder(name_space, checkpoint_volume, place.volume);
   if (!volume.empty()) place.folder = (volume / place.path).string();
 }

@@ -41,8 +41,8 @@ class Credentials {
   Token token_;
   CredentialPtr current_;
   std::optional<SteadyTime> borrowed_until_;  // of one that had expired when it came
-  std::optional<SteadyTime>
-      dropped_;  // when one was given up because it was refused, and none has been accepted since
+  // When the last one was refused; empty again once the server has accepted one.
+  std::optional<SteadyTime> dropped_;
 };
 
 }  // namespace mlk::kube

@@ -83,7 +83,7 @@ void PluginCaller::start() {
   if (busy_) return;
   busy_ = true;
   if (thread_.joinable()) thread_.join();  // its last act was to leave an answer that was taken
-  thread_ = std::thread([this] {
+  const auto call = [this] {
     PluginAnswer answer;
     try {
       answer.credential = call_([this] { return give_up_.load(); });
@@ -97,7 +97,16 @@ void PluginCaller::start() {
       answer_ = std::move(answer);
     }
     ended_();
-  });
+  };
+  try {
+    thread_ = std::thread(call);
+  } catch (const std::system_error& error) {  // no more threads
+    {
+      const std::lock_guard lock(mutex_);
+      answer_ = PluginAnswer{{}, Error(ExitCode::failure, error.what())};
+    }
+    ended_();
+  }
 }
 
 std::optional<PluginAnswer> PluginCaller::take() {

@@ -254,7 +254,8 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
   for (const std::string& line : split(without_secrets(result.error, plugin, result.output), '\n')) {
     if (!trim(line).empty()) words += (words.empty() ? "" : "; ") + std::string(trim(line));
   }
-  if (words.size() > longest_words) words = "..." + words.substr(words.size() - longest_words);
+  if (words.size() > longest_words)
+    words = "..." + words.substr(cut(words, words.size() - longest_words).size());
   if (!words.empty()) words = ": " + words;
   const std::string hint =
       "run \"" + printable(plugin.command) +

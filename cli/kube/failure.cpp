@@ -67,7 +67,7 @@ Words words_for(const Failure& failure, const Config& config) {
 // One line, bounded: the text is the server's, or of something between us and it.
 std::string sentence(const std::string& text) {
   constexpr std::size_t longest = 600;
-  std::string line = printable(text.substr(0, longest));
+  std::string line = printable(cut(text, longest));
   for (char& c : line) {
     if (c == '\n' || c == '\t') c = ' ';
   }
@@ -153,7 +153,7 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
   }
   if (message.empty()) {
     message = "the server answers " + std::to_string(status);
-    const std::string text = sentence(is_status ? "" : body.substr(0, 200));
+    const std::string text = sentence(is_status ? "" : std::string(cut(body, 200)));
     if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the page of some proxy
   }
   std::string hint = hint_for(status, config);

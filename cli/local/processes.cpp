@@ -146,7 +146,7 @@ bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
 }
 
 void end_orphans(const ProcessId& supervisor, const std::string& mark) {
-  // A number that is a session's is given to no new process while the session has members. So when it is
+  // The kernel gives the number of a session to no new process while the session has members. So when it is
   // another process' now, nothing is left of the session.
   const auto now = stat_of(supervisor.pid);
   const bool session_is_ours =

@@ -9,7 +9,7 @@
 
 namespace mlk::local {
 
-// A process for ever, unlike its number, which another process may get later. All zero where the system does
+// Identifies a process even after its number is used again. All fields are 0 or empty where the system does
 // not tell.
 struct ProcessId {
   pid_t pid = 0;

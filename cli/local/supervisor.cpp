@@ -191,6 +191,8 @@ class Supervisor {
       } catch (const Error& error) {
         std::cerr << error.what() << std::endl;
       }
+      std::error_code ignored;
+      if (!std::filesystem::exists(folder_.path(), ignored)) return;  // nobody can read the record any more
       if (!is_worth_waiting && steady_clock::now() >= end) return;
       struct pollfd signals = {signal_pipe[0], POLLIN, 0};
       ::poll(&signals, 1, static_cast<int>(pause.count()));

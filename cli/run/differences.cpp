@@ -56,7 +56,10 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
     }
     for (const std::string& path : paths) {
       std::set<std::string> texts;
-      for (const auto& [run, values] : same_name) texts.insert(as_shown(path, values));
+      for (const auto& [run, values] : same_name) {
+        const auto found = values.find(path);
+        texts.insert(found == values.end() ? "" : "=" + found->second);  // shown may be only its beginning
+      }
       if (texts.size() > 1) differing.insert(path);
     }
     for (const auto& [run, values] : same_name) {

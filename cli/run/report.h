@@ -24,15 +24,15 @@ struct Report {
 // lives counts.
 Report newest_report(const Facts& facts, const RunObjects& objects);
 
-// `later`, unless `earlier` has come further since: a run that was restored from a checkpoint has gone back.
+// The newer of two reports. A lower step can be the newer one: a run restored from a checkpoint goes back.
 Report newer_of(Report earlier, Report later);
 
 struct LogToRead {
   std::string pod, uid, container;
 };
 
-// The logs that may hold the newest metrics line of a run, the most likely one first; none when its results
-// are known without. At most `most_logs_of_run`.
+// The logs in which to look for the newest metrics line of a run, the most likely one first; empty when the
+// results are already known. At most `most_logs_of_run`.
 inline constexpr std::size_t most_logs_of_run = 4;
 std::vector<LogToRead> logs_to_read(const RunObjects& objects);
 

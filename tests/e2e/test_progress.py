@@ -68,7 +68,7 @@ def test_after_stop_and_resume_the_newest_numbers_are_shown_also_when_they_are_s
     cluster.mlk("resume", run, check=0)  # the program starts at 5000 again
     mlk.wait_until(lambda: printed(cluster, run), "a line of the resumed run")
     assert 5000 < status(cluster, run)["result"]["step"] < stopped["result"]["step"] + 1000
-    assert status(cluster, run)["result_at"] > stopped["result_at"]
+    mlk.wait_until(lambda: status(cluster, run)["result_at"] > stopped["result_at"], "a line of a later second")
     assert listed(cluster, name)["result_at"] > stopped["result_at"]
 
 
