@@ -406,6 +406,7 @@ ExitCode AllReduce::end() {
   job_.reporter.checkpoint(checkpointer_.committed());
   if (!reports_.at_step(state_.step, state_.position, restored_step_, true)) return terminate();
   job_.reporter.finish(true, "");
+  peers_.run_is_trained();
   assembly_.tell_trained(job_.reporter.trained_result());
   const auto deadline = steady_clock::now() + std::chrono::seconds(job_.env.late_seconds);
   while (!assembly_.all_have_left() && steady_clock::now() < deadline && !job_.stop.requested()) {

@@ -38,7 +38,8 @@ struct StateVersion {
 
 class Assembly {
  public:
-  // own_state: nothing without one. over: the run is known to be trained without a word from anybody.
+  // own_state: nothing without one. over: this process knows by itself, from a checkpoint, that the run is
+  // trained.
   struct Callbacks {
     std::function<std::optional<StateVersion>()> own_state;
     // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.

@@ -42,6 +42,7 @@ std::optional<Event> Peers::next(Milliseconds time) {
   auto event = transport_->receive(std::chrono::steady_clock::now() + time);
   if (!event) return event;
   if (event->kind == Event::Kind::up) ++connected_;
+  if (trained_) return event;
   if (event->kind == Event::Kind::replaced) {
     throw Failure(ExitCode::peers_lost,
                   to_string(event->peer) + " knows a newer incarnation of this process");

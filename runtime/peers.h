@@ -27,6 +27,9 @@ class Peers {
 
   void dial(Role role, std::uint32_t rank);
 
+  // From now on next() does not throw: no peer's end changes how this process ends.
+  void run_is_trained() { trained_ = true; }
+
   // Tells everyone how this process ends. With a final code it first waits a little for somebody to tell.
   void leave(ExitCode code);
 
@@ -34,6 +37,7 @@ class Peers {
   Job& job_;
   std::unique_ptr<Transport> transport_;
   int connected_ = 0;
+  bool trained_ = false;
 };
 
 // Runs body; however it ends, the peers are told the exit code.

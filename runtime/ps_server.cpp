@@ -120,6 +120,7 @@ ExitCode PsServer::run() {
 void PsServer::finish(const Bytes& result) {
   if (finished_) return;
   finished_ = steady_clock::now();
+  peers_.run_is_trained();
   result_ = result;
   for (const auto& [worker, incarnation] : linked_)
     send({Role::worker, worker}, MessageType::finish, 0, 0, 0, result_);
@@ -128,7 +129,7 @@ void PsServer::finish(const Bytes& result) {
 }
 
 // Workers may be pending for as long as their cluster is full; once they were there and are gone, the run is
-// over, or starts again with new servers. Those who wait for a server that was replaced are back soon.
+// over, or starts again with new servers. When this server replaces a lost one, workers wait for it already.
 std::chrono::seconds PsServer::patience() const {
   const std::chrono::seconds patience(job_.config.patience_seconds);
   if (trained_) return std::min<std::chrono::seconds>(patience, trained_patience);
@@ -141,7 +142,8 @@ std::optional<ExitCode> PsServer::over() {
   const auto now = steady_clock::now();
   if (!linked_.empty()) heard_ = now;
   if (coordinator_ && coordinator_->finished()) finish(coordinator_->result());
-  // Servers that have ended well do not come back, and without them no worker can be asked to report.
+  // Gathering needs all servers, but those that have ended with 0 do not come back. So the workers that wait
+  // are told here that the run is trained.
   const bool stuck = trained_ && coordinator_ && coordinator_->gathering() && !linked_.empty();
   if (stuck && now - started_ > patience()) finish({});
   if (finished_) {

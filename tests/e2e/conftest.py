@@ -19,7 +19,7 @@ import mlk  # noqa: E402
 
 
 def pytest_configure(config):
-    # mlk keeps an ignored SIGINT ignored, and a shell starts what it puts into the background that way.
+    # A shell starts background commands with SIGINT ignored, and mlk would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")

@@ -8,8 +8,6 @@ import mlk
 import pytest
 import wheels
 
-pytestmark = pytest.mark.runtime
-
 
 def snippets(language):
     readme = (mlk.ROOT / "README.md").read_text(encoding="utf-8")

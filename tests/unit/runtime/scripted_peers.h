@@ -56,6 +56,10 @@ class ScriptedPeers {
       return seen_ && seen_->kind == rt::Event::Kind::up && seen_->peer == peer &&
              seen_->incarnation == incarnation_of(peer);
     });
+    until("knows that it is up", [&] {
+      const auto event = transport->receive({});
+      return event && event->kind == rt::Event::Kind::up;
+    });
   }
 
   // Its process has ended; returns when the process under test has heard of it.
