@@ -87,14 +87,14 @@ TEST_CASE("a hidden folder beside the experiment file is not read, which may lie
 
 TEST_CASE("what the user allows by a flag is read wherever it lies") {
   Home home;
-  home.write("shared/x", "3");
-  home.write("shared/.hidden/y", "4");
-  fs::create_symlink("../../shared/x", home.experiment / "data" / "c");
-  CHECK(home.read("data", {home.folder.path() / "shared"}) == "a=1 c=3 ");
-  CHECK(home.read("data", {home.folder.path() / "shared/x"}) == "a=1 c=3 ");
-  CHECK(home.read("../shared", {home.folder.path() / "shared"}) == "x=3 ");
-  CHECK(home.read((home.folder.path() / "shared").string(), {home.experiment / "../shared"}) == "x=3 ");
-  CHECK(home.read("../shared/.hidden", {home.folder.path() / "shared"}) == "y=4 ");
+  home.write("common/x", "3");
+  home.write("common/.hidden/y", "4");
+  fs::create_symlink("../../common/x", home.experiment / "data" / "c");
+  CHECK(home.read("data", {home.folder.path() / "common"}) == "a=1 c=3 ");
+  CHECK(home.read("data", {home.folder.path() / "common/x"}) == "a=1 c=3 ");
+  CHECK(home.read("../common", {home.folder.path() / "common"}) == "x=3 ");
+  CHECK(home.read((home.folder.path() / "common").string(), {home.experiment / "../common"}) == "x=3 ");
+  CHECK(home.read("../common/.hidden", {home.folder.path() / "common"}) == "y=4 ");
   CHECK(has(home.read("data", {home.folder.path() / "id_rsa"}), "leads out"));
   CHECK(has(home.read("data", {"/nowhere"}), "--allow-files: there is no /nowhere"));
 }
