@@ -92,7 +92,7 @@ void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
     node = &child(*node, step, place);
   }
   *node = std::move(*value);
-  if (node->kind == YamlNode::Kind::null) node->place.column = equals + 1;
+  if (node->kind == YamlNode::Kind::null) node->place = {source, 0, equals + 1};
 }
 
 // NAME=VALUE, VALUE as it is.

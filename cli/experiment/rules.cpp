@@ -237,7 +237,7 @@ class Rules {
   }
 
   void check_length() {
-    if (!given("train") || !effective_["train"].is_object()) return;
+    if (!given("train") || !is_map("train")) return;  // the schema has told already
     const bool steps = effective_["train"].contains("steps"), epochs = effective_["train"].contains("epochs");
     if (steps && epochs) refuse("train.epochs", "train.steps and train.epochs exclude each other");
     if (!steps && !epochs) {

@@ -299,7 +299,8 @@ std::optional<long long> memory_bytes(std::string_view text) {
   }
   const std::optional<long long> thousandths = decimal(text, 3);
   if (!thousandths) return std::nullopt;
-  const long double bytes = static_cast<long double>(*thousandths) / 1000 * static_cast<long double>(scale);
+  // In this order, so that 3.001k is 3001 bytes: a product of whole numbers is exact.
+  const long double bytes = static_cast<long double>(*thousandths) * static_cast<long double>(scale) / 1000;
   if (bytes < 1 || bytes > 1e18L) return std::nullopt;
   return static_cast<long long>(bytes);
 }

@@ -6,30 +6,17 @@
 #include "cli/experiment/problems.h"
 #include "cli/util/error.h"
 #include "cli/util/unicode.h"
+#include "tests/unit/experiment/loaded.h"
 
 namespace mlk {
 namespace {
 
 using nlohmann::json;
 
-constexpr char smallest[] = "name: x\nmode: single\ntrain: {data: {path: /data}, steps: 10}\n";
-
-Experiment load(const std::string& text, const Overrides& overrides = {}) {
-  return load_experiment(text, "x.yaml", overrides, {"allreduce", "mine", "ps", "single"});
-}
-
-std::string refusal(const std::string& text, const Overrides& overrides = {}) {
-  try {
-    load(text, overrides);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
+using test::load;
+using test::refusal;
+using test::smallest;
 
 TEST_CASE("workers may be told not to go on without a server, but not to have no patience") {
   const auto with = [](const std::string& setting) {
@@ -229,36 +216,6 @@ TEST_CASE("a toleration has a value when it compares with it, and none when it a
   CHECK(contains(with("{value: a}"), "without a key"));
 }
 
-TEST_CASE("flags come before the environment, and that before the file") {
-  const std::string text = std::string(smallest) + "image: file\nenv: {A: file, B: file}\n";
-  CHECK(load(text).image == "file");
-  CHECK(load(text, {.set = {}, .env = {}, .image = "environment"}).image == "environment");
-  CHECK(load(text, {.set = {"image=flag"}, .env = {}, .image = "environment"}).image == "flag");
-  const json env =
-      load(text, {.set = {"env.B=set"}, .env = {"A=e=e", "B=e", "C=0x1F"}, .image = ""}).effective["env"];
-  CHECK(env == json{{"A", "e=e"}, {"B", "set"}, {"C", "0x1F"}});
-}
-
-TEST_CASE("--set reaches every place and takes YAML") {
-  const std::string text =
-      "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
-      "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
-  const Experiment x =
-      load(text, {.set = {"train.steps=500", "train.model.hidden=[64, 32]", "roles.worker.count=3",
-                          "workers.min=2", "data.1.mount=/c", "train.consistency={staleness: 2}",
-                          "note=\"a: b\"", "checkpoint.volume.pvc=c"},
-                  .env = {},
-                  .image = ""});
-  CHECK(x.effective["train"]["steps"] == 500);
-  CHECK(x.effective["train"]["model"]["hidden"] == json{64, 32});
-  CHECK(x.roles.at("worker").count == 3);
-  CHECK(x.roles.at("worker").min == 2);
-  CHECK(x.data[1].mount == "/c");
-  CHECK(x.effective["train"]["consistency"] == json{{"staleness", 2}});
-  CHECK(x.effective["note"] == "a: b");
-  CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
-}
-
 TEST_CASE("the largest values that are allowed are allowed") {
   const auto set = [](const std::string& argument) {
     return refusal("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n",
@@ -279,47 +236,6 @@ TEST_CASE("one server may keep its checkpoints on an emptyDir, several may not")
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 10}\ncheckpoint: {volume: {emptyDir: {}}}\n";
   CHECK(refusal(text + "servers: {count: 1}\n") == "accepted");
   CHECK(contains(refusal(text + "servers: {count: 2}\n"), "every pod has for itself"));
-}
-
-TEST_CASE("mistakes in --set are told at their place in it") {
-  const auto set = [](const std::string& argument) {
-    return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});
-  };
-  CHECK(set("train.steps=many") ==
-        "--set:1:13: train.steps must be a whole number, not 'many'\n  train.steps=many\n              ^");
-  CHECK(set("train.stepz=5") ==
-        "--set:1:7: unknown key 'stepz' in train; did you mean 'steps'?\n  train.stepz=5\n        ^");
-  CHECK(contains(set("train.steps.x=5"), "--set:1:13: there is no 'x' below train.steps, which is no map"));
-  CHECK(contains(set("name.x=5"), "--set:1:6: there is no 'x' below name, which is no map"));
-  CHECK(contains(set("train.steps="), "train.steps has no value"));
-  CHECK(contains(set("steps"), "--set needs KEY=VALUE"));
-  CHECK(contains(set("=5"), "--set needs KEY=VALUE"));
-  CHECK(contains(set("a..b=5"), "--set needs KEY=VALUE"));
-  CHECK(contains(set("train.model.hidden=[1"),
-                 "a '[' is not closed, or a comma is missing\n  train.model.hidden=[1\n"));
-  CHECK(contains(set("data.0.mount=/x"), "data must be a list"));
-  const std::string list = std::string(smallest) + "data: [{name: a, mount: /a, pvc: p}]\n";
-  for (const char* index : {"1", "9999", "00001", "99999999999999999999999"}) {
-    const std::string message =
-        refusal(list, {.set = {std::string("data.") + index + ".mount=/x"}, .env = {}, .image = ""});
-    CHECK(contains(message, "--set:1:6: there is no "));
-  }
-  CHECK(contains(refusal(smallest, {.set = {}, .env = {"A"}, .image = ""}), "-e needs NAME=VALUE"));
-  CHECK(refusal(smallest, {.set = {}, .env = {"A=\xff"}, .image = ""}) == "-e:1:1: not UTF-8 text");
-  CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
-}
-
-TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one") {
-  const std::string message = refusal(
-      "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
-      {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});
-  CHECK(contains(message, "x.yaml:3:22: train.data.path must be an absolute path"));
-  CHECK(contains(message, "a '[' is not closed"));
-  CHECK(contains(message, "a '{' is not closed"));
-  CHECK(contains(message, "not UTF-8 text"));
-  CHECK(contains(message, "tags must be a list"));
-  CHECK_FALSE(contains(message, "train.model.hidden has"));
-  CHECK_FALSE(contains(message, "train.steps has"));
 }
 
 TEST_CASE("mistakes of the file come before those of flags, in the order of the text") {
