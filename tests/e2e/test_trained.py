@@ -13,7 +13,7 @@ import pytest
 import mlk
 from test_faults import SERVER_ON_1, SPREAD, power_loss
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed]
 
 KILLS = int(os.environ.get("MLK_END_KILLS") or 1)
 SEED = os.environ.get("MLK_END_SEED") or str(secrets.randbelow(10**6))
@@ -158,6 +158,7 @@ def test_servers_killed_once_a_worker_has_ended_well_do_not_fail_a_trained_run(c
         run.check_trained()
 
 
+@pytest.mark.alone
 def test_a_node_lost_in_the_last_seconds_does_not_fail_a_trained_run(real, start):
     seconds = LAST_SECONDS + 6
     more = [] if KILLS > 1 else [WAIT_LESS]
