@@ -187,8 +187,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// How ranks of a run end that is stopped: that must not fail it, since it may be resumed.
-constexpr std::size_t ended_by_sigterm = 143;
+// How ranks of a run end that is stopped, in time or killed after their grace: that must not fail it, since it
+// may be resumed. The Job controller judges the ends of pods that it has suspended like any other.
+constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
   std::array<bool, 256> final{};
@@ -201,7 +202,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     mark_codes(on, final, false);
     // What no retry can mend is final for the runtime whatever the file says.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
-    final[ended_by_sigterm] = false;
+    final[ended_by_sigterm] = final[ended_by_sigkill] = false;
   } else {
     mark_codes(role.final_codes, final, true);
   }
