@@ -24,7 +24,7 @@ ip route add default via $ADDRESS dev br0
 echo 1 >/proc/sys/net/ipv4/ip_forward
 
 # A UNIX socket crosses network namespaces: this is how the API server is reached from the machine.
-socat UNIX-LISTEN:/mnt/run/api.sock,fork TCP:$ADDRESS:$API_PORT >>/mnt/log/forward.log 2>&1 </dev/null &
+socat UNIX-LISTEN:/mnt/run/api.sock,fork TCP:$ADDRESS:$API_PORT,nodelay >>/mnt/log/forward.log 2>&1 </dev/null &
 for node in $(seq "$NODES"); do
   "$HARNESS/lib/attach-node.sh" "$node" &
 done
