@@ -194,6 +194,8 @@ int run_command(CLI::App& app, const std::vector<std::string>& arguments, Sessio
     }
     print_error(session, printable(error.what()), printable(error.hint()));
     return static_cast<int>(error.code());
+  } catch (const OutputFailed&) {
+    return static_cast<int>(ExitCode::failure);
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string what = error.path1().empty() ? "the working folder" : error.path1().string();
     print_error(session, printable("cannot use " + what + ": " + error.code().message()), "");

@@ -46,18 +46,22 @@ constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 // One of the runs that are waited for.
 class Await {
  public:
-  Await(Session& session, kube::Client& client, const std::string& run, const AwaitOptions& options,
-        ui::Progress& progress)
+  Await(Session& session, kube::Client& client, const std::string& run, bool alone,
+        const AwaitOptions& options, ui::Progress& progress)
       : session_(session),
         client_(client),
         run_(run),
+        alone_(alone),
         options_(options),
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.color_out() : session.color_err()) {
     // On a terminal the logs are read for the step alone, also when nobody asked to see them.
+    // Nobody takes them while another of the runs is being recorded.
     if (options.follow || session.err_is_terminal) {
-      follower_ = std::make_unique<RunLogFollower>(client, client.config().name_space, options.filter);
+      LogFilter filter = options.filter;
+      filter.lossy = !options.follow;
+      follower_ = std::make_unique<RunLogFollower>(client, client.config().name_space, std::move(filter));
     }
   }
 
@@ -72,8 +76,7 @@ class Await {
     watcher_.wait_for_change(patience);
     warn_of_trouble();
     if (!watcher_.synced()) return;
-    if (!watcher_.owner_exists())
-      throw Error(ExitCode::not_found, "run " + run_ + " is there no more: it was deleted");
+    if (!watcher_.owner_exists()) return deleted();
     RunObjects objects = watcher_.objects();
     if (follower_) follower_->update(objects.pods);
     print_due_lines();
@@ -87,7 +90,7 @@ class Await {
 
   // After the newest state was shown: says how it ended, if it is over.
   void settle() {
-    if (!last_) return;
+    if (!last_ || code_) return;
     if (over_) {
       code_ = ended();
     } else {
@@ -121,6 +124,15 @@ class Await {
     return !has_running_pods(objects) || steady_clock::now() - *final_since_ > patience;
   }
 
+  // The others of several are waited for all the same.
+  void deleted() {
+    const std::string what = "run " + run_ + " is there no more: it was deleted";
+    if (alone_) throw Error(ExitCode::not_found, what);
+    progress_.say("mlk: warning: " + what);
+    follower_.reset();
+    code_ = ExitCode::not_found;
+  }
+
   void warn_of_trouble() {
     const std::string trouble = watcher_.trouble();
     if (!trouble.empty() && trouble != trouble_)
@@ -151,7 +163,7 @@ class Await {
       print_log_line(line, options_.logs_to_stdout ? session_.out : session_.err, style_);
     }
     if (options_.follow) (options_.logs_to_stdout ? session_.out : session_.err).flush();
-    if (!session_.out) throw Error(ExitCode::failure, "nobody reads the output any more");
+    if (!session_.out) throw OutputFailed();
     return !lines.empty();
   }
 
@@ -196,7 +208,7 @@ class Await {
   ExitCode ended() {
     drain_logs();
     const RunObjects objects = whole_end();
-    const RunStatus status = observe(objects, now());
+    RunStatus status = observe(objects, now());
     progress_.clear();
     std::string problem;
     if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) &&
@@ -206,6 +218,7 @@ class Await {
     const bool over = is_final(status.phase) && is_over(objects, status);
     if (over && !suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
       session_.warn("Jobs of the run go on, and could not be suspended: " + problem);
+    if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
     print_status(status, session_.err, ui::Style(session_.color_err()),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
     return exit_code(status);
@@ -236,6 +249,7 @@ class Await {
   Session& session_;
   kube::Client& client_;
   const std::string run_;
+  const bool alone_;  // no other run is waited for
   const AwaitOptions& options_;
   RunWatcher watcher_;
   ui::Progress& progress_;
@@ -261,7 +275,7 @@ class AwaitAll {
           return ui::terminal_width(STDERR_FILENO);
         }) {
     for (const std::string& run : runs)
-      awaits_.push_back(std::make_unique<Await>(session, client, run, options, progress_));
+      awaits_.push_back(std::make_unique<Await>(session, client, run, runs.size() == 1, options, progress_));
     said_.resize(awaits_.size());
   }
 

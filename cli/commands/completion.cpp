@@ -34,7 +34,7 @@ void completion(const CompletionOptions& options, Session& session) {
 // not started for it.
 std::vector<std::string> run_names(Session& session) {
   if (session.local() && !local::running()) return {};
-  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::unique_ptr<kube::Client> client = session.connect(Session::Attended::no);
   kube::Request request;
   request.path = kube::path_of(kube::resources::config_maps, client->config().name_space);
   request.query = {{"labelSelector", std::string(labels::managed_by) + "=mlk," + labels::run},

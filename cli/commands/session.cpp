@@ -41,7 +41,7 @@ bool Session::local() const {
   return value == "1" && global.cluster.kubeconfig.empty() && global.cluster.context.empty();
 }
 
-std::unique_ptr<kube::Client> Session::connect() {
+std::unique_ptr<kube::Client> Session::connect(Attended attended) {
   kube::ConfigFlags flags = global.cluster;
   if (local()) {
     if (!flags.kubeconfig.empty() || !flags.context.empty()) {
@@ -56,7 +56,12 @@ std::unique_ptr<kube::Client> Session::connect() {
   kube::Config config = kube::load_config(flags);
   if (local() && !global.local) config.source += " (MLK_LOCAL)";  // easily forgotten
   kube::PluginHost host;
-  host.say = [this](const std::string& text) { note(text); };
+  if (attended == Attended::yes) {
+    host.say = [this](const std::string& text) { note(text); };
+  } else {
+    host.may_ask = false;
+    host.patience = std::chrono::seconds(2);
+  }
   host.interrupted = [this] { return interrupted.load() != 0; };
   auto client = std::make_unique<kube::Client>(std::move(config), std::move(host));
   client->on_warning = [this](const std::string& text) { warn(text); };

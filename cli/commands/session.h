@@ -45,8 +45,10 @@ struct Session {
   // Whether the cluster on this machine is meant: by --local, or by MLK_LOCAL=1 unless a flag names another
   // one. Throws Error{usage} for a value of MLK_LOCAL that is none.
   bool local() const;
-  // Connects to the cluster that the flags mean. Throws Error.
-  std::unique_ptr<kube::Client> connect();
+  // Connects to the cluster that the flags mean. Unattended, as for a key that is pressed, nobody can be
+  // asked to log in, and a credential plugin has two seconds. Throws Error.
+  enum class Attended { yes, no };
+  std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes);
   // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is
   // none.
   std::string find_run(kube::Client& client, const std::string& typed);
@@ -60,6 +62,10 @@ struct Session {
   bool color_out() const;
   bool color_err() const;
 };
+
+// Standard output cannot be written: ends a command that would go on for long. Whoever runs the command says
+// why, and nothing about a reader that has gone.
+struct OutputFailed {};
 
 // The embedded cluster as --local and --volume want it. Throws Error{usage} for a --volume that is none.
 local::UpOptions local_up_options(const Session& session);

@@ -93,8 +93,7 @@ bool loses_training(const json& owner) {
 class LastLines {
  public:
   LastLines(kube::Client& client, RunWatcher& watcher)
-      : watcher_(watcher),
-        follower_(client, client.config().name_space, {.tail = few, .since = {}, .role = "", .rank = {}}) {}
+      : watcher_(watcher), follower_(client, client.config().name_space, {.tail = few, .lossy = true}) {}
 
   // Call after every change.
   void look() {

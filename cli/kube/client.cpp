@@ -77,7 +77,7 @@ const Config& Client::config() const { return state_->loop->config(); }
 std::optional<Time> Client::credential_end() const { return state_->loop->credential_end(); }
 
 Response Answer::value() && {
-  if (!unreachable.empty()) throw ApiError(0, "Unreachable", unreachable, std::move(hint));
+  if (!unreachable.empty()) throw ApiError(status, "Unreachable", unreachable, std::move(hint));
   return std::move(response);
 }
 
@@ -91,6 +91,7 @@ std::future<Answer> Client::ask(const Request& request) {
       const ApiError error = unreachable_error(failure, *config);
       answer.unreachable = error.what();
       answer.hint = error.hint();
+      answer.status = error.status();
     }
     promise->set_value(std::move(answer));
   };
@@ -125,9 +126,9 @@ std::unique_ptr<Stream> Client::stream(const Request& request, std::function<voi
   transfer->done = [ended = std::move(ended), config = &config()](Response& response,
                                                                   const Failure& failure) {
     if (!ended) return;
-    const bool broken = failure.kind != Failure::Kind::none;
-    ended({broken ? 0 : response.status, broken ? unreachable_error(failure, *config).what() : "",
-           response.body});
+    if (failure.kind == Failure::Kind::none) return ended({response.status, "", response.body});
+    const ApiError error = unreachable_error(failure, *config);
+    ended({error.status(), error.what(), ""});
   };
   state_->loop->add(transfer);
   return std::make_unique<LoopStream>(state_->loop, std::move(transfer));

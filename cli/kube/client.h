@@ -57,6 +57,7 @@ struct Response {
 struct Answer {
   Response response;
   std::string unreachable{}, hint{};  // the texts of the ApiError; empty when there was an answer
+  int status = 0;                     // its status
 
   Response value() &&;  // throws that ApiError
 };
@@ -88,7 +89,7 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;     // HTTP status, 0 when the connection broke
+  int status = 0;     // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
   std::string error;  // empty when the server closed in good order
   std::string body;   // of an answer that was not 200, bounded
 };

@@ -39,7 +39,7 @@ class Teller {
 
 Credential call_plugin(const Config& config, const PluginHost& host, const std::function<bool()>& give_up) {
   const ExecPlugin& plugin = config.exec.value();
-  const bool interactive = is_interactive(plugin, ::isatty(STDIN_FILENO) == 1);
+  const bool interactive = is_interactive(plugin, host.may_ask && ::isatty(STDIN_FILENO) == 1);
   Command command;
   command.argv = {plugin.command};
   command.argv.insert(command.argv.end(), plugin.args.begin(), plugin.args.end());

@@ -19,6 +19,7 @@ struct PluginHost {
   std::function<void(const std::string&)> say{};  // gets lines of the plugin for the user; from any thread
   std::function<bool()> interrupted{};            // true: the user has had enough; from any thread
   std::chrono::seconds patience{180};             // people may have to log in by a browser
+  bool may_ask = true;                            // the plugin may use the terminal
 };
 
 // Runs the plugin of `config` and gives what it answers. Blocks. Throws Error. Never through a shell.

@@ -131,8 +131,8 @@ std::string hint_for(int status, const Config* config) {
 ApiError unreachable_error(const Failure& failure, const Config& config) {
   if (failure.kind == Failure::Kind::credentials) {
     const std::string& source = config.user_source.empty() ? config.source : config.user_source;
-    return ApiError(0, "NoCredentials", source + ": user \"" + config.user + "\": " + failure.detail,
-                    failure.hint);
+    return ApiError(failure.for_good ? 401 : 0, "NoCredentials",
+                    source + ": user \"" + config.user + "\": " + failure.detail, failure.hint);
   }
   const Words words = words_for(failure, config);
   return ApiError(0, "Unreachable", "cannot reach " + config.server + ": " + words.what, words.hint);

@@ -28,11 +28,12 @@ struct Failure {
     other,
   };
   Kind kind = Kind::none;
-  std::string detail;  // lower case, no full stop; of libcurl, OpenSSL or a plugin
-  std::string hint{};  // of a plugin
+  std::string detail;     // lower case, no full stop; of libcurl, OpenSSL or a plugin
+  std::string hint{};     // of a plugin
+  bool for_good = false;  // trying again cannot help
 };
 
-// Status 0, reason "Unreachable". Pure.
+// Status 0, reason "Unreachable" or "NoCredentials"; 401 for credentials that are missing for good. Pure.
 ApiError unreachable_error(const Failure& failure, const Config& config);
 
 // The error that an answer over 399 means. `what` is what was asked for: "pods in namespace x". Pure.

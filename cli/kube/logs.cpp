@@ -283,8 +283,8 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     return;
   }
   const ApiError error =
-      ended.status == 0
-          ? ApiError(0, "Unreachable", ended.error)
+      !ended.error.empty()
+          ? ApiError(ended.status, "Unreachable", ended.error)
           : status_error(ended.status, ended.body, "log of " + describe(resources::pods, name_space, pod),
                          &client.config());
   trouble = error.what();

@@ -170,7 +170,7 @@ void Loop::take_orders() {
 void Loop::begin(std::shared_ptr<Transfer> transfer) {
   Credentials::Turn turn = credentials_.next(Clock::now(), std::chrono::system_clock::now());
   if (turn.error) {
-    transfer->finish({Failure::Kind::credentials, turn.error->what(), turn.error->hint()});
+    transfer->finish({Failure::Kind::credentials, turn.error->what(), turn.error->hint(), true});
     return;
   }
   if (!turn.send) {  // the loop must not wait for a program, which may wait for its user

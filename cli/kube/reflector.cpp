@@ -320,6 +320,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, Clock::t
     failed(std::make_exception_ptr(ApiError(0, "Unreachable", end.error)));
     return WatchEnd::broken;
   }
+  if (!end.error.empty()) throw ApiError(end.status, "NoCredentials", end.error);
   throw status_error(end.status, end.body, describe(resource, name_space), &client.config());
 }
 

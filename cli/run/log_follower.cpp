@@ -146,7 +146,8 @@ struct RunLogFollower::State {
   // On the client's loop thread. Waiting here slows the reading down to the speed of our reader.
   void push(int stream, RunLogLine line) {
     std::unique_lock lock(mutex);
-    room.wait(lock, [&] { return unheld || merger.size() < most_held_lines; });
+    if (!filter.lossy) room.wait(lock, [&] { return unheld || merger.size() < most_held_lines; });
+    if (filter.lossy && merger.size() >= most_held_lines) merger.drop_first();
     merger.push(stream, std::move(line), LogMerger::Clock::now());
   }
 

@@ -28,10 +28,11 @@ struct RunLogLine {
 };
 
 struct LogFilter {
-  std::optional<long> tail;                   // last lines of each rank
-  std::optional<std::chrono::seconds> since;  // not older than this
-  std::string role;                           // empty: all
-  std::optional<int> rank;
+  std::optional<long> tail{};                   // last lines of each rank
+  std::optional<std::chrono::seconds> since{};  // not older than this
+  std::string role{};                           // empty: all
+  std::optional<int> rank{};
+  bool lossy = false;  // of RunLogFollower: what nobody takes in time is left out, the oldest lines first
 };
 
 // What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left
@@ -51,6 +52,7 @@ class LogMerger {
   void push(int stream, RunLogLine line, Clock::time_point arrived);
   std::vector<RunLogLine> take(Clock::time_point now);  // those that are due
   std::vector<RunLogLine> take_all();
+  void drop_first() { held_.erase(held_.begin()); }  // there is one
   std::size_t size() const { return held_.size(); }
 
  private:
@@ -77,7 +79,7 @@ class RunLogFollower {
   // take().
   void update(const std::vector<nlohmann::json>& pods);
   // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines
-  // reading pauses.
+  // reading pauses, and with it whatever else the client does; but not when the filter is lossy.
   std::vector<RunLogLine> take();
   // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
   bool finished() const;

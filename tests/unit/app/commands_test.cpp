@@ -1,5 +1,7 @@
 // Commands against a cluster that the test itself moves on.
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -85,6 +87,33 @@ TEST_CASE("wait without any time tells of a run that has ended") {
                        [](json& pod) { pod["status"]["phase"] = "Succeeded"; });
   const auto [code, said] = cluster.mlk({"wait", "x", "--timeout", "0"});
   CHECK_MESSAGE(code == 0, said);
+}
+
+TEST_CASE("of several runs, one that is deleted does not end the wait for the others") {
+  Cluster cluster;
+  cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
+  cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
+  std::atomic<bool> waiting = false, told = false;
+  cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.query.contains("watch")) waiting = true;
+    return std::nullopt;
+  });
+  std::thread other([&] {
+    eventually([&] { return waiting.load(); });
+    cluster.store.remove("configmaps", "default", "x-abcde");
+    // Time enough for a wait that ends with the first of them.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    told = true;
+    cluster.store.modify("jobs", "default", "y-fghij-worker", [](json& job) {
+      job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+    });
+  });
+  const auto [code, said] = cluster.mlk({"wait", "x", "y", "--timeout", "20s"});
+  CHECK(told);
+  other.join();
+  CHECK_MESSAGE(code == 3, said);
+  CHECK(contains(said, "mlk: warning: run x-abcde is there no more: it was deleted"));
+  CHECK(contains(said, "y-fghij  Succeeded"));
 }
 
 TEST_CASE("delete does not wait for a new run of the same name") {

@@ -1,5 +1,7 @@
 // What a shell is told while a command line is typed.
 
+#include <fstream>
+
 #include <doctest/doctest.h>
 
 #include "tests/unit/app/tree.h"
@@ -55,6 +57,23 @@ TEST_CASE("a cluster that refuses or does not answer gives no names and no messa
   cluster.before([](const auto&) { return mlk::test::refusal(403, "Forbidden", "no"); });
   CHECK(complete({"--kubeconfig", cluster.kubeconfig(), "status", ""}).empty());
   CHECK(complete({"--kubeconfig", "/nowhere", "status", ""}).empty());
+}
+
+TEST_CASE("a credential plugin that takes its time is not waited for while a command line is typed") {
+  FakeCluster cluster;
+  cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
+  const std::string file = cluster.kubeconfig();
+  std::ofstream(file)
+      << "{apiVersion: v1, kind: Config, current-context: test,\n"
+         " contexts: [{name: test, context: {cluster: test, user: test}}],\n"
+         " clusters: [{name: test, cluster: {server: '"
+      << cluster.config().server
+      << "'}}],\n"
+         " users: [{name: test, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1,\n"
+         "   command: sh, args: ['-c', 'sleep 5; echo \"$ANSWER\"'], env: [{name: ANSWER, value:\n"
+         "   '{\"apiVersion\": \"client.authentication.k8s.io/v1beta1\", \"kind\": \"ExecCredential\",\n"
+         "   \"status\": {\"token\": \"t\"}}'}]}}}]}\n";
+  CHECK(complete({"--kubeconfig", file, "status", ""}).empty());
 }
 
 TEST_CASE("the keys of --set are completed part by part") {

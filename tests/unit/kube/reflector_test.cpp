@@ -275,3 +275,24 @@ TEST_CASE("a reflector can be destroyed at any moment") {
   Reflector reflector(waiting, resources::pods, "n", {}, [] {}, quick_reflector());
   std::this_thread::sleep_for(milliseconds(30));  // destroyed with the list under way
 }
+
+TEST_CASE("an id-token that has ended is no passing trouble: nobody renews it") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  Config config = script.start();
+  config.login = Login::oidc;
+  config.user = "me";
+  config.token = "e30.eyJleHAiOjE1MDAwMDAwMDB9.c2ln";  // 2017
+  Client client(config);
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
+  CHECK(eventually([&] { return reflector.failure() != nullptr; }));
+  try {
+    std::rethrow_exception(reflector.failure());
+  } catch (const ApiError& error) {
+    CHECK(error.status() == 401);
+    CHECK(std::string(error.what()).find("user \"me\": the id-token of auth-provider oidc has expired") !=
+          std::string::npos);
+    CHECK(error.hint().find("any kubectl command") != std::string::npos);
+  }
+  CHECK(script.lists_seen() == 0);
+}
