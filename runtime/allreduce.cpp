@@ -408,8 +408,12 @@ ExitCode AllReduce::end() {
   job_.reporter.finish(true, "");
   peers_.run_is_trained();
   assembly_.tell_trained(job_.reporter.trained_result());
-  const auto deadline = steady_clock::now() + std::chrono::seconds(job_.env.late_seconds);
-  while (!assembly_.all_have_left() && steady_clock::now() < deadline && !job_.stop.requested()) {
+  const auto trained = steady_clock::now();
+  const auto is_late = [&] {
+    return steady_clock::now() > late_deadline(trained, assembly_.last_loss(), assembly_.somebody_is_there(),
+                                               std::chrono::seconds(job_.env.late_seconds));
+  };
+  while (!assembly_.all_have_left() && !is_late() && !job_.stop.requested()) {
     if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
   }
   return ExitCode::trained;

@@ -238,6 +238,21 @@ bool Assembly::all_have_left() const {
   return left_.size() + 1 >= static_cast<std::size_t>(job_.config.workers.count);
 }
 
+bool Assembly::somebody_is_there() const {
+  return std::any_of(views_.begin(), views_.end(), [this](const auto& entry) {
+    return entry.second.standing == Standing::live && !left_.contains(entry.first);
+  });
+}
+
+std::optional<SteadyTime> Assembly::last_loss() const {
+  std::optional<SteadyTime> last;
+  for (const auto& [rank, view] : views_) {
+    if (view.standing != Standing::live && !left_.contains(rank))
+      last = std::max(last, std::optional(view.lost));
+  }
+  return last;
+}
+
 void Assembly::send_trained(std::uint32_t rank) {
   send(rank, MessageType::done, generation_.number, 0, 0, PayloadWriter().text(result_).bytes());
 }

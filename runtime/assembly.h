@@ -73,6 +73,9 @@ class Assembly {
   void tell_trained(const std::string& result);
   // Whether all other ranks of the run have ended, and knew that it is trained.
   bool all_have_left() const;
+  // Whether one is connected that has not ended, and when the connection of one that had not was last lost.
+  bool somebody_is_there() const;
+  std::optional<SteadyTime> last_loss() const;
 
  private:
   struct View {
@@ -86,7 +89,7 @@ class Assembly {
   // Two ranks cannot reach each other, and are kept apart until then; twice as long the next time.
   struct Cut {
     SteadyTime until;
-    std::chrono::seconds pause;
+    std::chrono::seconds pause{0};
   };
   static constexpr std::uint64_t no_step = ~std::uint64_t{0};  // in messages: without a state
   struct Proposal {

@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace mlk::rt {
+namespace {
+
+constexpr std::chrono::seconds first_cut_pause{5}, longest_cut_pause{60};
+
+}  // namespace
 
 bool Generation::contains(Member member) const {
   return std::find(members.begin(), members.end(), member) != members.end();
@@ -37,6 +42,10 @@ bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standin
 
 bool may_start(int present, int count, int minimum, double waited_seconds) {
   return present >= count || (present >= minimum && waited_seconds >= start_grace_seconds);
+}
+
+std::chrono::seconds cut_pause(std::chrono::seconds last) {
+  return std::clamp(2 * last, first_cut_pause, longest_cut_pause);
 }
 
 std::string waiting_line(const std::vector<std::string>& missing, double seconds) {

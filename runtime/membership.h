@@ -1,6 +1,7 @@
 // Numbered generations of the members of a run, and who may form the next one. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -41,6 +42,10 @@ bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standin
 // out.
 inline constexpr double start_grace_seconds = 3;
 bool may_start(int present, int count, int minimum, double waited_seconds);
+
+// How long two ranks that cannot reach each other are kept apart: 5 s, then twice as long as the time before,
+// 60 s at most. last: the time before, 0 if there was none.
+std::chrono::seconds cut_pause(std::chrono::seconds last);
 
 // "waiting for worker 1, server 0 (2 s)"
 std::string waiting_line(const std::vector<std::string>& missing, double seconds);

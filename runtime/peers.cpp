@@ -1,12 +1,15 @@
 // Common life of the processes of a distributed run.
 #include "runtime/peers.h"
 
+#include <algorithm>
+
 #include "runtime/membership.h"
 
 namespace mlk::rt {
 namespace {
 
 constexpr Milliseconds somebody_to_tell{3000};
+constexpr std::chrono::seconds least_stay{5};
 constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 // Of servers, which are few and for which all wait: a new one is found within half a second.
 constexpr Milliseconds server_retry_max{500};
@@ -83,6 +86,14 @@ ExitCode run_among_peers(Job& job, const std::function<ExitCode(Peers&)>& body) 
     peers.leave(ExitCode::internal_error);
     throw;
   }
+}
+
+SteadyTime late_deadline(SteadyTime trained, std::optional<SteadyTime> last_loss, bool somebody_is_there,
+                         std::chrono::seconds late) {
+  const SteadyTime longest = trained + late;
+  if (somebody_is_there) return longest;
+  const SteadyTime back_by = last_loss ? *last_loss + late : trained;
+  return std::min(longest, std::max(trained + least_stay, back_by));
 }
 
 Patience::Patience(Job& job) : job_(job) { satisfied(); }

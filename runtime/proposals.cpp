@@ -14,7 +14,6 @@ using std::chrono::steady_clock;
 constexpr Milliseconds reach_patience{2500}, retry_pause{100};
 // A member whose connection has ended may have been cut off: it dials again much sooner than this.
 constexpr Milliseconds return_patience{1000};
-constexpr std::chrono::seconds first_cut_pause{5}, longest_cut_pause{60};
 constexpr std::uint32_t most_members = 65536;
 
 std::uint64_t random_lineage() {
@@ -111,10 +110,9 @@ void Assembly::on_refuse(const Event& event) {
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other) {
   if (!views_.contains(one) || !views_.contains(other)) return;
   const auto now = steady_clock::now();
-  const auto [found, first] = cuts_.try_emplace(std::minmax(one, other), Cut{now, first_cut_pause});
-  auto& [until, pause] = found->second;
+  auto& [until, pause] = cuts_[std::minmax(one, other)];
   if (now < until) return;  // both have said so
-  if (!first) pause = std::min(2 * pause, longest_cut_pause);
+  pause = cut_pause(pause);
   until = now + pause;
 }
 

@@ -123,14 +123,10 @@ std::optional<TrainingState> Coordinator::restore(bool workers_know) {
 // This server was lost, and the run was not: the workers know what it had counted. How far they came with
 // what it had leased to them nobody knows, so all of it counts as lost.
 void Coordinator::take_over() {
-  std::uint64_t lost_samples = 0;
-  for (const auto& [rank, offer] : offers_) {
-    restarts_ = std::max(restarts_, offer.restarts);
-    lost_samples = std::max(lost_samples, offer.lost_samples);
-  }
+  for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
   ++restarts_;
   if (job_.config.consistency.sync) return;
-  leases_.count_lost(lost_samples + offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
+  leases_.count_lost(offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
 }
 
 void Coordinator::go_on_counting(const RunHistory& history) {

@@ -80,8 +80,9 @@ class PsServer {
   // Weights that a worker is to get as soon as it takes them, by chunk: the tag of the answer. So what a slow
   // worker has not fetched is no copy.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> owed_;
-  std::set<std::uint32_t> left_;     // workers that ended, with exit code 0
-  std::set<std::uint32_t> servers_;  // others that are connected
+  std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
+  std::optional<SteadyTime> last_loss_;  // of a worker that had not
+  std::set<std::uint32_t> servers_;      // others that are connected
   const SteadyTime started_ = steady_clock::now();
   SteadyTime heard_ = started_;
   bool met_ = false;  // a worker was there
@@ -148,8 +149,11 @@ std::optional<ExitCode> PsServer::over() {
   if (stuck && now - started_ > patience()) finish({});
   if (finished_) {
     const bool everyone = left_.size() >= static_cast<std::size_t>(job_.config.workers.count);
-    const std::chrono::seconds late_patience(job_.env.late_seconds);
-    const bool late = now - *finished_ > late_patience || job_.stop.requested();
+    const bool somebody_is_there = std::any_of(
+        linked_.begin(), linked_.end(), [this](const auto& worker) { return !left_.contains(worker.first); });
+    const auto until =
+        late_deadline(*finished_, last_loss_, somebody_is_there, std::chrono::seconds(job_.env.late_seconds));
+    const bool late = now > until || job_.stop.requested();
     if (!everyone && !leader_left_ && !late) return {};
     job_.reporter.finish(true, "");
     return ExitCode::trained;
@@ -170,7 +174,8 @@ std::optional<ExitCode> PsServer::over() {
   job_.log.line(trained_ ? "the run is trained: its last checkpoint is there"
                          : "no worker was heard of for " + std::to_string(patience().count()) + " s");
   job_.reporter.finish(trained_, trained_ ? "" : "no worker was heard of");
-  return ExitCode::trained;
+  // One that replaces another and meets nobody knows nothing of the run, which may still need a server.
+  return trained_ || met_ ? ExitCode::trained : ExitCode::peers_lost;
 }
 
 void PsServer::handle(const Event& event) {
@@ -202,6 +207,7 @@ void PsServer::handle(const Event& event) {
           if (linked == linked_.end() || linked->second != event.incarnation) break;
           linked_.erase(linked);
           owed_.erase(peer.rank);
+          if (!left_.contains(peer.rank)) last_loss_ = steady_clock::now();
         }
         workers_.erase(peer.rank);
       }

@@ -111,7 +111,8 @@ def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
         time.sleep(4)
         assert first.running(), "workers may be pending for long"
         first.kill()
-        assert run.start("server", 0, MLK_FAILURES="1").wait(20) == 0
+        again = run.start("server", 0, MLK_FAILURES="1")
+        assert again.wait(20) == 75, "it knows nothing of the run, and its Job is to try again"
 
 
 def test_nobody_calls_a_rank_lost_that_ends_since_the_run_is_trained(tmp_path):

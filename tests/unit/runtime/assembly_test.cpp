@@ -436,6 +436,13 @@ TEST_CASE("only the lowest live member calls for a generation with newcomers") {
   CHECK(higher.assembly.wants_newcomers());
 }
 
+TEST_CASE("a generation that has begun frees its members from what they have accepted before") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
+  CHECK(stage.answer_type(1) == MessageType::accept);
+}
+
 TEST_CASE("a rank that hears that the run is trained waits for no generation, and keeps the result") {
   AmongRanks stage(1, 2);
   Assembling assembling(stage);
@@ -467,4 +474,21 @@ TEST_CASE("a rank knows that the run is trained only when it has ended with that
   stage.others.arrive(rank_at(2));
   stage.others.end(rank_at(2), ExitCode::trained);
   CHECK(stage.assembly.all_have_left());
+}
+
+TEST_CASE("a rank counts as lost unless it has ended well, and as there while it is connected") {
+  AmongRanks stage(0, 3);
+  CHECK(stage.assembly.somebody_is_there());
+  CHECK_FALSE(stage.assembly.last_loss());
+  stage.others.end(rank_at(1), ExitCode::trained);
+  CHECK(stage.assembly.somebody_is_there());
+  CHECK_FALSE(stage.assembly.last_loss());
+  const auto before = std::chrono::steady_clock::now();
+  stage.others.depart(rank_at(2));
+  CHECK_FALSE(stage.assembly.somebody_is_there());
+  REQUIRE(stage.assembly.last_loss());
+  CHECK(*stage.assembly.last_loss() >= before);
+  stage.others.arrive(rank_at(2));
+  CHECK(stage.assembly.somebody_is_there());
+  CHECK_FALSE(stage.assembly.last_loss());
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/ops.h"
 #include "runtime/ps_coordinator.h"
+#include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
 using namespace mlk::rt;
@@ -26,10 +27,10 @@ struct CoordinatedRun {
   std::uint32_t workers;
 
   CoordinatedRun(std::uint32_t count, std::uint32_t servers, std::uint64_t steps = 100,
-                 const std::string& checkpoints = "")
+                 const std::string& checkpoints = "", bool sync = true)
       : others(server_at(0), count, servers, checkpoints),
         part(others.job(), 0, model),
-        coordinator(configured(steps), others.peers(), model, part, false),
+        coordinator(configured(steps, sync), others.peers(), model, part, false),
         workers(count) {
     model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
     model.chunks = cut_chunks(model.tensors, servers);
@@ -41,8 +42,9 @@ struct CoordinatedRun {
     }
     for (std::uint32_t rank = 1; rank < servers; ++rank) others.arrive(server_at(rank));
   }
-  Job& configured(std::uint64_t steps) {
+  Job& configured(std::uint64_t steps, bool sync) {
     others.config().steps = steps;
+    others.config().consistency.sync = sync;
     return others.job();
   }
 
@@ -261,4 +263,22 @@ TEST_CASE("restarts and lost samples are in the last checkpoint, and who starts 
   const WorkMessage work = run.hear_work(0);
   CHECK(work.restored_step == 1);
   CHECK(work.progress.run.restarts == 1);
+}
+
+TEST_CASE("samples that the checkpoint and the workers both know to be lost are counted once") {
+  const mlk::test::TemporaryFolder folder;
+  CoordinatedRun run(1, 1, 100, folder.path(), false);
+  Snapshot saved = mlk::test::snapshot_of(mlk::test::state_at(30, 10, 0));
+  saved.history = {2, 640};
+  REQUIRE(CheckpointStore(folder.path(), 1, run.others.job().log).save(saved, run.model.tensors));
+  JoinMessage join = run.offer(20);
+  join.restarts = 2;
+  join.lost_samples = 640;
+  run.join(0, join);
+  run.coordinator.tick();
+  run.ready(0);
+  const WorkMessage work = run.hear_work(0);
+  CHECK(work.restored_step == 30);
+  CHECK(work.progress.run.restarts == 3);
+  CHECK(work.progress.run.lost_samples == 640 + 4);  // the batch that the worker had when the server was lost
 }

@@ -72,3 +72,13 @@ TEST_CASE("a run starts with everyone at once, and with fewer after a grace") {
 TEST_CASE("who is missing is said in words") {
   CHECK(waiting_line({"worker 1", "server 0"}, 2.9) == "waiting for worker 1, server 0 (2 s)");
 }
+
+TEST_CASE(
+    "two ranks that cannot reach each other are kept apart for 5 s, then twice as long each time, 60 s at "
+    "most") {
+  std::chrono::seconds pause{0};
+  for (const int expected : {5, 10, 20, 40, 60, 60}) {
+    pause = cut_pause(pause);
+    CHECK(pause == std::chrono::seconds(expected));
+  }
+}

@@ -70,6 +70,25 @@ TEST_CASE("what ready, work and trained say arrives") {
   check_same(trained->progress, nobody_slow);
 }
 
+TEST_CASE("what capture and written say arrives, the step in the header") {
+  Header header;
+  header.clock = 30;
+  header.generation = 4;
+  const auto capture = decode_capture(header, encode(CaptureMessage{30, 1920, ".tmp-30"}));
+  REQUIRE(capture);
+  CHECK(capture->step == 30);
+  CHECK(capture->position == 1920);
+  CHECK(capture->aside == ".tmp-30");
+
+  const auto written = decode_written(
+      header, encode(WrittenMessage{30, ".tmp-30", {"server-1.safetensors", 512, 77}, "disk full"}));
+  REQUIRE(written);
+  CHECK(written->step == 30);
+  CHECK(written->aside == ".tmp-30");
+  CHECK(written->file == WrittenFile{"server-1.safetensors", 512, 77});
+  CHECK(written->reason == "disk full");
+}
+
 TEST_CASE("a message that is cut short or too long is none") {
   Bytes work = encode(WorkMessage()), ready = encode(ReadyMessage()), trained = encode(TrainedMessage());
   for (Bytes* bytes : {&work, &ready, &trained}) bytes->pop_back();
