@@ -41,6 +41,19 @@ TEST_CASE("a program's own checkpoints lie in the run's folder") {
   CHECK(describe(*place) == "/data/mnist-aaaaa-12345678 of the nodes");
 }
 
+TEST_CASE("each kind of volume has words that say where the folder is") {
+  const auto words = [](const json& volume) {
+    return describe(*checkpoint_place(owner_with(training_on(volume)), {{"checkpoint", 7}}));
+  };
+  const std::string path = "mnist-aaaaa-12345678/step-000000000007";
+  CHECK(words({{"nfs", {{"server", "nas"}, {"path", "/export"}}}}) == "nas:/export, folder " + path);
+  CHECK(words({{"hostPath", "/data"}}) == "/data/" + path + " of the nodes");
+  CHECK(words({{"csi", json::object()}}) == "its volume, folder " + path);
+  CHECK(describe(*checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", 0}})) ==
+        "claim c, folder mnist-aaaaa-12345678/step-000000000000");
+  CHECK_FALSE(checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", -1}})->step);
+}
+
 TEST_CASE("there is no place without a volume that outlives the pods") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"emptyDir", json::object()}})), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with({{"train", json::object()}}), nullptr));

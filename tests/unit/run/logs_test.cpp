@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/run/log_follower.h"
 #include "cli/run/metrics.h"
@@ -30,6 +31,46 @@ TEST_CASE("a line without a step, or not of ours, is no metrics line") {
     CHECK_FALSE(parse_metrics(line));
   }
   CHECK_FALSE(parse_metrics("mlk step=3 loss=" + std::string(5000, '1')));
+}
+
+TEST_CASE("a metrics line may be as long as 4096 bytes, its words 64, its steps as many as a double counts") {
+  const std::string start = "mlk step=3 x=";
+  CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
+  CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));
+  const std::string word(64, 'w');
+  const auto long_words =
+      parse_metrics("mlk step=1 a=" + word + " b=" + word + "w " + word + "=2 " + word + "w=2");
+  REQUIRE(long_words);
+  CHECK(long_words->words == std::map<std::string, std::string>{{"a", word}});
+  CHECK(long_words->values == std::map<std::string, double>{{word, 2}});
+  CHECK(parse_metrics("mlk step=999999999999999")->step == 999'999'999'999'999);
+  CHECK_FALSE(parse_metrics("mlk step=1000000000000000"));
+  CHECK(parse_metrics("mlk step=0")->step == 0);
+  CHECK(parse_metrics("mlk step=1 slowest=worker/1 x=~")->words ==
+        std::map<std::string, std::string>{{"slowest", "worker/1"}, {"x", "~"}});
+}
+
+TEST_CASE(
+    "a metrics line as a result: whole numbers are whole, epoch, steps and checkpoint stand beside the "
+    "step") {
+  const nlohmann::json result = to_result(
+      *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
+  CHECK(result ==
+        nlohmann::json{{"schema", 1},
+                       {"step", 5},
+                       {"epoch", 2},
+                       {"steps", 10},
+                       {"checkpoint", 4},
+                       {"metrics", {{"loss", 0.5}, {"samples", 64}, {"huge", 1e15}, {"who", "worker/0"}}}});
+  CHECK(result["metrics"]["samples"].is_number_integer());
+  CHECK(result["metrics"]["huge"].is_number_float());
+  CHECK(to_result(*parse_metrics("mlk step=5"))["metrics"] == nlohmann::json::object());
+}
+
+TEST_CASE("of several lines the last metrics line counts") {
+  CHECK(last_metrics("mlk step=1\nhello\nmlk step=2\nend")->step == 2);
+  CHECK(last_metrics("mlk step=2\nmlk step=1")->step == 1);
+  CHECK_FALSE(last_metrics("hello"));
 }
 
 class Merging {

@@ -176,6 +176,86 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
+TEST_CASE("of two reports the later one counts, or the one that came further, and what is done stays done") {
+  const auto told = [](long step, std::optional<Time> at, bool done = false) {
+    return Report{json{{"step", step}, {"done", done}}, at};
+  };
+  const auto newer = [](const Report& earlier, const Report& later) {
+    return newer_of(earlier, later).result["step"];
+  };
+  CHECK(newer(told(10, start), told(5, start + 2s)) == 5);
+  CHECK(newer(told(10, start), told(5, start + 1s)) == 10);  // times of pods have whole seconds
+  CHECK(newer(told(10, start), told(11, start - 60s)) == 11);
+  CHECK(newer(told(10, start), told(10, start)) == 10);
+  CHECK(newer(told(10, {}), told(5, start)) == 5);
+  CHECK(newer(told(10, start), told(5, {})) == 10);
+  CHECK(newer(told(10, start, true), told(11, start + 60s)) == 10);
+  CHECK(newer(told(10, start, true), told(11, start + 60s, true)) == 11);
+  CHECK(newer({}, told(5, {})) == 5);
+  CHECK(newer(told(5, {}), {}) == 5);
+  Report earlier = told(10, start), later = told(20, start + 60s);
+  earlier.result["checkpoint"] = 7;
+  CHECK(newer_of(earlier, later).result["checkpoint"] == 7);
+  later.result["checkpoint"] = 15;
+  CHECK(newer_of(earlier, later).result["checkpoint"] == 15);
+}
+
+TEST_CASE("lines that are half a minute apart are of the same moment, a live rank comes before a dead one") {
+  Workers run;
+  run.live("0", 0, start);
+  run.live("1", 1, start);
+  run.line("0", start + 100s, 10);
+  run.line("1", start + 130s, 11);
+  CHECK(run.step() == 10);
+  run.line("1", start + 131s, 12);
+  CHECK(run.step() == 12);
+  run.objects.pods.clear();
+  run.ended("0", 0, start, start + 200s, "");
+  run.live("1", 1, start);
+  CHECK(run.step() == 12);
+}
+
+TEST_CASE("a result tells when it was told: the end of its pod") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, result(10));
+  CHECK(run.report().at == start + 60s);
+  run.ended("b", 1, start, start + 90s, result(-3));
+  run.ended("c", 2, start, start + 90s, R"({"schema":1,"rank":2,"done":true})");
+  CHECK(run.report().at == start + 60s);  // neither of them reports
+  run.ended("d", 3, start, start + 90s, result(10));
+  CHECK(run.report().at == start + 90s);
+}
+
+TEST_CASE(
+    "of pods that have ended the newest of the lowest rank is read first, and only those of the deciding "
+    "Job") {
+  Workers run;
+  run.ended("old", 0, start, start + 10s, "");
+  run.ended("new", 0, start + 20s, start + 30s, "");
+  run.ended("other", 1, start + 40s, start + 50s, "");
+  std::vector<std::string> uids;
+  for (const LogToRead& log : logs_to_read(run.objects)) uids.push_back(log.uid);
+  CHECK(uids == std::vector<std::string>{"new", "old", "other"});
+  for (json& pod : run.objects.pods) pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = "r-server";
+  CHECK(logs_to_read(run.objects).empty());
+  run.objects.jobs.clear();  // nobody knows which Job decides
+  CHECK(logs_to_read(run.objects).size() == 3);
+}
+
+TEST_CASE(
+    "beside many live ranks two of those that have ended are read, and a pod that never started is not") {
+  Workers run;
+  for (int rank = 0; rank < 6; ++rank) run.live("live" + std::to_string(rank), rank, start + 100s);
+  for (int rank = 0; rank < 3; ++rank) run.ended("dead" + std::to_string(rank), rank, start, start + 60s, "");
+  std::vector<std::string> uids;
+  for (const LogToRead& log : logs_to_read(run.objects)) uids.push_back(log.uid);
+  CHECK(uids == std::vector<std::string>{"live0", "live1", "dead0", "dead1"});
+  run = Workers();
+  run.ended("a", 0, start, start + 60s, "");
+  run.objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"].erase("startedAt");
+  CHECK(logs_to_read(run.objects).empty());
+}
+
 TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   std::string many = "mlk step=1";
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";

@@ -277,3 +277,121 @@ TEST_CASE("a dry run on the server stores nothing") {
   CHECK(submitter.notes.size() == 3);
   CHECK(submitter.cluster.names("configmaps").empty());
 }
+
+TEST_CASE("an answer that says nothing is asked for again, six times at most, and what is there stays") {
+  for (const int status : {429, 500, 503}) {
+    Submitter submitter;
+    int posts = 0;
+    submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (request.method != "POST" || !request.path.ends_with("/jobs") || ++posts > 2) return std::nullopt;
+      return mlk::test::refusal(status, "Whatever", "not now");
+    });
+    CHECK(submitter.submit().outcome == SubmitOutcome::created);
+    CHECK(posts == 3);
+    REQUIRE(submitter.notes.size() == 2);
+    CHECK_MESSAGE(submitter.notes[0].starts_with("job/x-"), submitter.notes[0]);
+    CHECK_MESSAGE(submitter.notes[0].ends_with("; trying again (2 of 6)"), submitter.notes[0]);
+    CHECK_MESSAGE(submitter.notes[1].ends_with("; trying again (3 of 6)"), submitter.notes[1]);
+  }
+  Submitter submitter;
+  submitter.refuse_creating("jobs", mlk::test::refusal(409, "Conflict", "the quota is being changed"));
+  CHECK(submitter.refused().first == ExitCode::cluster);
+  CHECK(submitter.notes.size() == 5);
+  CHECK_FALSE(submitter.cluster.names("configmaps").empty());  // the next submit goes on from here
+}
+
+TEST_CASE("what a refusal is depends on its code") {
+  const auto refused = [](int status) {
+    Submitter submitter;
+    submitter.refuse_creating("configmaps", mlk::test::refusal(status, "Whatever", "no"));
+    return submitter.refused();
+  };
+  CHECK(refused(404) == std::pair(ExitCode::cluster, std::string("there is no namespace 'default'")));
+  CHECK(refused(401).first == ExitCode::cluster);
+  CHECK(refused(403).first == ExitCode::cannot_start);
+  CHECK_MESSAGE(refused(403).second.starts_with("configmap/x-"), refused(403).second);
+  CHECK(refused(422).first == ExitCode::cannot_start);
+}
+
+TEST_CASE(
+    "an object of the run's name that nobody owns is not taken over, one of an earlier run is waited for") {
+  Submitter submitter;
+  const std::string run = submitter.cut_off();
+  json service = {{"apiVersion", "v1"},
+                  {"kind", "Service"},
+                  {"metadata", {{"name", run}}},
+                  {"spec", {{"clusterIP", "None"}, {"selector", {{"a", "b"}}}}}};
+  submitter.cluster.ask("POST", "/api/v1/namespaces/default/services", service);
+  CHECK(submitter.refused() ==
+        std::pair(ExitCode::failure, "service/" + run + " exists and belongs to something else"));
+  CHECK(submitter.cluster.has("configmaps", run));  // it was there before this submit
+  submitter.cluster.store.modify("services", "default", run, [](json& there) {
+    there["metadata"]["ownerReferences"] = {
+        {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "x"}, {"uid", "gone"}}};
+  });
+  submitter.on_note = [&](const std::string& note) {
+    if (note.starts_with("waiting for service/")) submitter.cluster.store.remove("services", "default", run);
+  };
+  submitter.notes.clear();
+  CHECK(submitter.submit().outcome == SubmitOutcome::completed);
+  CHECK(submitter.notes ==
+        std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
+}
+
+TEST_CASE("whoever wants out while an object is waited for gets out, and the run stays as it is") {
+  Submitter submitter;
+  const std::string run = submitter.submit().run;
+  submitter.cluster.store.modify("services", "default", run, [](json& service) {
+    service["metadata"]["finalizers"] = {"test/held"};
+    service["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z";
+  });
+  submitter.on_note = [&](const std::string&) { submitter.interrupted = true; };
+  CHECK(submitter.refused().first == ExitCode::interrupted);
+  CHECK(submitter.cluster.has("configmaps", run));
+}
+
+TEST_CASE("what could not be taken back is named, with the command that does it") {
+  Submitter submitter;
+  submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method == "POST" && request.path.ends_with("/jobs")) return invalid;
+    if (request.method == "DELETE") return mlk::test::refusal(403, "Forbidden", "no");
+    return std::nullopt;
+  });
+  CHECK(submitter.refused().first == ExitCode::cannot_start);
+  REQUIRE(submitter.notes.size() == 1);
+  const std::string run =
+      submitter.cluster.store.list("configmaps", "default").front()->at("metadata").at("name");
+  CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
+}
+
+TEST_CASE("all that may not be done is told at once") {
+  Submitter submitter;
+  submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
+    json review = json::parse(request.body);
+    review["status"]["allowed"] = false;
+    mlk::local::Answer answer;
+    answer.status = 201;
+    answer.body = review.dump();
+    return answer;
+  });
+  CHECK(submitter.refused().second ==
+        "you may not create configmaps, create secrets, create services, create jobs, list configmaps, list "
+        "jobs, list "
+        "pods in namespace 'default'");
+}
+
+TEST_CASE("a dry run on the server says what is accepted, and what is refused as a submit would") {
+  Submitter submitter;
+  submitter.dry_run = true;
+  const std::string run = submitter.submit().run;
+  CHECK(submitter.notes == std::vector<std::string>{"configmap/" + run + " is accepted (server dry run)",
+                                                    "service/" + run + " is accepted (server dry run)",
+                                                    "job/" + run + "-worker is accepted (server dry run)"});
+  submitter.refuse_creating("jobs", invalid);
+  CHECK(submitter.refused().first == ExitCode::cannot_start);
+  submitter.refuse_creating("services", mlk::test::refusal(409, "AlreadyExists", "it is there"));
+  submitter.notes.clear();
+  CHECK(submitter.submit().run == run);
+  CHECK(submitter.notes.size() == 2);
+}

@@ -1,0 +1,170 @@
+// How the newest metrics lines are looked for in the logs of runs: how much is read, and of which ranks.
+#include "cli/run/tails.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/run/status.h"
+#include "tests/unit/kube/fake_server.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr auto long_enough = 20s;  // no test waits for it
+
+// A run of workers whose logs the test writes.
+struct Logs {
+  struct Log {
+    int status = 200;
+    std::string text;
+    bool hangs = false;
+  };
+  std::map<std::string, Log> logs;  // by pod
+  RunObjects objects;
+  std::mutex mutex;
+  std::vector<std::string> asked;  // "pod lines bytes"
+  FakeServer server;
+
+  Logs() {
+    objects.owner = {{"metadata", {{"name", "r"}, {"labels", {{"mlk.dev/run", "r"}}}}}};
+    objects.jobs = {{{"metadata", {{"name", "r-worker"}, {"labels", {{"mlk.dev/role", "worker"}}}}},
+                     {"spec", {{"completions", 8}, {"parallelism", 8}}}}};
+    server.http->Get(R"(/api/v1/namespaces/lab/pods/(.+)/log)",
+                     [this](const httplib::Request& request, httplib::Response& response) {
+                       const std::string pod = request.matches[1];
+                       {
+                         const std::lock_guard lock(mutex);
+                         asked.push_back(pod + " " + request.get_param_value("tailLines") + " " +
+                                         request.get_param_value("limitBytes"));
+                       }
+                       CHECK(request.get_param_value("container") == "main");
+                       const Log log = logs[pod];
+                       if (log.hangs) server.hang();
+                       response.status = log.status;
+                       response.set_content(log.text, "text/plain");
+                     });
+  }
+  // A live worker with this log.
+  void worker(int rank, const std::string& text, int status = 200) {
+    const std::string name = "w" + std::to_string(rank);
+    objects.pods.push_back(
+        {{"metadata",
+          {{"name", name},
+           {"uid", "uid-" + name},
+           {"creationTimestamp", "2026-01-03T00:00:00Z"},
+           {"labels", {{"batch.kubernetes.io/job-name", "r-worker"}, {"mlk.dev/role", "worker"}}},
+           {"annotations", {{"batch.kubernetes.io/job-completion-index", std::to_string(rank)}}}}},
+         {"spec", {{"nodeName", "n"}, {"containers", {{{"name", "main"}}}}}},
+         {"status",
+          {{"phase", "Running"},
+           {"containerStatuses", {{{"state", {{"running", {{"startedAt", "2026-01-03T00:00:00Z"}}}}}}}}}}});
+    logs[name] = {status, text};
+  }
+  static std::string said(const std::string& text, std::chrono::seconds ago = 0s) {
+    return format_time(std::chrono::system_clock::now() - ago) + " " + text + "\n";
+  }
+  std::vector<std::string> read(std::chrono::milliseconds budget = long_enough) {
+    kube::Client client(server.start());
+    read_tails(client, "lab", {&objects}, budget);
+    const std::lock_guard lock(mutex);
+    return asked;
+  }
+  long step(int rank) const {
+    const auto line = objects.lines.find("uid-w" + std::to_string(rank));
+    return line == objects.lines.end() ? -1 : line->second.metrics.step;
+  }
+};
+
+using Asked = std::vector<std::string>;
+
+TEST_CASE("a line that is not old is found by one short look at the lowest rank, and the last one counts") {
+  Logs run;
+  run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
+  run.worker(1, Logs::said("mlk step=9"));
+  CHECK(run.read() == Asked{"w0 40 32768"});
+  CHECK(run.step(0) == 4);
+  CHECK(run.step(1) == -1);
+}
+
+TEST_CASE("an old line is told, and the other ranks are asked as well") {
+  Logs run;
+  run.worker(0, Logs::said("mlk step=3", 60s));
+  run.worker(1, Logs::said("mlk step=9"));
+  run.worker(2, "");
+  Asked asked = run.read();
+  std::ranges::sort(asked);  // the last two are asked at the same time
+  CHECK(asked == Asked{"w0 40 32768", "w1 40 32768", "w2 40 32768"});
+  CHECK(run.step(0) == 3);
+  CHECK(run.step(1) == 9);
+}
+
+TEST_CASE("a short log without a line is whole, and the other ranks are asked") {
+  Logs run;
+  run.worker(0, Logs::said("hello"));
+  run.worker(1, "");
+  CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768"});
+  CHECK(run.objects.lines.empty());
+}
+
+TEST_CASE("a program that prints much else is looked at for longer, once") {
+  Logs run;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += Logs::said("hello");
+  run.worker(0, text);
+  CHECK(run.read() == Asked{"w0 40 32768", "w0 1000 262144"});
+}
+
+TEST_CASE("of a log whose lines are long the end is asked for again") {
+  Logs run;
+  run.worker(0, Logs::said(std::string(40'000, 'x')));
+  CHECK(run.read() == Asked{"w0 40 32768", "w0 3 262144"});
+}
+
+TEST_CASE("a log that is refused leaves its rank out, and the others are asked") {
+  for (const int status : {404, 500}) {
+    Logs run;
+    run.worker(0, status_body(status, "Whatever", "mlk step=3"), status);
+    run.worker(1, Logs::said("mlk step=9"));
+    CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768"});
+    CHECK(run.step(0) == -1);
+    CHECK(run.step(1) == 9);
+  }
+}
+
+TEST_CASE("a log that does not answer is given up when the time is over, and no further one is asked") {
+  Logs run;
+  run.worker(0, "");
+  run.worker(1, Logs::said("mlk step=9"));
+  run.logs["w0"].hangs = true;
+  CHECK(run.read(100ms) == Asked{"w0 40 32768"});
+  CHECK(run.objects.lines.empty());
+}
+
+TEST_CASE("logs of several runs are read side by side, one that hangs holds up no other") {
+  Logs run;
+  RunObjects other = run.objects;
+  run.worker(0, "");
+  run.logs["w0"].hangs = true;
+  std::swap(run.objects, other);
+  run.worker(1, Logs::said("mlk step=9"));
+  kube::Client client(run.server.start());
+  read_tails(client, "lab", {&other, &run.objects}, 500ms);
+  CHECK(run.step(1) == 9);
+  CHECK(other.lines.empty());
+}
+
+TEST_CASE("without a log to read nothing is asked") {
+  Logs run;
+  CHECK(run.read().empty());
+}
+
+}  // namespace
+}  // namespace mlk
