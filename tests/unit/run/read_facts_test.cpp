@@ -13,7 +13,7 @@ namespace {
 using json = nlohmann::json;
 using namespace nlohmann::literals;
 
-const Time noon = *parse_time("2026-01-03T12:00:00Z");
+const Time midday = *parse_time("2026-01-03T12:00:00Z");
 
 json plain_pod() {
   return {{"metadata",
@@ -57,8 +57,8 @@ JobFacts read_job(const json& patch) {
   return read_facts(objects).jobs.at(0);
 }
 
-json condition(const std::string& type, const std::string& reason = "Because",
-               const std::string& status = "True") {
+json condition_of_type(const std::string& type, const std::string& reason = "Because",
+                       const std::string& status = "True") {
   return {{"type", type},
           {"status", status},
           {"reason", reason},
@@ -107,7 +107,7 @@ TEST_CASE(
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
   CHECK_FALSE(waiting.started);
-  CHECK(read_state({{"running", {{"startedAt", "2026-01-03T12:00:00Z"}}}}).started == noon);
+  CHECK(read_state({{"running", {{"startedAt", "2026-01-03T12:00:00Z"}}}}).started == midday);
 
   const PodFacts ended = read_state({{"terminated",
                                       {{"exitCode", 3},
@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(ended.end_reason == "Error");
   CHECK(ended.end_message == "gone");
   CHECK(ended.started == parse_time("2026-01-03T11:59:00Z"));
-  CHECK(ended.finished == noon);
+  CHECK(ended.finished == midday);
   CHECK(read_state({{"terminated", json::object()}}).exit_code == -1);
   const PodFacts never = read_state(
       {{"terminated", {{"startedAt", "1970-01-01T00:00:00Z"}, {"finishedAt", "1970-01-01T00:00:00Z"}}}});
@@ -151,39 +151,39 @@ TEST_CASE("an init container that waits or has failed is the one to talk about, 
   CHECK(with_init(failed, is_next).exit_code == 2);
   CHECK(with_init(failed).end_reason == "Error");
   CHECK(with_init(failed).end_message == "lost");
-  CHECK(with_init(failed).finished == noon);
+  CHECK(with_init(failed).finished == midday);
   CHECK(with_init(is_next, failed).exit_code == 2);
 }
 
 TEST_CASE("a pod that nobody has placed says what the scheduler said, or at least its reason") {
-  CHECK(read_pod(with_conditions({condition("PodScheduled", "Unschedulable", "False")})).unschedulable ==
-        "in words");
-  json silent = condition("PodScheduled", "SchedulingGated", "False");
+  CHECK(read_pod(with_conditions({condition_of_type("PodScheduled", "Unschedulable", "False")}))
+            .unschedulable == "in words");
+  json silent = condition_of_type("PodScheduled", "SchedulingGated", "False");
   silent.erase("message");
   CHECK(read_pod(with_conditions({silent})).unschedulable == "SchedulingGated");
-  CHECK(read_pod(with_conditions({condition("PodScheduled")})).unschedulable.empty());
+  CHECK(read_pod(with_conditions({condition_of_type("PodScheduled")})).unschedulable.empty());
 }
 
 TEST_CASE("a disruption is read of its condition, and dates the end of a pod that has no other") {
-  json patch = with_conditions({condition("DisruptionTarget", "PreemptionByScheduler")});
+  json patch = with_conditions({condition_of_type("DisruptionTarget", "PreemptionByScheduler")});
   CHECK(read_pod(patch).disruption == "PreemptionByScheduler");
   CHECK(read_pod(patch).disruption_message == "in words");
   CHECK_FALSE(read_pod(patch).finished);
   patch["status"]["phase"] = "Failed";
-  CHECK(read_pod(patch).finished == noon);
-  CHECK(read_pod(with_conditions({condition("DisruptionTarget", "x", "False")})).disruption.empty());
+  CHECK(read_pod(patch).finished == midday);
+  CHECK(read_pod(with_conditions({condition_of_type("DisruptionTarget", "x", "False")})).disruption.empty());
   patch["status"]["containerStatuses"] =
       R"([{"state": {"terminated": {"finishedAt": "2026-01-03T11:00:00Z"}}}])"_json;
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
 TEST_CASE("a pod without a known end ended when it was last not ready, else when it was deleted") {
-  json patch = with_conditions({condition("Ready", "PodFailed", "False")});
+  json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
   for (const char* phase : {"Failed", "Succeeded"}) {
     patch["status"]["phase"] = phase;
-    CHECK(read_pod(patch).finished == noon);
+    CHECK(read_pod(patch).finished == midday);
   }
   patch["status"]["conditions"] = json::array();
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T12:30:00Z"));
@@ -193,7 +193,7 @@ TEST_CASE("a node is lost when the cluster says so, or calls a pod not ready who
   CHECK_FALSE(read(plain_pod()).node_lost);
   CHECK(read_pod({{"status", {{"reason", "NodeLost"}}}}).node_lost);
   CHECK(read_pod({{"status", {{"phase", "Unknown"}}}}).node_lost);
-  json silent = with_conditions({condition("Ready", "NodeNotReady", "False")});
+  json silent = with_conditions({condition_of_type("Ready", "NodeNotReady", "False")});
   CHECK_FALSE(read_pod(silent).node_lost);
   silent["status"]["containerStatuses"] = {{{"ready", false}}};
   CHECK_FALSE(read_pod(silent).node_lost);
@@ -205,7 +205,7 @@ TEST_CASE("a node is lost when the cluster says so, or calls a pod not ready who
   silent["spec"]["nodeName"] = nullptr;
   CHECK_FALSE(read_pod(silent).node_lost);
 
-  json tainted = with_conditions({condition("DisruptionTarget", "DeletionByTaintManager")});
+  json tainted = with_conditions({condition_of_type("DisruptionTarget", "DeletionByTaintManager")});
   CHECK_FALSE(read_pod(tainted).node_lost);
   tainted["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:00Z";
   CHECK(read_pod(tainted).node_lost);
@@ -248,7 +248,7 @@ TEST_CASE("what a Job asks for: ranks, tries, time, a queue, and how many must e
   CHECK(full.has_success_policy);
   CHECK_FALSE(full.replaced_when_terminating);
   CHECK(full.active == 2);
-  CHECK(full.started == noon);
+  CHECK(full.started == midday);
   CHECK(full.completed == std::set<int>{0, 2, 3});
   CHECK(full.failed_ranks == std::set<int>{1});
   CHECK(read_job(R"({"spec": {"backoffLimit": 9}})"_json).attempts == 10);
@@ -261,37 +261,37 @@ TEST_CASE("what a Job asks for: ranks, tries, time, a queue, and how many must e
 }
 
 TEST_CASE("the end of a Job is what it says to be complete or failed; what is only decided is said apart") {
-  const JobFacts complete = read_job(with_conditions({condition("Complete")}));
+  const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);
-  CHECK(complete.ended_at == noon);
+  CHECK(complete.ended_at == midday);
 
-  const JobFacts failed =
-      read_job(with_conditions({condition("FailureTarget", "early"), condition("Failed", "late")}));
+  const JobFacts failed = read_job(
+      with_conditions({condition_of_type("FailureTarget", "early"), condition_of_type("Failed", "late")}));
   CHECK(failed.end == JobFacts::End::failed);
   CHECK(failed.finished);
   CHECK_FALSE(failed.ending);
   CHECK(failed.end_reason == "late");
   CHECK(failed.end_message == "in words");
 
-  const JobFacts failing = read_job(with_conditions({condition("FailureTarget")}));
+  const JobFacts failing = read_job(with_conditions({condition_of_type("FailureTarget")}));
   CHECK(failing.end == JobFacts::End::none);
   CHECK_FALSE(failing.finished);
   CHECK(failing.ending);
   CHECK(failing.failing);
   CHECK(failing.end_reason == "Because");
   CHECK(failing.end_message == "in words");
-  CHECK(failing.ended_at == noon);
-  const JobFacts succeeding = read_job(with_conditions({condition("SuccessCriteriaMet")}));
+  CHECK(failing.ended_at == midday);
+  const JobFacts succeeding = read_job(with_conditions({condition_of_type("SuccessCriteriaMet")}));
   CHECK(succeeding.ending);
   CHECK_FALSE(succeeding.failing);
-  CHECK(read_job(with_conditions({condition("Failed", "x", "False")})).end == JobFacts::End::none);
+  CHECK(read_job(with_conditions({condition_of_type("Failed", "x", "False")})).end == JobFacts::End::none);
 
-  json undated = condition("Complete");
+  json undated = condition_of_type("Complete");
   undated.erase("lastTransitionTime");
   json patch = with_conditions({undated});
   patch["status"]["completionTime"] = "2026-01-03T12:00:00Z";
-  CHECK(read_job(patch).ended_at == noon);
+  CHECK(read_job(patch).ended_at == midday);
 }
 
 TEST_CASE("one Job decides: the one that is marked, that has a success policy, of workers, or the only one") {
@@ -357,9 +357,9 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
   CHECK_FALSE(final(
       json::array({R"({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [65]}})"_json})));
   CHECK_FALSE(final(json::array({on_disruption})));
-  pod["status"]["conditions"] = {condition("DisruptionTarget", "x", "False")};
+  pod["status"]["conditions"] = {condition_of_type("DisruptionTarget", "x", "False")};
   CHECK_FALSE(final(json::array({on_disruption})));
-  pod["status"]["conditions"] = {condition("DisruptionTarget")};
+  pod["status"]["conditions"] = {condition_of_type("DisruptionTarget")};
   CHECK(final(json::array({on_disruption})));
   CHECK(final(
       json::array({R"({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]})"_json})));
@@ -398,9 +398,9 @@ TEST_CASE("a pod whose end is final makes its Job failing before the Job says so
   job["spec"]["suspend"] = true;
   CHECK_FALSE(decider().ending);
   job["spec"]["suspend"] = false;
-  job["status"]["conditions"] = {condition("SuccessCriteriaMet")};
+  job["status"]["conditions"] = {condition_of_type("SuccessCriteriaMet")};
   CHECK_FALSE(decider().failing);
-  job["status"]["conditions"] = {condition("Complete")};
+  job["status"]["conditions"] = {condition_of_type("Complete")};
   CHECK_FALSE(decider().failing);
 }
 
@@ -408,7 +408,7 @@ TEST_CASE("a run that has succeeded says so of all its Jobs, and ended when its 
   json worker = plain_job("worker"), server = plain_job("server"), pod = plain_pod();
   worker["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   worker["status"]["completedIndexes"] = "2";
-  server["status"]["conditions"] = {condition("Failed")};
+  server["status"]["conditions"] = {condition_of_type("Failed")};
   pod["status"] = R"({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated":
     {"exitCode": 0, "finishedAt": "2026-01-03T12:00:00Z"}}}]})"_json;
   json later = pod;
@@ -425,14 +425,14 @@ TEST_CASE("a run that has succeeded says so of all its Jobs, and ended when its 
     CHECK(job.end_message.empty());
     CHECK_FALSE(job.failing);
   }
-  CHECK(facts.jobs.at(0).ended_at == noon);
+  CHECK(facts.jobs.at(0).ended_at == midday);
   CHECK(facts.jobs.at(0).role == "worker");
   // A rank that was killed, but whose result says that the run is trained, counts as well.
   objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
       R"({"schema":1,"done":true})";
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T13:00:00Z"));
   // A Job that has said when it ended knows better.
-  objects.jobs[1]["status"]["conditions"] = {condition("SuccessCriteriaMet")};
+  objects.jobs[1]["status"]["conditions"] = {condition_of_type("SuccessCriteriaMet")};
   objects.jobs[1]["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-03T14:00:00Z";
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T14:00:00Z"));
 }
@@ -467,7 +467,7 @@ TEST_CASE("a Job goes on by itself until all its ranks are over, or it removes i
   CHECK_FALSE(goes_on({{"spec", {{"suspend", true}}}}));
   CHECK_FALSE(goes_on({{"metadata", {{"deletionTimestamp", "2026-01-03T12:00:00Z"}}}}));
   for (const char* type : {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
-    CHECK_FALSE(goes_on(with_conditions({condition(type)})));
+    CHECK_FALSE(goes_on(with_conditions({condition_of_type(type)})));
   CHECK(goes_on({{"status", {{"completedIndexes", "0-1"}, {"failedIndexes", "3"}}}}));
   CHECK_FALSE(goes_on({{"status", {{"completedIndexes", "0-2"}, {"failedIndexes", "3"}}}}));
   const json ended_well = {{"status", {{"phase", "Succeeded"}}}};
@@ -503,7 +503,7 @@ TEST_CASE("the newest warning of an object counts; of events that are no warning
   REQUIRE(facts.warnings.size() == 1);
   CHECK(facts.warnings.at("u").message == "newest");
   CHECK(facts.warnings.at("u").reason == "FailedMount");
-  CHECK(facts.warnings.at("u").at == noon);
+  CHECK(facts.warnings.at("u").at == midday);
   CHECK(facts.failed_pulls.at("u").message == "Failed to pull image: new");
 }
 
@@ -522,7 +522,7 @@ TEST_CASE("values of another kind than asked for are as if they were not there")
   CHECK(count_of(object, {"a", "large"}, 7) == std::numeric_limits<std::int64_t>::max());
   CHECK(count_of(object, {"a", "small"}, 7) == -5'000'000'000);
   CHECK(count_of(object, {"a", "text"}, 7) == 7);
-  CHECK(time_of(object, {"a", "time"}) == noon);
+  CHECK(time_of(object, {"a", "time"}) == midday);
   CHECK_FALSE(time_of(object, {"a", "text"}));
   CHECK_FALSE(time_of(object, {"a", "b"}));
 }

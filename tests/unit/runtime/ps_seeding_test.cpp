@@ -10,11 +10,10 @@ using mlk::test::ScriptedPeers;
 
 namespace {
 
-constexpr PeerId first_server{Role::server, 0}, second_server{Role::server, 1}, first_worker{Role::worker, 0};
-
 // Server 0 with one worker and another server.
 struct Rounds {
-  ScriptedPeers others{first_server, 1, 2};
+  static constexpr PeerId worker{Role::worker, 0}, server{Role::server, 1};
+  ScriptedPeers others{{Role::server, 0}, 1, 2};
   std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
   ServedModel model;
   Seeding seeding{others.peers(), model};
@@ -23,13 +22,13 @@ struct Rounds {
     model.tensors = {{"w", {4}, 0, 4}, {"b", {2}, 4, 2}};
     model.chunks = cut_chunks(model.tensors, 2);
     model.shard = std::make_unique<ParameterShard>(model.chunks, 0, Optimizer({.lr = 0.1}, 100), 1, *ops);
-    others.arrive(first_worker);
-    others.arrive(second_server);
+    others.arrive(worker);
+    others.arrive(server);
   }
   // Opens a round at the other server. Returns its number.
   std::uint64_t open() {
     seeding.open({1});
-    const Header header = others.hear(second_server, {MessageType::seed_wanted}).header;
+    const Header header = others.hear(server, {MessageType::seed_wanted}).header;
     CHECK(header.key == 1);
     return header.clock;
   }
@@ -54,11 +53,11 @@ TEST_CASE("the worker is asked for the weights of a server when that server has 
   const std::uint64_t round = run.open();
   run.seeding.from_worker(0);
   CHECK(run.seeding.by(0));
-  CHECK_FALSE(run.others.was_told(first_worker, MessageType::seed_wanted));
+  CHECK_FALSE(run.others.was_told(Rounds::worker, MessageType::seed_wanted));
   run.seeding.opened(1, round - 1);
-  CHECK_FALSE(run.others.was_told(first_worker, MessageType::seed_wanted));
+  CHECK_FALSE(run.others.was_told(Rounds::worker, MessageType::seed_wanted));
   run.seeding.opened(1, round);
-  const Header asked = run.others.hear(first_worker, {MessageType::seed_wanted}).header;
+  const Header asked = run.others.hear(Rounds::worker, {MessageType::seed_wanted}).header;
   CHECK(asked.key == 1);
   CHECK(asked.clock == round);
 }
