@@ -522,6 +522,57 @@ TEST_CASE("a record keeps every value of a status, and what it is read as says t
   CHECK_FALSE(from_record({{"schema", 1}}));
 }
 
+TEST_CASE("the JSON of a status has a key for everything, also for what is not known") {
+  Run run;
+  run.fail(run.pod(1), 3);
+  run.objects.jobs.pop_back();
+  run.objects.pods.pop_back();
+  run.objects.owner["metadata"]["annotations"]["mlk.dev/roles"] = R"({"worker":3})";
+  json out = to_json(run.observed());
+  const json failure = {{"role", "worker"},
+                        {"rank", 1},
+                        {"exit_code", 3},
+                        {"signal", 0},
+                        {"reason", "exit code 3"},
+                        {"message", ""},
+                        {"disruption", false},
+                        {"attempt", 1},
+                        {"attempts", 4},
+                        {"at", "2026-01-03T11:59:55Z"},
+                        {"next", "2026-01-03T12:00:05Z"}};
+  CHECK(out["ranks"].size() == 3);
+  CHECK(out["ranks"][1] == json{{"role", "worker"},
+                                {"rank", 1},
+                                {"pod", "r-worker-1-1"},
+                                {"node", "n1"},
+                                {"state", "Failed"},
+                                {"restarts", 0},
+                                {"reason", "exit code 3 (try 1 of 4, next in 5s)"},
+                                {"since", "2026-01-03T11:59:55Z"}});
+  out.erase("ranks");
+  CHECK(out == json{{"run", "r"},
+                    {"name", "exp"},
+                    {"mode", "ps"},
+                    {"phase", "Restarting"},
+                    {"why", "worker/1: exit code 3 (try 1 of 4, next in 5s)"},
+                    {"created", "2026-01-03T11:00:00Z"},
+                    {"started", "2026-01-03T11:00:02Z"},
+                    {"ended", nullptr},
+                    {"restarts", 0},
+                    {"steps", 0},
+                    {"result", nullptr},
+                    {"result_at", nullptr},
+                    {"first_failure", failure},
+                    {"last_failure", failure},
+                    {"last_checkpoint", ""},
+                    {"checkpoint", nullptr},
+                    {"cannot_start", false},
+                    {"final", false},
+                    {"experiment", nullptr},
+                    {"tags", json::array()},
+                    {"note", ""}});
+}
+
 TEST_CASE("the summary in the annotations is the record without ranks and curve, and with short last words") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
