@@ -274,10 +274,10 @@ void LogFollower::State::take(std::string_view text) {
 // What the end of a stream means for the next one.
 void LogFollower::State::settle(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
+  if (mode == Mode::follow && progress) wait = times.first_wait;
   if (ended.status == 200) {
     trouble.clear();
     if (mode == Mode::final) is_finished = true;
-    if (mode == Mode::follow && progress) wait = times.first_wait;
     // Otherwise the status decides: it may know of the end a moment later than the log does.
     if (mode == Mode::follow) postpone();
     return;

@@ -125,7 +125,7 @@ struct Reflector::State {
   void list();
   WatchEnd watch();
   WatchEnd read_watch(Clock::time_point opened_at);
-  WatchEnd ended(const StreamEnd& end, bool had_events, Clock::time_point opened_at);
+  WatchEnd ended(const StreamEnd& end, bool had_events, bool opened, Clock::time_point opened_at);
   std::optional<WatchEnd> apply(const std::string& line);
   Response send(const Request& request);
   void put(json object);
@@ -254,7 +254,7 @@ WatchEnd Reflector::State::watch() {
 }
 
 WatchEnd Reflector::State::read_watch(Clock::time_point start) {
-  bool had_events = false;
+  bool had_events = false, opened = false;
   while (true) {
     Inbox news;
     {
@@ -270,6 +270,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
       std::swap(news.opened, inbox.opened);
     }
     if (news.opened) well();
+    opened = opened || news.opened;
     bool touched = false;
     std::optional<WatchEnd> verdict;
     for (const std::string& line : news.lines) {
@@ -279,7 +280,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
     }
     if (touched) changed();
     if (verdict) return *verdict;
-    if (news.end) return ended(*news.end, had_events, start);
+    if (news.end) return ended(*news.end, had_events, opened, start);
   }
 }
 
@@ -309,12 +310,15 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   return std::nullopt;
 }
 
-WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, Clock::time_point start) {
-  if (end.status == 200) {
-    // A server that closes at once, again and again, must not be asked in a tight loop.
-    const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
-    return at_once ? WatchEnd::broken : WatchEnd::in_order;
-  }
+// opened: the server had answered with 200.
+WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool opened,
+                                 Clock::time_point start) {
+  // A server that closes at once, again and again, must not be asked in a tight loop.
+  const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
+  if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
+  // A connection that was cut says nothing of the next one: as in client-go, the watch goes on without a
+  // wait.
+  if (end.status == 0 && opened && !at_once) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {
     failed(std::make_exception_ptr(ApiError(0, "Unreachable", end.error)));

@@ -116,16 +116,16 @@ def test_commands_go_on_over_ten_ends_of_a_credential_with_one_call_of_the_plugi
             assert len(calls.read_text().splitlines()) <= 2  # one; a slow machine may need more than 5 s
             follower = mlk.Cluster("real", config, "", None, env, real.namespace)
             processes = [follower.start("logs", "-f", run), follower.start("wait", run)]
-            asked, cuts = {}, 0
+            asked, cuts = {}, []
             for _ in range(ENDS):
                 time.sleep(LIFE + 1)
-                cuts += relay.cut() > 0  # not where all of them wait before they connect again, as client-go does
+                cuts.append(relay.cut())
                 assert [process.poll() for process in processes] == [None, None]
                 before = len(calls.read_text().splitlines())
                 assert run in follower.mlk("ls", check=0).stdout
                 asked = {process: calls_of(calls, process) for process in processes}
                 assert len(calls.read_text().splitlines()) - before <= 4
-            assert cuts >= ENDS - 3
+            assert min(cuts) >= len(processes), cuts  # each of them had its streams back before the next cut
             texts = [process.communicate(timeout=60 * mlk.SLOW) for process in processes]
             assert [process.returncode for process in processes] == [0, 0], texts
             lines = [int(number) for number in re.findall(r"line (\d+)$", texts[0][0], re.MULTILINE)]

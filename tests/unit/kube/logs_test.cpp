@@ -209,6 +209,18 @@ TEST_CASE(
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
+TEST_CASE("after each break of a log that had said something the wait is as short as after the first") {
+  LogServer logs;
+  for (int second = 10; second < 40; ++second) {
+    const std::string now = std::to_string(second), before = std::to_string(second - 1);
+    logs.answers.push_back({stamp(before, before) + stamp(now, now), "cut"});
+  }
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  CHECK(drive(follower, pod_with("running"), [&] { return lines.get().size() == 31; }));
+}
+
 TEST_CASE("who wants a log from now on asks for its last second: the API knows no smaller number") {
   LogServer logs;
   Client client(logs.start());

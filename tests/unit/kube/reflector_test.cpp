@@ -170,6 +170,29 @@ TEST_CASE("a watch cut in the middle of an event goes on from the last whole one
   CHECK(eventually([&] { return reflector.failure() == nullptr; }));
 }
 
+TEST_CASE(
+    "a watch that had said something and is cut goes on at once, whenever that happens, and is no failure") {
+  Script script;
+  script.lists = {list_of({}, 5)};
+  script.watches.assign(5, {{event("ADDED", pod("a", 6))}, Script::Watch::cut});
+  const Config config = script.start();
+  Client client(config);
+  ReflectorTimes times;
+  times.first_wait = times.longest_wait = std::chrono::hours(1);
+  std::atomic<bool> failed = false;
+  std::atomic<Reflector*> watched = nullptr;
+  Reflector reflector(
+      client, resources::pods, "n", {},
+      [&] {
+        const Reflector* of = watched;
+        if (of != nullptr && of->failure()) failed = true;
+      },
+      times);
+  watched = &reflector;
+  CHECK(eventually([&] { return script.watches_seen() == 6; }));
+  CHECK_FALSE(failed);
+}
+
 TEST_CASE("half an event before an orderly end is not taken for one") {
   Script script;
   script.lists = {list_of({}, 5)};
