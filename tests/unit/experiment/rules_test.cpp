@@ -222,6 +222,8 @@ TEST_CASE("every toleration is judged, at its place") {
         "x.yaml:4:45: a toleration without a key needs operator: Exists");
   CHECK(with("{key: a}, {key: b, operator: Exists, value: c}") ==
         "x.yaml:4:72: a toleration with operator: Exists has no value");
+  CHECK(with("{operator: Exists, value: c}") ==
+        "x.yaml:4:54: a toleration with operator: Exists has no value");
 }
 
 TEST_CASE("what an experiment says reaches its fields") {

@@ -241,6 +241,27 @@ TEST_CASE("lists filter, page, and show one moment on all pages") {
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
 
+TEST_CASE("a list can be of exactly one earlier moment, or of one that is not older") {
+  Cluster cluster;
+  const json first = cluster.ask("POST", maps, map_named("a"));
+  const std::string then = first.at("metadata").at("resourceVersion");
+  cluster.send("POST", maps, map_named("b"));
+  const std::string at = maps + "?resourceVersion=" + then + "&resourceVersionMatch=";
+  CHECK(names(cluster.ask("GET", at + "Exact")) == std::vector<std::string>{"a"});
+  CHECK(cluster.ask("GET", at + "Exact").at("metadata").at("resourceVersion") == then);
+  CHECK(names(cluster.ask("GET", at + "NotOlderThan")) == std::vector<std::string>{"a", "b"});
+  CHECK(cluster.code("GET", maps + "?resourceVersion=999999") == 504);
+}
+
+TEST_CASE("the status of a namespace and its end are no kinds of objects in it") {
+  Cluster cluster;
+  CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/status", json::object()).at("kind") == "Namespace");
+  CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/finalize", json::object()).at("message") ==
+        "the local cluster does not serve namespaces/finalize");
+  CHECK(cluster.ask("GET", "/api/v1/namespaces/default/nonsense").at("message") ==
+        "the server could not find the requested resource");
+}
+
 TEST_CASE("a client gets the form that it asks for, and protobuf is refused") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));

@@ -147,11 +147,13 @@ TEST_CASE(
   cluster.answers[std::string(in_lab) + "events"] = {403, status_body(403, "Forbidden", "no")};
   kube::Client client(cluster.server.start());
   CHECK(fetch_run(client, "lab", "r").owner["metadata"]["name"] == "r");
-  {
-    const std::lock_guard lock(cluster.mutex);
-    cluster.answers[std::string(in_lab) + "events"] = {404, status_body(404, "NotFound", "no")};
+  for (const int status : {401, 404, 500}) {
+    {
+      const std::lock_guard lock(cluster.mutex);
+      cluster.answers[std::string(in_lab) + "events"] = {status, status_body(status, "Whatever", "no")};
+    }
+    CHECK_THROWS_AS(fetch_run(client, "lab", "r"), kube::ApiError);
   }
-  CHECK_THROWS_AS(fetch_run(client, "lab", "r"), kube::ApiError);
 }
 
 TEST_CASE("a record is written into the run that it is about, not into a later one of its name") {

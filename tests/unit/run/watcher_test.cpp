@@ -112,6 +112,22 @@ TEST_CASE("a pod that goes while it runs is kept as a failed one, also when all 
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
+TEST_CASE("of a pod that ends and goes at once the end is known") {
+  Watched cluster;
+  mlk::kube::Client client(cluster.config());
+  mlk::RunWatcher watcher(client, "default", "r");
+  REQUIRE(eventually([&] { return watcher.synced(); }));
+  watcher.objects();
+  cluster.store.modify("pods", "default", "r-worker-0-abcde",
+                       [](json& pod) { pod["status"] = {{"phase", "Failed"}, {"reason", "Evicted"}}; });
+  cluster.store.remove("pods", "default", "r-worker-0-abcde");
+  REQUIRE(eventually([&] {
+    watcher.wait_for_change(10ms);
+    return watcher.objects().pods.at(0)["status"]["phase"] == "Failed";
+  }));
+  CHECK(watcher.objects().pods.at(0)["status"]["reason"] == "Evicted");
+}
+
 TEST_CASE("a run whose owner goes exists no more") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());

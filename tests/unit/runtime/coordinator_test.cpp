@@ -113,6 +113,20 @@ TEST_CASE("a run begins when all have joined: one of them is asked for its weigh
   CHECK(first.progress.run.workers == 2);
 }
 
+TEST_CASE("a run begins without those who are late, after a grace that late ones do not lengthen") {
+  CoordinatedRun run(3, 1);
+  run.join(0, run.offer());
+  bool second = false;
+  run.others.until("has begun", [&] {
+    run.coordinator.tick();
+    if (!std::exchange(second, true)) run.join(1, run.offer());
+    return !run.coordinator.gathering();
+  });
+  run.seed();
+  run.ready(0);
+  CHECK(run.hear_work(0).progress.run.workers == 2);
+}
+
 TEST_CASE("a server that lost its weights is seeded by the worker that has come furthest") {
   CoordinatedRun run(3, 1);
   JoinMessage ahead = run.offer(7);

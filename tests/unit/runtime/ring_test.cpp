@@ -105,10 +105,12 @@ TEST_CASE("every member gets the same bits, and they are the sum") {
 }
 
 TEST_CASE("a vector that is still being computed is added up bucket by bucket") {
-  const std::vector<Bucket> buckets = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}};
-  const std::size_t size = 1'600'000;
-  for (const std::uint32_t count : {1u, 2u, 4u}) {
+  const std::vector<Bucket> large = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}},
+                            small = {{60, 40}, {0, 60}};
+  for (const auto& [count, buckets] :
+       {std::pair{1u, large}, {2u, large}, {4u, large}, {2u, small}, {3u, small}}) {
     CAPTURE(count);
+    const std::size_t size = buckets.front().offset + buckets.front().size;
     auto members = make_members(count, size);
     std::vector<std::vector<float>> data(count, std::vector<float>(size));
     std::vector<char> whole(count, 0);
@@ -140,7 +142,7 @@ TEST_CASE("a vector that is still being computed is added up bucket by bucket") 
       CHECK(whole[rank]);
       CHECK(data[rank] == data[0]);
     }
-    for (std::size_t i = 0; i < size; i += 997) {
+    for (std::size_t i = 0; i < size; i += size / 1600 + 1) {
       float expected = 0;
       for (std::uint32_t rank = 0; rank < count; ++rank) expected += summand(rank, 2, i);
       CHECK(data[0][i] == doctest::Approx(expected).epsilon(1e-4));

@@ -1,0 +1,297 @@
+// What the kubelet makes of a pod and of what its supervisor leaves behind. The test plays the supervisors.
+#include "cli/local/kubelet.h"
+
+#include <thread>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/files.h"
+#include "tests/unit/local/samples.h"
+
+namespace mlk::local {
+namespace {
+
+using namespace samples;
+using namespace nlohmann::literals;
+
+struct Node {
+  // What is left of a lost pod is found by its uid, also what another run of these tests has started.
+  static inline const std::string uid = "kubelet-test-" + std::to_string(::getpid());
+  Folder folder;
+  Paths paths{folder.path()};
+  Store store{paths.objects()};
+  PodLogs logs{paths.pods()};
+  Kubelet kubelet;
+  Time now = noon;
+
+  // The program is started as `PROGRAM local supervise FOLDER`, and stays until the test is over.
+  explicit Node(const std::string& script = "while [ -d \"$3\" ]; do sleep 0.05; done")
+      : kubelet(store, logs, paths, program(folder.path(), script)) {}
+
+  static std::filesystem::path program(const std::filesystem::path& folder, const std::string& script) {
+    const std::filesystem::path file = folder / "supervisor";
+    write_text(file, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file;
+  }
+  void create(const json& patch = json::object()) {
+    json pod = {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata", {{"name", "p"}, {"namespace", "default"}, {"uid", uid}}},
+        {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work", "hard"}}}}}}}};
+    pod.merge_patch(patch);
+    store.create("pods", pod);
+  }
+  void step(bool sweep = false) {
+    now += std::chrono::seconds(1);
+    kubelet.step(now, sweep);
+  }
+  // It is scheduled, then its supervisor is started.
+  void start(const json& patch = json::object()) {
+    create(patch);
+    step();
+    step();
+    REQUIRE(record().start());
+  }
+  PodFolder record() const { return PodFolder(paths.pods() / uid); }
+  template <typename Record>
+  void supervisor_says(const Record& what) {
+    record().write(what);
+    kubelet.notice(uid);
+    step();
+  }
+  void runs() { supervisor_says(Started{"2026-11-21T12:00:05Z", 4000000, nobody()}); }
+  static ProcessId nobody() {
+    ProcessId id = ProcessId::of_this_process();
+    id.pid = 4000000;  // more than there can be
+    return id;
+  }
+  json pod() const { return *store.get("pods", "default", "p"); }
+  json at(const char* path) const { return pod().value(json::json_pointer(path), json()); }
+  std::string phase() const { return at("/status/phase").get<std::string>(); }
+  json state() const { return at("/status/containerStatuses/0/state"); }
+  // "Type Reason: message" of each, sorted.
+  std::vector<std::string> events() const {
+    std::vector<std::string> all;
+    for (const Object& event : store.list("events"))
+      all.push_back(event->at("type").get<std::string>() + " " + event->at("reason").get<std::string>() +
+                    ": " + event->at("message").get<std::string>());
+    std::ranges::sort(all);
+    return all;
+  }
+  void delete_pod(int grace) {
+    store.modify("pods", "default", "p", [&](json& pod) {
+      pod["metadata"]["deletionTimestamp"] = format_time(now);
+      pod["metadata"]["deletionGracePeriodSeconds"] = grace;
+    });
+    step();
+  }
+};
+
+const std::string scheduled = "Normal Scheduled: Successfully assigned default/p to local";
+
+TEST_CASE("a pod is bound to the node, then its supervisor is told what to run") {
+  Node node;
+  node.create(R"({"spec": {"terminationGracePeriodSeconds": 7}})"_json);
+  node.step();
+  CHECK(node.at("/spec/nodeName") == "local");
+  CHECK(node.phase() == "Pending");
+  CHECK(node.events() == std::vector<std::string>{scheduled});
+  CHECK_FALSE(node.record().start());
+  node.step();
+  const auto told = node.record().start();
+  REQUIRE(told);
+  CHECK(told->pod == "default/p");
+  CHECK(told->grace_seconds == 7);
+  CHECK(told->argv == std::vector<std::string>{"work", "hard"});
+  CHECK(node.phase() == "Pending");
+  Node by_default;
+  by_default.start();
+  CHECK(by_default.record().start()->grace_seconds == 30);
+}
+
+TEST_CASE("a pod runs when its supervisor says so, once, and since then") {
+  Node node;
+  node.start();
+  node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // it is about to start it
+  CHECK(node.phase() == "Pending");
+  node.runs();
+  CHECK(node.phase() == "Running");
+  CHECK(node.state() == R"({"running": {"startedAt": "2026-11-21T12:00:05Z"}})"_json);
+  CHECK(node.events() == std::vector<std::string>{scheduled, "Normal Started: Started container main"});
+  const std::string version = node.at("/metadata/resourceVersion");
+  node.kubelet.notice(Node::uid);
+  node.step();
+  CHECK(node.at("/metadata/resourceVersion") == version);
+}
+
+TEST_CASE("without notice a pod is looked at when all are") {
+  Node node;
+  node.start();
+  node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
+  node.step();
+  CHECK(node.phase() == "Pending");
+  node.step(true);
+  CHECK(node.phase() == "Running");
+}
+
+TEST_CASE("the end of a program is the pod's, with what it wrote as its last words") {
+  for (const int code : {0, 3}) {
+    Node node;
+    node.start();
+    node.runs();
+    write_text(node.record().path() / "termination-log", "my last words");
+    node.supervisor_says(Exit{code, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+    CHECK(node.phase() == (code == 0 ? "Succeeded" : "Failed"));
+    const json ended = node.state().at("terminated");
+    CHECK(ended.at("exitCode") == code);
+    CHECK(ended.at("message") == "my last words");
+    CHECK(ended.at("startedAt") == "2026-11-21T12:00:05Z");
+    CHECK(ended.at("finishedAt") == "2026-11-21T12:00:09Z");
+  }
+}
+
+TEST_CASE("who asked for the log as last words gets its end after a failure, and only then") {
+  const json fallback = R"({"spec": {"containers": [
+      {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
+  const auto said = [](const json& patch, int code, const std::string& own) {
+    Node node;
+    node.start(patch);
+    node.runs();
+    write_text(node.record().path() / "log", "2026-11-21T12:00:06.000000000Z stdout F from the log\n");
+    write_text(node.record().path() / "termination-log", own);
+    node.supervisor_says(Exit{code, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+    return node.state().at("terminated").value("message", "");
+  };
+  CHECK(said(fallback, 1, "") == "from the log\n");
+  CHECK(said(fallback, 1, "own words") == "own words");
+  CHECK(said(fallback, 0, "").empty());
+  CHECK(said(json::object(), 1, "").empty());
+}
+
+TEST_CASE("a program that cannot be started fails its pod and says why") {
+  Node node;
+  node.start();
+  node.supervisor_says(
+      Exit{127, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:09Z", "StartError", "no such file"});
+  CHECK(node.phase() == "Failed");
+  CHECK(node.state().at("terminated").at("reason") == "StartError");
+  CHECK(node.state().at("terminated").at("message") == "no such file");
+  CHECK(node.events() ==
+        std::vector<std::string>{scheduled,
+                                 "Warning Failed: Error: failed to start container main: no such file"});
+}
+
+TEST_CASE("a supervisor that ends without a word while its program ran loses the pod") {
+  Node node("exit 0");
+  node.start();
+  node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
+  for (int i = 0; i < 1000 && node.phase() == "Pending"; ++i) {
+    node.step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  CHECK(node.phase() == "Failed");
+  CHECK(node.state().at("terminated").at("exitCode") == 137);
+  CHECK(node.state().at("terminated").at("message") ==
+        "The container could not be located when the pod was terminated");
+  CHECK(node.record().exit()->reason == "Lost");
+  CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
+}
+
+TEST_CASE("what a pod cannot have yet is said in its status and by one event, and tried again") {
+  Node node;
+  const auto with_volume = [](const json& volume) {
+    return json{{"spec",
+                 {{"volumes", {volume}},
+                  {"containers",
+                   {{{"name", "main"},
+                     {"image", "i"},
+                     {"command", {"work"}},
+                     {"volumeMounts", {{{"name", "v"}, {"mountPath", "/v"}}}}}}}}}};
+  };
+  node.create(with_volume({{"name", "v"}, {"iscsi", json::object()}}));
+  for (int i = 0; i < 4; ++i) node.step();
+  CHECK(node.phase() == "Pending");
+  CHECK(node.state().at("waiting").at("reason") == "CreateContainerConfigError");
+  const std::string why = node.state().at("waiting").at("message");
+  CHECK_MESSAGE(why.starts_with("the local cluster has no volumes of type iscsi: "), why);
+  CHECK(node.events() == std::vector<std::string>{scheduled, "Warning Failed: " + why});
+  write_text(node.paths.volumes(), json{{"v", node.folder.path().string()}}.dump());
+  node.step();
+  CHECK(node.record().start());
+}
+
+TEST_CASE("a pod with a scheduling gate waits, and one that asks for too much says what the machine lacks") {
+  Node gated;
+  gated.create(R"({"spec": {"schedulingGates": [{"name": "g"}]}})"_json);
+  gated.step();
+  CHECK(gated.at("/spec/nodeName").is_null());
+  CHECK(gated.events().empty());
+  Node large;
+  large.create(R"({"spec": {"containers": [{"name": "main", "image": "i", "command": ["work"],
+      "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}})"_json);
+  large.step();
+  large.step();
+  CHECK(large.at("/spec/nodeName").is_null());
+  REQUIRE(large.events().size() == 1);
+  CHECK(large.events()[0].starts_with("Warning FailedScheduling: "));
+  CHECK(large.at("/status/conditions/0/reason") == "Unschedulable");
+}
+
+TEST_CASE("a deleted pod is asked to end within its grace, which a later deletion may only shorten") {
+  Node node;
+  node.start();
+  node.runs();
+  node.delete_pod(20);
+  REQUIRE(node.record().stop());
+  CHECK(node.record().stop()->grace_seconds == 20);
+  CHECK(node.record().stop()->reason.empty());
+  node.delete_pod(25);
+  CHECK(node.record().stop()->grace_seconds == 20);
+  node.delete_pod(5);
+  CHECK(node.record().stop()->grace_seconds == 5);
+  CHECK(node.phase() == "Running");
+  int killing = 0;
+  for (const std::string& event : node.events())
+    killing += event == "Normal Killing: Stopping container main" ? 1 : 0;
+  CHECK(killing == 1);
+  node.supervisor_says(Exit{143, 15, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+  node.step();
+  CHECK_FALSE(node.store.find("pods", "default", "p"));
+}
+
+TEST_CASE("a pod that is deleted before it started goes without a supervisor") {
+  Node node;
+  node.create();
+  node.step();
+  node.delete_pod(30);
+  node.step();
+  CHECK_FALSE(node.store.find("pods", "default", "p"));
+  CHECK_FALSE(node.record().start());
+}
+
+TEST_CASE("a folder whose pod is gone is removed when all are looked at, that of a pod is not") {
+  Node node;
+  node.start();
+  write_text(node.paths.pods() / "stray" / "log", "x");
+  node.step();
+  CHECK(std::filesystem::exists(node.paths.pods() / "stray"));
+  node.step(true);
+  CHECK_FALSE(std::filesystem::exists(node.paths.pods() / "stray"));
+  CHECK(std::filesystem::exists(node.paths.pods() / Node::uid));
+}
+
+TEST_CASE("a server that comes back takes up a pod that an earlier one has started") {
+  Node node;
+  node.start();
+  node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
+  node.record().write(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+  Kubelet later(node.store, node.logs, node.paths, "/nonexistent/mlk");
+  later.step(node.now, true);
+  CHECK(node.phase() == "Succeeded");
+}
+
+}  // namespace
+}  // namespace mlk::local
