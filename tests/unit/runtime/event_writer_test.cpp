@@ -23,11 +23,12 @@ struct StuckDisk {
   bool stuck = true;
   std::vector<std::uint64_t> written;
 
-  EventWriter::Write write() {
-    return [this](const EventWriter::Report& report) {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [this] { return !stuck; });
-      written.push_back(report.step);
+  // The thread that writes may outlive the writer, and then needs the disk.
+  static EventWriter::Write write(std::shared_ptr<StuckDisk> disk) {
+    return [disk = std::move(disk)](const EventWriter::Report& report) {
+      std::unique_lock lock(disk->mutex);
+      disk->changed.wait(lock, [&disk] { return !disk->stuck; });
+      disk->written.push_back(report.step);
     };
   }
   void let_go() {
@@ -41,17 +42,18 @@ struct StuckDisk {
 
 TEST_CASE(
     "reports wait for no disk; more than may wait are left out, and what waited is written at the end") {
-  StuckDisk disk;
+  const auto disk = std::make_shared<StuckDisk>();
   {
-    EventWriter writer(disk.write(), Log("test", -1));
+    EventWriter writer(StuckDisk::write(disk), Log("test", -1));
     for (std::uint64_t step = 0; step < EventWriter::most_waiting + 100; ++step) writer.write(step, {});
-    CHECK(disk.written.empty());
-    disk.let_go();
+    CHECK(disk->written.empty());
+    disk->let_go();
   }
+  const std::lock_guard lock(disk->mutex);
   // One may have been taken out of the queue while it was filled.
-  REQUIRE(disk.written.size() >= EventWriter::most_waiting);
-  CHECK(disk.written.size() <= EventWriter::most_waiting + 1);
-  for (std::size_t i = 0; i < disk.written.size(); ++i) CHECK(disk.written[i] == i);
+  REQUIRE(disk->written.size() >= EventWriter::most_waiting);
+  CHECK(disk->written.size() <= EventWriter::most_waiting + 1);
+  for (std::size_t i = 0; i < disk->written.size(); ++i) CHECK(disk->written[i] == i);
 }
 
 TEST_CASE("all reports of a run are in its event file when it ends") {
