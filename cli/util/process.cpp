@@ -50,7 +50,9 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// What exec would find, looked up before the fork: afterwards only async-signal-safe calls are allowed.
+// What exec would find, looked up before the fork: afterwards only async-signal-safe calls are allowed. As in
+// Go, and thus in client-go, what a relative entry of PATH leads to is refused: any folder may hold a program
+// of that name.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -58,8 +60,13 @@ std::string find_program(const std::string& name) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     struct stat info{};  // a folder may be "executed" too
     if (::stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        ::access(candidate.c_str(), X_OK) == 0)
-      return candidate;
+        ::access(candidate.c_str(), X_OK) == 0) {
+      if (folder.starts_with('/')) return candidate;
+      throw Error(ExitCode::not_found,
+                  "\"" + name + "\" was found in '" + (folder.empty() ? "." : folder) +
+                      "', which PATH names relative to the working folder",
+                  "make that entry of PATH absolute, or give the program's full path");
+    }
   }
   throw Error(ExitCode::not_found, "no program \"" + name + "\" in PATH");
 }

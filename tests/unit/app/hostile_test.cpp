@@ -325,6 +325,26 @@ TEST_CASE("control characters in every string that a server sends reach no termi
   }
 }
 
+TEST_CASE("control characters in the names of runs, Jobs and pods reach no terminal") {
+  HostileServer server;
+  const World plain = world_of("running");
+  std::string all = json(plain.lists).dump(), quoted = json(plain.run + evil).dump();
+  quoted = quoted.substr(1, quoted.size() - 2);
+  for (std::size_t at = 0; (at = all.find(plain.run, at)) != std::string::npos; at += quoted.size())
+    all.replace(at, plain.run.size(), quoted);
+  server.world = plain;
+  server.world.lists = json::parse(all).get<std::map<std::string, json>>();
+  for (const Strings& command : {Strings{"ls"},
+                                 {"ls", "-o", "name"},
+                                 {"ls", "-o", "wide"},
+                                 {"ls", "-o", "json"},
+                                 {"__complete", "status", ""}}) {
+    check(server, command, false, "names");
+    check(server, command, true, "names");
+    if (command.front() == "ls") CHECK(run(server, command, true).out.find(plain.run) != std::string::npos);
+  }
+}
+
 TEST_CASE("an answer that is nested too deeply, cut or no JSON at all is an error of the cluster") {
   HostileServer server;
   server.world = world_of("running");

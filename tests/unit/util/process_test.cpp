@@ -51,6 +51,36 @@ TEST_CASE("arguments reach the program as they are, without a shell") {
   CHECK(run_process(command).output == "a b|$HOME|*||");
 }
 
+TEST_CASE("a program that lies where one happens to stand is not run for its name alone") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("mlk-test-program", "#!/bin/sh\necho ran\n");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  const std::string beside = std::filesystem::relative(folder.path()).string();
+  Command command;
+  command.argv = {"mlk-test-program"};
+  const auto run_with = [&](const std::string& folders) {
+    ::setenv("PATH", folders.c_str(), 1);
+    std::string said;
+    try {
+      said = run_process(command).output;
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::not_found);
+      said = error.what();
+    }
+    ::setenv("PATH", path.c_str(), 1);
+    return said;
+  };
+  CHECK(run_with(folder.path().string()) == "ran\n");
+  const std::string refused =
+      "\"mlk-test-program\" was found in '" + beside + "', which PATH names relative to the working folder";
+  CHECK(run_with(beside) == refused);
+  CHECK(run_with(beside + ":" + folder.path().string()) == refused);  // the first one counts
+  CHECK(run_with(folder.path().string() + ":" + beside) == "ran\n");
+  command.argv = {beside + "/mlk-test-program"};
+  CHECK(run_with("") == "ran\n");
+}
+
 TEST_CASE("input larger than a pipe goes in while output comes out") {
   Command command;
   command.argv = {"cat"};
