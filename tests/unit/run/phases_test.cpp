@@ -373,5 +373,14 @@ TEST_CASE("steps, tags, note and experiment are those that were submitted") {
   CHECK(run.observed().last_checkpoint == "in ? its own words");
 }
 
+TEST_CASE(
+    "a run that lost a rank before is restarting until it has all that it needs, whichever is missing") {
+  Run run;
+  run.pod(0)["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
+  CHECK(run.phase() == "Running");
+  run.pending(run.pod(1));
+  CHECK(run.phase() == "Restarting");
+}
+
 }  // namespace
 }  // namespace mlk

@@ -77,6 +77,13 @@ TEST_CASE("a record keeps every value of a status, and what it is read as says t
   CHECK(read->ranks.at(1).restarts == 3);
   CHECK(record["first_failure"]["next"].is_null());
   CHECK_FALSE(from_record({{"schema", 1}}));
+  for (const json& no_failure : {json("x"), json::array({1}), json(3)}) {
+    json other = record;
+    other["first_failure"] = no_failure;
+    REQUIRE(from_record(other));
+    CHECK_FALSE(from_record(other)->first_failure);
+    CHECK(from_record(other)->last_failure);
+  }
 }
 
 TEST_CASE("the JSON of a status has a key for everything, also for what is not known") {
@@ -173,6 +180,21 @@ TEST_CASE("what a watcher wrote down fills in what is gone since, and gives way 
   run.fail(run.pod(0), 3);
   CHECK(run.observed().first_failure->rank == 2);
   CHECK(run.observed().last_failure->rank == 0);
+}
+
+TEST_CASE("a run that has ended still says where its newest checkpoint lies") {
+  Run run;
+  RunStatus ended;
+  ended.phase = Phase::succeeded;
+  ended.result = {{"schema", 1}, {"step", 10}, {"checkpoint", 8}};
+  run.objects.owner.merge_patch(record_patch(ended));
+  CHECK_FALSE(run.observed().checkpoint);
+  run.objects.owner["data"]["experiment"] =
+      R"({"train":{"steps":10},"checkpoint":{"volume":{"pvc":"claim"}}})";
+  REQUIRE(run.observed().checkpoint);
+  CHECK(run.observed().checkpoint->step == 8);
+  CHECK(run.observed().steps == 10);
+  CHECK(run.observed().experiment["train"]["steps"] == 10);
 }
 
 }  // namespace
