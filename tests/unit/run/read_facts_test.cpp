@@ -310,6 +310,8 @@ TEST_CASE("one Job decides: the one that is marked, that has a success policy, o
   CHECK(decider({worker, server}) == "server");
   chief["metadata"]["annotations"]["mlk.dev/decides"] = "true";
   CHECK(decider({worker, server, chief}) == "chief");
+  chief["metadata"]["annotations"]["mlk.dev/decides"] = "false";
+  CHECK(decider({worker, server, chief}) == "server");
 }
 
 TEST_CASE("pods are told oldest first, those of one second by the failures before them, then by name") {
