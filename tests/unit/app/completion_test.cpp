@@ -11,6 +11,7 @@ namespace {
 
 using mlk::test::FakeCluster;
 using mlk::test::Tree;
+using nlohmann::json;
 
 std::string complete(std::vector<std::string> words, const std::map<std::string, std::string>& env = {}) {
   Tree tree;
@@ -60,20 +61,35 @@ TEST_CASE("a cluster that refuses or does not answer gives no names and no messa
 }
 
 TEST_CASE("a credential plugin that takes its time is not waited for while a command line is typed") {
-  FakeCluster cluster;
-  cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
-  const std::string file = cluster.kubeconfig();
-  std::ofstream(file)
-      << "{apiVersion: v1, kind: Config, current-context: test,\n"
-         " contexts: [{name: test, context: {cluster: test, user: test}}],\n"
-         " clusters: [{name: test, cluster: {server: '"
-      << cluster.config().server
-      << "'}}],\n"
-         " users: [{name: test, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1,\n"
-         "   command: sh, args: ['-c', 'sleep 5; echo \"$ANSWER\"'], env: [{name: ANSWER, value:\n"
-         "   '{\"apiVersion\": \"client.authentication.k8s.io/v1beta1\", \"kind\": \"ExecCredential\",\n"
-         "   \"status\": {\"token\": \"t\"}}'}]}}}]}\n";
-  CHECK(complete({"--kubeconfig", file, "status", ""}).empty());
+  const Certificate authority = make_authority("authority");
+  FakeServer server(
+      make_certificate({"server", "IP:127.0.0.1", &authority}));  // no credential goes over plain http
+  server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
+    answer(response, 200, json{{"items", {mlk::test::owner_of("digits-abcde")}}}.dump());
+  });
+  const mlk::local::samples::Folder folder;
+  const std::string file = folder.path() / "config";
+  const std::string address = server.start().server;
+  const auto with_plugin = [&](const std::string& script) {
+    const json answered = {{"apiVersion", "client.authentication.k8s.io/v1"},
+                           {"kind", "ExecCredential"},
+                           {"status", {{"token", "t"}}}};
+    const json plugin = {{"apiVersion", "client.authentication.k8s.io/v1"},
+                         {"interactiveMode", "Never"},
+                         {"command", "sh"},
+                         {"args", {"-c", script + "; echo \"$ANSWER\""}},
+                         {"env", {{{"name", "ANSWER"}, {"value", answered.dump()}}}}};
+    const json named = {{"name", "test"}};
+    json context = named, user = named, cluster = named;
+    context["context"] = {{"cluster", "test"}, {"user", "test"}};
+    user["user"]["exec"] = plugin;
+    cluster["cluster"] = {{"server", address}, {"insecure-skip-tls-verify", true}};
+    std::ofstream(file) << json{{"apiVersion", "v1"},    {"kind", "Config"}, {"current-context", "test"},
+                                {"contexts", {context}}, {"users", {user}},  {"clusters", {cluster}}};
+    return complete({"--kubeconfig", file, "status", ""});
+  };
+  CHECK(with_plugin("true") == "digits-abcde\n");
+  CHECK(with_plugin("sleep 5").empty());
 }
 
 TEST_CASE("the keys of --set are completed part by part") {

@@ -293,5 +293,24 @@ TEST_CASE("a server that comes back takes up a pod that an earlier one has start
   CHECK(node.phase() == "Succeeded");
 }
 
+TEST_CASE(
+    "a claim is a folder of its namespace that outlives the pod, and files of volumes lie in the pod's own") {
+  Node node;
+  node.store.create("configmaps",
+                    {{"apiVersion", "v1"},
+                     {"kind", "ConfigMap"},
+                     {"metadata", {{"name", "files"}, {"namespace", "default"}, {"uid", "files"}}},
+                     {"data", {{"a.txt", "content"}}}});
+  node.start(R"({"spec": {
+      "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "claim"}}, {"name": "f", "configMap": {"name": "files"}}],
+      "containers": [{"name": "main", "image": "i", "command": ["work"],
+                      "volumeMounts": [{"name": "c", "mountPath": "/c"}, {"name": "f", "mountPath": "/f"}]}]}})"_json);
+  CHECK(std::filesystem::is_directory(node.paths.claims() / "default" / "claim"));
+  bool found = false;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(node.paths.pods() / Node::uid))
+    found = found || (entry.path().filename() == "a.txt" && read_file(entry.path(), 100) == "content");
+  CHECK(found);
+}
+
 }  // namespace
 }  // namespace mlk::local

@@ -84,6 +84,16 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 }  // namespace
 
+TEST_CASE("a program is ended by the signals that its supervisor ignores or handles") {
+  Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
+  ::signal(SIGPIPE, SIG_IGN);  // as the server
+  CHECK(supervise_apart(pod.pod.path()) == 0);
+  ::signal(SIGPIPE, SIG_DFL);
+  const std::string log = pod.log();
+  for (const char* line : {"TERM 143", "PIPE 141", "INT 130", "HUP 129"})
+    CHECK_MESSAGE(log.find(line) != std::string::npos, log);
+}
+
 TEST_CASE("a supervisor runs the program with its environment, keeps its output and records its end") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
