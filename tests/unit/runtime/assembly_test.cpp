@@ -492,3 +492,14 @@ TEST_CASE("a rank counts as lost unless it has ended well, and as there while it
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
 }
+
+TEST_CASE("a rank tells who comes its generation, its step and of which run's start it is") {
+  AmongRanks stage(1, 2);
+  stage.state = StateVersion{40, 1};
+  stage.start_generation(3, {0, 1});
+  stage.others.arrive(rank_at(0));
+  const Event status = stage.others.hear(rank_at(0), {MessageType::status});
+  CHECK(status.header.generation == 3);
+  CHECK(status.header.clock == 40);
+  CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
+}

@@ -296,3 +296,16 @@ TEST_CASE("samples that the checkpoint and the workers both know to be lost are 
   CHECK(work.progress.run.restarts == 3);
   CHECK(work.progress.run.lost_samples == 640 + 4);  // the batch that the worker had when the server was lost
 }
+
+TEST_CASE(
+    "a run that starts from the checkpoint of its last step asks for the report, and for no further step") {
+  const mlk::test::TemporaryFolder folder;
+  CoordinatedRun run(1, 1, 30, folder.path());
+  const Snapshot saved = mlk::test::snapshot_of(mlk::test::state_at(30, 10, 0));
+  REQUIRE(CheckpointStore(folder.path(), 1, run.others.job().log).save(saved, run.model.tensors));
+  run.join(0, run.offer());
+  run.coordinator.tick();
+  run.ready(0);
+  CHECK(run.others.hear(worker_at(0), {MessageType::trained, MessageType::work}).header.type ==
+        MessageType::trained);
+}

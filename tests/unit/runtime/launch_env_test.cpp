@@ -116,6 +116,7 @@ TEST_CASE("a variable that is missing is named") {
 TEST_CASE("UNIX sockets are used unless TCP is wanted") {
   CHECK(refusal_of("MLK_TRANSPORT", "pigeon") ==
         "environment: MLK_TRANSPORT must be tcp or unset, not 'pigeon'");
+  CHECK(refusal_of("MLK_TRANSPORT", "udp") == "environment: MLK_TRANSPORT must be tcp or unset, not 'udp'");
   Values values = complete;
   {
     Environment environment(values);
