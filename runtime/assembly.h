@@ -73,7 +73,7 @@ class Assembly {
   void tell_trained(const std::string& result);
   // Whether all other ranks of the run have ended, and knew that it is trained.
   bool all_have_left() const;
-  // Whether one is connected that has not ended, and when the connection of one that had not was last lost.
+  // Of the ranks that have not ended well: whether one is connected, and when one was last lost, if any was.
   bool somebody_is_there() const;
   std::optional<SteadyTime> last_loss() const;
 

@@ -43,9 +43,11 @@ class Peers {
 // Runs body; however it ends, the peers are told the exit code.
 ExitCode run_among_peers(Job& job, const std::function<ExitCode(Peers&)>& body);
 
-// Until when a process of a trained run stays for ranks that have not ended: as long as a lost one may need
-// to come back, `late` from the last loss, and not much longer than it takes to tell all when none is lost;
-// never longer than `late` in all. somebody_is_there: a rank that is connected has not ended. Pure.
+// Until when a process of a trained run stays for ranks that have not ended, never later than trained + late:
+//   one of them is connected (somebody_is_there)   trained + late
+//   one of them was lost                           last_loss + late, and 5 s after `trained` at least
+//   neither                                        5 s after `trained`, enough to tell everyone
+// Pure.
 SteadyTime late_deadline(SteadyTime trained, std::optional<SteadyTime> last_loss, bool somebody_is_there,
                          std::chrono::seconds late);
 

@@ -316,7 +316,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   // A server that closes at once, again and again, must not be asked in a tight loop.
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
-  // A connection that was cut says nothing of the next one: as in client-go, the watch goes on without a
+  // A cut connection does not mean that the next one fails: as in client-go, the watch resumes without a
   // wait.
   if (end.status == 0 && opened && !at_once) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;

@@ -50,9 +50,9 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// What exec would find, looked up before the fork: afterwards only async-signal-safe calls are allowed. As in
-// Go, and thus in client-go, what a relative entry of PATH leads to is refused: any folder may hold a program
-// of that name.
+// What exec would find, looked up before the fork: afterwards only async-signal-safe calls are allowed.
+// A program found through a relative entry of PATH is refused, as by Go and client-go: any folder may hold a
+// program of that name.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
