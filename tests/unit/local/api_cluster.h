@@ -70,6 +70,16 @@ struct Cluster {
   }
 };
 
+// A pod "p", as a client sends it.
+inline json pod_without_job() {
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", {{"name", "p"}}},
+          {"spec",
+           {{"restartPolicy", "Never"},
+            {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
+}
+
 inline json map_named(const std::string& name, const json& more = json::object()) {
   json object = {
       {"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}}, {"data", {{"k", "v"}}}};

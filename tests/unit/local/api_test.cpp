@@ -445,13 +445,7 @@ TEST_CASE("reviews allow everything, and discovery says what there is") {
 
 TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubernetes") {
   Cluster cluster;
-  json pod = {{"apiVersion", "v1"},
-              {"kind", "Pod"},
-              {"metadata", {{"name", "p"}}},
-              {"spec",
-               {{"restartPolicy", "Never"},
-                {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
-  cluster.send("POST", pods, pod);
+  cluster.send("POST", pods, pod_without_job());
   const Answer unbound = cluster.send("GET", pods + "/p/log");
   CHECK(unbound.status == 200);
   CHECK(unbound.body.empty());

@@ -11,12 +11,7 @@ using namespace samples;
 // The grace that a pod is given when it is deleted; nothing when it is gone at once.
 std::optional<long> grace_of(const json& spec, const std::string& phase, const json& options = nullptr) {
   Cluster cluster;
-  json pod = {{"apiVersion", "v1"},
-              {"kind", "Pod"},
-              {"metadata", {{"name", "p"}}},
-              {"spec",
-               {{"restartPolicy", "Never"},
-                {"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"true"}}}}}}}};
+  json pod = pod_without_job();
   pod["spec"].merge_patch(spec);
   REQUIRE(cluster.code("POST", pods, pod) == 201);
   cluster.store.modify("pods", "default", "p", [&](json& stored) { stored["status"]["phase"] = phase; });

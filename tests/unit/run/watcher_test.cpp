@@ -64,6 +64,18 @@ std::vector<std::string> names(const std::vector<json>& objects) {
 
 using Names = std::vector<std::string>;
 
+// The pod goes, after `before`, while it is watched; returns when the watcher shows it as failed.
+void remove_pod(Watched& cluster, mlk::RunWatcher& watcher, const std::function<void()>& before = [] {}) {
+  REQUIRE(eventually([&] { return watcher.synced(); }));
+  watcher.objects();
+  before();
+  cluster.store.remove("pods", "default", "r-worker-0-abcde");
+  REQUIRE(eventually([&] {
+    watcher.wait_for_change(10ms);
+    return watcher.objects().pods.at(0)["status"]["phase"] == "Failed";
+  }));
+}
+
 }  // namespace
 
 TEST_CASE("a watcher holds the objects of its run and the warnings about them, and of no other run") {
@@ -102,13 +114,7 @@ TEST_CASE("a pod that goes while it runs is kept as a failed one, also when all 
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
-  REQUIRE(eventually([&] { return watcher.synced(); }));
-  watcher.objects();
-  cluster.store.remove("pods", "default", "r-worker-0-abcde");
-  REQUIRE(eventually([&] {
-    watcher.wait_for_change(10ms);
-    return watcher.objects().pods.at(0)["status"]["phase"] == "Failed";
-  }));
+  remove_pod(cluster, watcher);
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
@@ -116,15 +122,10 @@ TEST_CASE("of a pod that ends and goes at once the end is known") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
-  REQUIRE(eventually([&] { return watcher.synced(); }));
-  watcher.objects();
-  cluster.store.modify("pods", "default", "r-worker-0-abcde",
-                       [](json& pod) { pod["status"] = {{"phase", "Failed"}, {"reason", "Evicted"}}; });
-  cluster.store.remove("pods", "default", "r-worker-0-abcde");
-  REQUIRE(eventually([&] {
-    watcher.wait_for_change(10ms);
-    return watcher.objects().pods.at(0)["status"]["phase"] == "Failed";
-  }));
+  remove_pod(cluster, watcher, [&] {
+    cluster.store.modify("pods", "default", "r-worker-0-abcde",
+                         [](json& pod) { pod["status"] = {{"phase", "Failed"}, {"reason", "Evicted"}}; });
+  });
   CHECK(watcher.objects().pods.at(0)["status"]["reason"] == "Evicted");
 }
 
