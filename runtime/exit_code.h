@@ -22,7 +22,7 @@ constexpr bool is_final(ExitCode code) {
   return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
 }
 
-// Thrown where a failure is understood, caught in main, which prints what() and exits with the code.
+// Thrown where a failure is understood, caught in run.cpp, which prints what() and returns the code.
 // what(): one lower-case line that names the thing at fault.
 struct Failure : std::runtime_error {
   Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}

@@ -1,0 +1,108 @@
+#include "runtime/run.h"
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "runtime/allreduce.h"
+#include "runtime/config.h"
+#include "runtime/dataset.h"
+#include "runtime/job.h"
+#include "runtime/launch_env.h"
+#include "runtime/log.h"
+#include "runtime/metrics_server.h"
+#include "runtime/prometheus.h"
+#include "runtime/ps_server.h"
+#include "runtime/ps_worker.h"
+#include "runtime/reporter.h"
+#include "runtime/single.h"
+#include "runtime/stop_signal.h"
+
+namespace mlk::rt {
+namespace {
+
+ExitCode run_mode(Job& job) {
+  const bool server = job.env.role == "server";
+  if (server && job.config.mode != Mode::ps) {
+    throw Failure(ExitCode::bad_configuration,
+                  "environment: MLK_ROLE is server, but only mode ps has servers");
+  }
+  if (job.config.mode == Mode::single) return run_single(job);
+  require_peers(job.env, job.config.mode == Mode::ps);
+  if (job.config.mode == Mode::allreduce) return run_allreduce(job);
+  return server ? run_ps_server(job) : run_ps_worker(job);
+}
+
+// At the address of the process, so that those of one host do not meet. Null if nobody wants to ask, or if it
+// cannot be: the run goes on without.
+std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& reporter, const Log& log) {
+  if (env.metrics_port == 0) return nullptr;
+  HostPort where = parse_host_port(env.address).value_or(HostPort{"127.0.0.1", 0});
+  where.port = static_cast<std::uint16_t>(env.metrics_port);
+  try {
+    return std::make_unique<MetricsServer>(
+        where, prometheus_content_type,
+        [&telemetry = reporter.telemetry()] { return prometheus_text(telemetry.measurements()); });
+  } catch (const std::exception& error) {
+    log.line(std::string("metrics: ") + error.what() + "; goes on without");
+    return nullptr;
+  }
+}
+
+// All processes of the run come to the same number: servers, too, which need nothing else of the data.
+void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
+  if (config.epochs == 0) return;
+  if (env.data.empty())
+    throw Failure(ExitCode::bad_configuration,
+                  "environment: MLK_DATA is not set, and epochs are counted by it");
+  settle_steps(config, count_training_samples(env.data));
+  reporter.total_steps(config.steps);
+  log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
+}
+
+// Runs `body`; what it throws is told to people, and to the cluster through the result file.
+template <class Body>
+ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
+  ExitCode code = ExitCode::internal_error;
+  std::string message;
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    code = failure.code;
+    message = failure.what();
+  } catch (const std::bad_alloc&) {
+    message = "out of memory; a smaller model.hidden or data.batch needs less";
+  } catch (const std::exception& error) {
+    message = std::string("internal error: ") + error.what();
+  }
+  log.line(message);
+  reporter.finish(false, message);
+  return code;
+}
+
+}  // namespace
+
+ExitCode run(std::ostream& metrics) {
+  StopSignal stop;
+  LaunchEnv env;
+  Reporter early(metrics, result_path_from_env(), rank_from_env());
+  const ExitCode environment = guarded(Log("mlk-runtime"), early, [&] {
+    env = read_launch_env();
+    return ExitCode::trained;
+  });
+  if (environment != ExitCode::trained) return environment;
+
+  const Log log("mlk-runtime " + env.role + "/" + std::to_string(env.rank));
+  Reporter reporter(metrics, env.result, env.rank);
+  return guarded(log, reporter, [&] {
+    Config config = load_config(env.config);
+    settle_length(config, env, reporter, log);
+    if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
+    const auto metrics_server = serve_metrics(env, reporter, log);
+    Job job{env, config, stop, reporter, log};
+    return run_mode(job);
+  });
+}
+
+}  // namespace mlk::rt

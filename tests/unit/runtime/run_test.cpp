@@ -1,0 +1,153 @@
+#include "runtime/run.h"
+
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/metrics_server.h"
+#include "tests/unit/runtime/environment.h"
+#include "tests/unit/runtime/idx_files.h"
+
+namespace mlk::rt {
+namespace {
+
+using nlohmann::json;
+using test::Environment;
+using test::read_file;
+
+// A run of one process, as the environment describes it.
+struct Launched {
+  test::TemporaryFolder folder;
+  json config = json::parse(R"({
+    "schema": 1, "mode": "single", "model": {"type": "mlp", "hidden": [8]}, "precision": "float32",
+    "data": {"format": "idx", "batch": 30},
+    "optimizer": {"type": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": false, "weight_decay": 0,
+                  "schedule": {"type": "constant", "warmup": 0}},
+    "consistency": "sync", "steps": 4, "seed": 1, "report_every": 2, "evaluate_every": 0, "step_delay_ms": 0,
+    "workers": {"count": 1, "min": 1}, "servers": {"count": 0}, "checkpoint": {"every": 0, "keep": 3},
+    "patience_seconds": 10, "offline_seconds": 0})");
+  std::map<std::string, std::string> env = {
+      {"MLK_RUN", "r"},
+      {"MLK_ROLE", "worker"},
+      {"MLK_RANK", "0"},
+      {"MLK_CONFIG", folder / "config.json"},
+      {"MLK_DATA", folder.path()},
+      {"MLK_RESULT", folder / "result"},
+      {"MLK_CHECKPOINTS", folder / "checkpoints"},
+  };
+  std::ostringstream metrics;
+
+  Launched() { test::write_learnable(folder.path()); }
+  ExitCode run() {
+    test::write_file(folder / "config.json", config.dump());
+    const Environment set(env);
+    return rt::run(metrics);
+  }
+  json result() const { return json::parse(read_file(folder / "result")); }
+};
+
+// What the result file of a run that cannot be trained says.
+std::string refusal(Launched& launched, ExitCode wanted) {
+  CHECK(launched.run() == wanted);
+  const json result = launched.result();
+  CHECK(result.at("done") == false);
+  CHECK(launched.metrics.str().empty());
+  return result.at("message");
+}
+
+TEST_CASE("a process trains as its environment and its configuration say, and leaves a result") {
+  Launched launched;
+  REQUIRE(launched.run() == ExitCode::trained);
+  const json result = launched.result();
+  CHECK(result.at("done") == true);
+  CHECK(result.at("step") == 4);
+  CHECK(result.at("message") == "");
+  CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 loss="));
+}
+
+TEST_CASE("epochs are turned into steps by the samples of the data") {
+  Launched launched;
+  launched.config.erase("steps");
+  launched.config["epochs"] = 3;
+  REQUIRE(launched.run() == ExitCode::trained);
+  CHECK(launched.result().at("step") == 10);  // 3 times 100 samples in batches of 30
+  CHECK(launched.result().at("steps") == 10);
+  CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 steps=10 loss="));
+}
+
+TEST_CASE("the result tells what is wrong with the environment, and of which rank") {
+  Launched launched;
+  launched.env["MLK_RANK"] = "7";
+  launched.env.erase("MLK_RUN");
+  CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_RUN is not set");
+  CHECK(launched.result().at("rank") == 7);
+}
+
+TEST_CASE("the result tells what is wrong with the configuration, and of which rank") {
+  Launched launched;
+  launched.env["MLK_RANK"] = "2";
+  launched.config["steps"] = 0;
+  CHECK(refusal(launched, ExitCode::bad_configuration) ==
+        launched.env.at("MLK_CONFIG") +
+            ": configuration: steps must be a whole number from 1 to 1000000000000");
+  CHECK(launched.result().at("rank") == 2);
+}
+
+TEST_CASE("the result tells that the data are missing") {
+  Launched launched;
+  launched.env["MLK_DATA"] = launched.folder / "nowhere";
+  CHECK(refusal(launched, ExitCode::bad_data).find("nowhere") != std::string::npos);
+}
+
+TEST_CASE("a server belongs to mode ps alone") {
+  Launched launched;
+  launched.env["MLK_ROLE"] = "server";
+  for (const char* mode : {"single", "allreduce"}) {
+    launched.config["mode"] = mode;
+    CHECK(refusal(launched, ExitCode::bad_configuration) ==
+          "environment: MLK_ROLE is server, but only mode ps has servers");
+  }
+}
+
+TEST_CASE("a server that is to count epochs needs the data") {
+  Launched launched;
+  launched.env["MLK_ROLE"] = "server";
+  launched.env.erase("MLK_DATA");
+  launched.config["mode"] = "ps";
+  launched.config["servers"]["count"] = 1;
+  launched.config.erase("steps");
+  launched.config["epochs"] = 1;
+  CHECK(refusal(launched, ExitCode::bad_configuration) ==
+        "environment: MLK_DATA is not set, and epochs are counted by it");
+}
+
+TEST_CASE("modes with several processes need addresses, and mode ps those of servers too") {
+  Launched launched;
+  launched.config["mode"] = "allreduce";
+  CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_ADDRESS is not set");
+  launched.env["MLK_ADDRESS"] = "127.0.0.1:1";
+  launched.env["MLK_SEEDS_WORKER"] = "127.0.0.1:1";
+  CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_SECRET is not set");
+  launched.config["mode"] = "ps";
+  launched.config["servers"]["count"] = 1;
+  CHECK(refusal(launched, ExitCode::bad_configuration) == "environment: MLK_SEEDS_SERVER is not set");
+}
+
+TEST_CASE("a process trains on when the port of its metrics is taken") {
+  Launched launched;
+  const MetricsServer first({"127.0.0.1", 0}, "text/plain", [] { return std::string(); });
+  launched.env["MLK_ADDRESS"] = "127.0.0.1:1";
+  launched.env["MLK_METRICS_PORT"] = std::to_string(first.port());
+  CHECK(launched.run() == ExitCode::trained);
+}
+
+TEST_CASE("a process leaves event files where it is told to") {
+  Launched launched;
+  launched.env["MLK_TENSORBOARD"] = launched.folder / "events";
+  REQUIRE(launched.run() == ExitCode::trained);
+  CHECK_FALSE(std::filesystem::is_empty(launched.folder / "events"));
+}
+
+}  // namespace
+}  // namespace mlk::rt
