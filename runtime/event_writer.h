@@ -23,7 +23,7 @@ class EventWriter {
     std::vector<Scalar> scalars;
   };
   using Write = std::function<void(const Report&)>;
-  // Reports that may wait. One that comes beyond them is left out, which is said once.
+  // The most reports that wait to be written. A further one is left out; the log says so once.
   static constexpr std::size_t most_waiting = 256;
 
   EventWriter(const std::string& folder, const Log& log);

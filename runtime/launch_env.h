@@ -17,8 +17,8 @@ struct LaunchEnv {
   std::string tensorboard;   // folder for event files
   int metrics_port = 0;      // 0: nobody asks
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
-  // How long those who know that the run is trained stay for ranks that do not know it yet. One that was lost
-  // is back after 10 s at the earliest.
+  // For how long a process that knows that the run is trained stays for ranks that do not know it yet. The Job
+  // controller starts a lost rank again after 10 s at the earliest.
   int late_seconds = 60;
   int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
 };

@@ -44,13 +44,13 @@ struct Event {
   std::optional<std::uint32_t> checksum = {};
 };
 
-// For how long this host was suspended since it started: what steady_clock leaves out.
+// The time for which this host has been suspended since it was started. steady_clock does not count it.
 std::chrono::nanoseconds time_suspended();
 
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
-  // Silent for so long, a peer is lost if its host does not acknowledge either, or if something waits for it.
+  // After this silence a peer is lost, if its host does not acknowledge either or if something waits for it.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
   Milliseconds retry_min{50}, retry_max{1000};

@@ -2,6 +2,7 @@
 
 #include "cli/run/status.h"
 
+#include <optional>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -21,27 +22,41 @@ struct StatusOptions {
   std::string output;
 };
 
-void status(const StatusOptions& options, Session& session) {
-  const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<std::string> runs;
-  for (const std::string& typed : options.runs) runs.push_back(session.find_run(*client, typed));
-  std::vector<RunStatus> observed;
-  for (const std::string& run : runs) {
-    observed.push_back(observe(fetch_run_with_lines(*client, client->config().name_space, run),
-                               std::chrono::system_clock::now()));
-    if (observed.back().checkpoint)
-      session.find_folder(*observed.back().checkpoint, client->config().name_space);
-  }
+void print(const std::vector<RunStatus>& observed, const StatusOptions& options, Session& session) {
   if (options.output == "json") {
     nlohmann::json all = nlohmann::json::array();
     for (const RunStatus& each : observed) all.push_back(to_json(each));
-    session.out << json_text(all.size() == 1 ? all.front() : all, 2) << '\n';
+    session.out << json_text(options.runs.size() == 1 ? all.front() : all, 2) << '\n';
     return;
   }
   for (const RunStatus& each : observed) {
     if (&each != &observed.front()) session.out << '\n';
     print_status(each, session);
   }
+}
+
+void status(const StatusOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  std::vector<RunStatus> observed;
+  std::optional<Error> missing;  // the others are shown all the same
+  for (const std::string& typed : options.runs) {
+    try {
+      const std::string run = session.find_run(*client, typed);
+      observed.push_back(observe(fetch_run_with_lines(*client, client->config().name_space, run),
+                                 std::chrono::system_clock::now()));
+    } catch (const kube::ApiError&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::not_found) throw;
+      missing.emplace(error.code(), (missing ? missing->what() + std::string("\n") : "") + error.what(),
+                      error.hint());
+      continue;
+    }
+    if (observed.back().checkpoint)
+      session.find_folder(*observed.back().checkpoint, client->config().name_space);
+  }
+  if (!observed.empty()) print(observed, options, session);
+  if (missing) throw Error(*missing);
 }
 
 }  // namespace

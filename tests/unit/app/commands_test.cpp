@@ -183,6 +183,17 @@ TEST_CASE("the command of a hint can be pasted into a shell") {
   CHECK(contains(said, "mlk ls --kubeconfig '" + cluster.kubeconfig() + "'\n"));
 }
 
+TEST_CASE("status shows the runs that are there, and then says which are not") {
+  Cluster cluster;
+  const auto [code, said] = cluster.mlk({"status", "y", "x", "z", "-o", "json"});
+  CHECK(code == 3);
+  CHECK(contains(said, "[\n  {"));
+  CHECK(contains(said, "\"run\": \"x-abcde\""));
+  CHECK(contains(said, "no run 'y'"));
+  CHECK(contains(said, "no run 'z'"));
+  CHECK(said.find("list them with") == said.rfind("list them with"));
+}
+
 TEST_CASE("MLK_LOCAL means --local, unless a flag names another cluster") {
   Tree tree;
   CHECK(!tree.session.local());
