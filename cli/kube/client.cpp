@@ -100,21 +100,6 @@ std::future<Answer> Client::ask(const Request& request) {
   return answer;
 }
 
-std::future<Response> Client::start(const Request& request) {
-  auto promise = std::make_shared<std::promise<Response>>();
-  auto transfer = std::make_shared<Transfer>(request);
-  transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
-    if (failure.kind == Failure::Kind::none) {
-      promise->set_value(std::move(response));
-    } else {
-      promise->set_exception(std::make_exception_ptr(unreachable_error(failure, *config)));
-    }
-  };
-  std::future<Response> answer = promise->get_future();
-  state_->loop->add(std::move(transfer));
-  return answer;
-}
-
 Response Client::send(const Request& request) { return ask(request).get().value(); }
 
 std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,

@@ -120,11 +120,10 @@ class Client {
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 
-  // Any request, as it is. send() waits; start() is for several at once. Statuses over 399 are no errors
-  // here.
+  // Any request, as it is. Statuses over 399 are no errors here. send() waits; ask() is for several at once,
+  // and has failures as values.
   Response send(const Request& request);
-  std::future<Response> start(const Request& request);
-  std::future<Answer> ask(const Request& request);  // the same with failures as values
+  std::future<Answer> ask(const Request& request);
 
   // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened`
   // gets the HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be
