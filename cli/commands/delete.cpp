@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
@@ -27,7 +28,7 @@ using std::chrono::steady_clock;
 struct DeleteOptions {
   std::vector<std::string> runs;
   bool no_wait = false;
-  std::string timeout = "2m";
+  std::string timeout;
 };
 
 // The owner of the run that the user means; a bare name only while it has one run, since deleting its newest
@@ -153,10 +154,7 @@ void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Se
 }
 
 void delete_runs(const DeleteOptions& options, Session& session) {
-  const std::optional<std::chrono::seconds> timeout = parse_duration(options.timeout);
-  if (!timeout)
-    throw Error(ExitCode::usage, "--timeout must be a duration, not '" + options.timeout + "'",
-                "for example: --timeout 2m");
+  const auto timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
   // Look before deleting anything, so that one ambiguous name leaves every run as it is.
   std::vector<json> owners;
@@ -176,7 +174,7 @@ void delete_runs(const DeleteOptions& options, Session& session) {
     if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
       session.note(printable(stays));
   }
-  const steady_clock::time_point deadline = steady_clock::now() + *timeout;
+  const steady_clock::time_point deadline = steady_clock::now() + timeout;
   for (Belongings& belongings : going) {
     wait_for_gone(belongings, deadline, session);
     session.note("deleted " + belongings.run());

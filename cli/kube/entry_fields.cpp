@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/kube/token.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
 
@@ -43,9 +44,7 @@ std::string file_or_data(const KubeconfigEntry& entry, const std::string& field,
 }
 
 void check_header_value(const std::string& value, const std::string& what) {
-  if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
-    throw entry_error(what + " holds control characters");
-  }
+  if (!fits_in_header(value)) throw entry_error(what + " holds control characters");
 }
 
 }  // namespace mlk::kube

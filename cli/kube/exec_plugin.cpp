@@ -12,6 +12,7 @@
 #include "cli/kube/entry_fields.h"
 #include "cli/kube/kubeconfig.h"
 #include "cli/kube/kubeconfig_file.h"
+#include "cli/kube/token.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -221,10 +222,8 @@ Credential parse_exec_credential(std::string_view output, const ExecPlugin& plug
   if (credential.token.empty() && credential.certificate_pem.empty()) {
     throw plugin_error(plugin, "answers with neither a token nor a client certificate");
   }
-  if (std::any_of(credential.token.begin(), credential.token.end(),
-                  [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+  if (!fits_in_header(credential.token))
     throw plugin_error(plugin, "answers with a token that holds control characters");
-  }
   if (const std::string expires = answer_text(*status, "expirationTimestamp", plugin); !expires.empty()) {
     credential.expires = zoned_time(expires);
     if (!credential.expires)

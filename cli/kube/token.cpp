@@ -9,6 +9,10 @@
 
 namespace mlk::kube {
 
+bool fits_in_header(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 Token::Token(std::string initial, std::string file) : token_(std::move(initial)), file_(std::move(file)) {}
 
 const std::string& Token::current(Time now) {
@@ -26,9 +30,7 @@ void Token::read(Time now) {
   next_read_ = now + std::chrono::minutes(1);
   try {
     const std::string text(trim(read_file(file_, 1u << 20)));
-    const bool clean =
-        std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    if (!text.empty() && clean) token_ = text;
+    if (!text.empty() && fits_in_header(text)) token_ = text;
   } catch (const Error&) {
     next_read_ = now + std::chrono::seconds(10);  // it may be in the middle of being replaced
   }
