@@ -1,16 +1,10 @@
 #include "runtime/checkpoint.h"
 
-#include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
-#include <iterator>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <set>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -24,6 +18,7 @@
 #include "runtime/exit_code.h"
 #include "runtime/safetensors.h"
 #include "tests/unit/runtime/checkpoint_states.h"
+#include "tests/unit/runtime/system_calls.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
 using namespace mlk::rt;
@@ -58,35 +53,6 @@ void flip_from_end(const fs::path& path, std::size_t at) {
   std::string text = read_file(path);
   text.at(text.size() - at) ^= 0x10;
   write_file(path, text);
-}
-
-// Runs `body` in a child and gives its exit code, so that limits and mounts stay out of this process.
-template <class Body>
-int in_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    _exit(body());
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  return WEXITSTATUS(status);
-}
-
-// From here on as on a file system that can rename, but not in the ways of renameat2's flags: NFS.
-bool refuse_rename_flags() {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[4])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(filter), filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 template <class Body>
