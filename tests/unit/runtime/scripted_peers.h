@@ -37,6 +37,7 @@ class ScriptedPeers {
 
   rt::Job& job() { return stage_->job; }
   rt::Config& config() { return stage_->config; }
+  rt::LaunchEnv& env() { return stage_->env; }
   rt::Peers& peers() { return *peers_; }
   std::filesystem::path folder() const { return stage_->folder.path(); }
 
@@ -105,6 +106,8 @@ class ScriptedPeers {
 
   // From now on another thread runs the process under test.
   void stand_back() { driving_ = false; }
+  // That thread has ended.
+  void take_over() { driving_ = true; }
 
   // Hands events to the process under test until the condition holds.
   void until(const char* what, const std::function<bool()>& holds) {
