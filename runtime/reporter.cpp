@@ -91,6 +91,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
 
   std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
   if (total_steps_ > 0) line += " steps=" + whole(total_steps_);
+  if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before

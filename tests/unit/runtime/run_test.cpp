@@ -76,6 +76,17 @@ TEST_CASE("epochs are turned into steps by the samples of the data") {
   CHECK(launched.metrics.str().starts_with("mlk step=2 epoch=0 steps=10 loss="));
 }
 
+TEST_CASE("a line tells the newest checkpoint, also one of before the start") {
+  Launched launched;
+  REQUIRE(launched.run() == ExitCode::trained);
+  CHECK(launched.result().at("checkpoint") == 4);
+  launched.metrics.str("");
+  launched.config["steps"] = 6;
+  REQUIRE(launched.run() == ExitCode::trained);
+  CHECK(launched.metrics.str().starts_with("mlk step=6 epoch=1 checkpoint=4 loss="));
+  CHECK(launched.result().at("checkpoint") == 6);
+}
+
 TEST_CASE("the result tells what is wrong with the environment, and of which rank") {
   Launched launched;
   launched.env["MLK_RANK"] = "7";
