@@ -57,4 +57,9 @@ TEST_CASE("the order is the same on every machine and in every version") {
   // A resumed run relies on it: change these numbers only together with the schema of checkpoints.
   CHECK(epoch_of(1, 0, 8) == std::vector<std::uint64_t>{6, 7, 3, 2, 0, 4, 5, 1});
   CHECK(epoch_of(1, 1, 8) == std::vector<std::uint64_t>{2, 7, 6, 3, 1, 4, 0, 5});
+  CHECK(epoch_of(1, 1, 4) == std::vector<std::uint64_t>{1, 2, 0, 3});
+  CHECK(epoch_of(1, 1, 16) ==
+        std::vector<std::uint64_t>{10, 7, 6, 3, 8, 4, 11, 5, 9, 1, 15, 0, 14, 12, 13, 2});
+  CHECK(epoch_of(1, 1, 17) ==
+        std::vector<std::uint64_t>{3, 15, 0, 10, 9, 12, 5, 16, 4, 1, 13, 7, 2, 14, 8, 6, 11});
 }
