@@ -173,6 +173,21 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
         doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }
 
+TEST_CASE("an evaluation asks before each part of the samples whether it is to stop") {
+  auto ops = kernels::make_cpu_ops();
+  const Dataset data(std::vector<std::uint8_t>(513, 1), std::vector<std::uint8_t>(513, 0), 1, 2, 1);
+  Mlp model({{}}, 1, 2, 1, *ops);
+  const Evaluation whole = model.evaluate(data).value();
+  for (const int stop_at : {1, 2, 3, 4}) {
+    int asked = 0;
+    const auto evaluation = model.evaluate(data, [&] { return ++asked == stop_at; });
+    CHECK(asked == std::min(stop_at, 3));  // 256 samples, as many again, and the last one
+    CHECK(evaluation.has_value() == (stop_at == 4));
+    if (evaluation) CHECK(evaluation->loss == whole.loss);
+    if (evaluation) CHECK(evaluation->accuracy == whole.accuracy);
+  }
+}
+
 TEST_CASE(
     "stochastic gradient descent learns what can be learnt, on either implementation and with bfloat16") {
   TemporaryFolder folder;

@@ -93,6 +93,32 @@ TEST_CASE("over many updates adam is what the paper says") {
   }
 }
 
+TEST_CASE("adam takes its betas and its epsilon from the configuration") {
+  for (const OptimizerType type : {adam, adamw}) {
+    const OptimizerConfig config{
+        .type = type, .lr = 0.1, .weight_decay = 0.2, .beta1 = 0.5, .beta2 = 0.7, .epsilon = 0.5};
+    const Floats gradients{0.5f, -0.25f, 1.0f};
+    std::vector<double> expected;
+    for (std::size_t count = 1; count <= gradients.size(); ++count)
+      expected.push_back(textbook_adam(
+          config, 1, Floats(gradients.begin(), gradients.begin() + static_cast<std::ptrdiff_t>(count))));
+    check_updates(config, expected);
+  }
+}
+
+TEST_CASE("the learning rate follows the schedule by the step of the run") {
+  auto ops = kernels::make_cpu_ops();
+  const ScheduleConfig linear{.type = ScheduleType::linear};
+  for (const OptimizerType type : {OptimizerType::sgd, adam, adamw}) {
+    const Optimizer optimizer({.type = type, .lr = 0.5, .epsilon = 1e-12, .schedule = linear}, 10);
+    for (const std::uint64_t step : {0, 3, 9, 10}) {
+      Floats parameter{0}, state(optimizer.slots());
+      optimizer.apply(*ops, parameter, Floats{1}, state, {step, 0, 0});
+      CHECK(parameter[0] == doctest::Approx(-0.05 * static_cast<double>(10 - step)));
+    }
+  }
+}
+
 TEST_CASE("a state that began anew late in the run does not make its first updates larger") {
   auto ops = kernels::make_cpu_ops();
   const Optimizer optimizer({.type = adam, .lr = 0.1}, 1);
