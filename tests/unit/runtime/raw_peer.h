@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <netinet/in.h>
@@ -14,7 +15,7 @@
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -42,6 +43,16 @@ inline rt::TransportOptions calm_options() {
   return options;
 }
 
+// Whether it holds within the patience of these tests.
+inline bool eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(raw_patience_ms);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 // A transport of worker/9, and what it says.
 struct Subject {
   static constexpr rt::PeerId id{rt::Role::worker, 9};
@@ -67,6 +78,10 @@ struct Subject {
   }
   // The next event as text, with all that is set in it.
   std::string told() { return describe(next()); }
+  // At least so much is held for peers.
+  bool comes_to_hold(std::size_t bytes) {
+    return eventually([&] { return transport->held_bytes() >= bytes; });
+  }
   // There is none now.
   bool quiet() { return !transport->receive({}); }
 
