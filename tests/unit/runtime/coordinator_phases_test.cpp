@@ -1,0 +1,600 @@
+// What server 0 counts, says and logs in each phase of a run, and what it tells its workers.
+#include <fcntl.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "runtime/ps_coordinator.h"
+#include "tests/unit/runtime/scripted_peers.h"
+
+namespace mlk::rt {
+namespace {
+namespace phases {
+
+PeerId worker(std::uint32_t rank) { return {Role::worker, rank}; }
+PeerId server(std::uint32_t rank) { return {Role::server, rank}; }
+
+struct Setting {
+  std::uint32_t workers = 2, servers = 1;
+  std::uint64_t steps = 100;
+  bool sync = true;
+  std::optional<int> staleness = {};
+  std::uint64_t every = 0;  // checkpoints
+  bool saves = false;
+};
+
+// Server 0, the others played by the test, and the lines that it logs.
+struct Run {
+  test::TemporaryFolder folder;
+  test::ScriptedPeers others;
+  const int lines = ::open((folder / "log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  Log log{"s0", lines};
+  Job job;
+  std::unique_ptr<kernels::Ops> ops = kernels::make_reference_ops();
+  ServedModel model;
+  ShardCheckpoint part;
+  Coordinator coordinator;
+  std::uint32_t workers;
+
+  explicit Run(const Setting& setting)
+      : others(server(0), setting.workers, setting.servers, setting.saves ? folder / "checkpoints" : ""),
+        job(configured(setting)),
+        part(job, 0, model),
+        coordinator(job, others.peers(), model, part, false),
+        workers(setting.workers) {
+    if (setting.saves) std::filesystem::create_directory(folder / "checkpoints");
+    model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
+    model.chunks = cut_chunks(model.tensors, setting.servers);
+    model.shard = std::make_unique<ParameterShard>(model.chunks, 0, Optimizer({.lr = 0.1}, setting.steps),
+                                                   setting.workers, *ops);
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      others.arrive(worker(rank));
+      coordinator.worker_up(worker(rank));
+    }
+    for (std::uint32_t rank = 1; rank < setting.servers; ++rank) others.arrive(server(rank));
+  }
+  ~Run() { ::close(lines); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  Job configured(const Setting& setting) {
+    others.config().steps = setting.steps;
+    others.config().consistency = {setting.sync, setting.staleness};
+    others.config().checkpoint.every = setting.every;
+    const Job& given = others.job();
+    return {given.env, given.config, given.stop, given.reporter, log};
+  }
+
+  std::string logged() const { return test::read_file(folder / "log"); }
+  bool was_logged(const std::string& line) const {
+    return ("\n" + logged()).find("\ns0: " + line + "\n") != std::string::npos;
+  }
+  void join(std::uint32_t rank, std::uint64_t clock = 0) {
+    JoinMessage message;
+    message.clock = clock;
+    message.position = 100 * clock;
+    message.tensors = model.tensors;
+    coordinator.worker_joined(worker(rank), others.incarnation_of(worker(rank)), message);
+  }
+  void seed(std::uint64_t clock = 0) {
+    for (const Chunk& chunk : model.chunks) {
+      if (chunk.server == 0) REQUIRE(model.shard->seed(chunk.id, clock, kernels::Floats(chunk.size, 1), {}));
+    }
+    coordinator.own_seeded();
+  }
+  void ready(std::uint32_t rank) { coordinator.worker_ready(worker(rank), {}); }
+  void done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice, double loss = 0, double seconds = 0,
+            std::uint64_t staleness = 0) {
+    if (job.config.consistency.sync) {
+      for (const Chunk& chunk : model.chunks) {
+        if (chunk.server == 0)
+          model.shard->push_slice(chunk.id, clock, slice, kernels::Floats(chunk.size, 1), 4);
+      }
+    }
+    coordinator.worker_ready(worker(rank), {true, clock, slice, loss, seconds, staleness});
+  }
+  Event work(std::uint32_t rank) { return others.hear(worker(rank), {MessageType::work}); }
+  static WorkMessage content(const Event& work) {
+    const auto message = decode_work(work.payload);
+    REQUIRE(message);
+    return *message;
+  }
+  bool is_told(PeerId peer, MessageType type) { return others.was_told(peer, type); }
+  // Everyone has joined, the model is there, and everyone has work of the first step.
+  void start() {
+    for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
+    coordinator.tick();
+    seed();
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      ready(rank);
+      work(rank);
+    }
+  }
+  // The same with server 1, which had nothing.
+  void start_both() {
+    coordinator.server_joined(1, true, 0, "");
+    for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
+    coordinator.tick();
+    seed_other();
+    seed();
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      ready(rank);
+      work(rank);
+    }
+  }
+  void seed_other() {
+    const std::uint64_t round = others.hear(server(1), {MessageType::seed_wanted}).header.clock;
+    coordinator.seeding_opened(1, round);
+    others.hear(worker(0), {MessageType::seed_wanted});
+    coordinator.server_seeded(1, round);
+  }
+};
+
+TEST_CASE("who waits for work is told so once in a while, and whether the run has begun") {
+  Run run({});
+  run.join(0);
+  run.ready(0);
+  run.coordinator.tick();
+  const Header early = run.others.hear(worker(0), {MessageType::wait}).header;
+  CHECK(early.flags == 0);
+  CHECK(early.clock == 0);
+  CHECK(early.generation == 1);
+  run.coordinator.tick();
+  CHECK_FALSE(run.is_told(worker(0), MessageType::wait));
+
+  Run later({});
+  for (std::uint32_t rank = 0; rank < 2; ++rank) later.join(rank);
+  later.ready(0);
+  later.coordinator.tick();
+  const Header wait = later.others.hear(worker(0), {MessageType::wait}).header;
+  CHECK(wait.flags == flag_running);
+  CHECK(wait.generation == 2);
+  later.coordinator.tick();
+  CHECK_FALSE(later.is_told(worker(0), MessageType::wait));
+}
+
+TEST_CASE("work of a step with sync: who it goes to, what it is, and what was reported since the last") {
+  Run run({});
+  run.start();
+  CHECK(run.logged() == "s0: training with 2 of 2 workers from step 0\n");
+  run.done(1, 0, 1, 1.5);
+  CHECK_FALSE(run.is_told(worker(1), MessageType::work));
+  run.coordinator.applied(9);
+  run.done(0, 0, 0, 2.5);
+  for (const std::uint32_t rank : {0u, 1u}) {
+    const Event given = run.work(rank);
+    CHECK(given.header.clock == 1);
+    CHECK(given.header.key == rank);
+    CHECK(given.header.generation == 2);
+    const WorkMessage work = Run::content(given);
+    CHECK(work.position == 8 + 4 * rank);
+    CHECK(work.samples == 4);
+    CHECK(work.run_position == 8);
+    CHECK(work.restored_step == 0);
+    CHECK(work.checkpoint == 0);
+    CHECK(work.reports == (rank == 0));
+    CHECK(work.progress.loss_sum == (rank == 0 ? 4 : 0));
+    CHECK(work.progress.loss_count == (rank == 0 ? 2 : 0));
+    CHECK(work.progress.staleness.count == (rank == 0 ? 1 : 0));
+    CHECK(work.progress.staleness.sum == (rank == 0 ? 9 : 0));
+    CHECK(work.progress.run.workers == 2);
+    CHECK(work.progress.run.generation == 2);
+    CHECK(work.progress.run.restarts == 0);
+    CHECK_FALSE(work.progress.run.slowest);
+  }
+  run.coordinator.worker_ready(worker(0), {});  // it asks again, and has done nothing
+  CHECK(Run::content(run.work(0)).progress.loss_count == 0);
+}
+
+TEST_CASE("who is clearly slower than the others is named to the reporting rank, until it is lost") {
+  Run run({});
+  run.start();
+  std::optional<std::uint32_t> slowest;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    run.done(0, step, 0, 0, 1);
+    run.done(1, step, 1, 0, 10);
+    slowest = Run::content(run.work(0)).progress.run.slowest;
+    CHECK_FALSE(Run::content(run.work(1)).progress.run.slowest);
+  }
+  CHECK(slowest == 1);
+  run.coordinator.peer_down(worker(1));
+  run.done(0, 2, 0, 0, 1);
+  CHECK_FALSE(Run::content(run.work(0)).progress.run.slowest);
+}
+
+TEST_CASE("with a bound the staleness that workers say counts, and without one what server 0 sees") {
+  for (const bool bounded : {true, false}) {
+    CAPTURE(bounded);
+    Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
+    run.start();
+    run.coordinator.applied(5);
+    run.coordinator.applied(6);
+    run.done(0, 0, 0, 0, 0, 3);
+    const WorkMessage work = Run::content(run.work(0));
+    CHECK(work.progress.staleness.sum == (bounded ? 3 : 11));
+    CHECK(work.progress.staleness.most == (bounded ? 3 : 6));
+    CHECK(work.progress.staleness.count == (bounded ? 1 : 2));
+    CHECK(work.own_slices == 1);
+    CHECK(work.others_slices == 2);
+    CHECK(work.position == 4);
+    CHECK(work.run_position == 4);
+  }
+}
+
+TEST_CASE("a worker that is lost and one that joins later are logged, counted, and change the generation") {
+  Run run({.workers = 3});
+  run.start();
+  run.join(1);  // the same process again
+  CHECK(run.logged() == "s0: training with 3 of 3 workers from step 0\n");
+  run.coordinator.peer_down(worker(1));
+  CHECK(run.was_logged("worker/1 is lost, 2 go on"));
+  run.coordinator.peer_down(worker(1));  // is known
+  run.join(0);                           // is a member still
+  run.ready(0);
+  const WorkMessage alone = Run::content(run.work(0));
+  CHECK(alone.progress.run.workers == 2);
+  CHECK(alone.progress.run.generation == 4);
+  CHECK(alone.progress.run.restarts == 1);
+  run.others.arrive(worker(1));
+  run.join(1);
+  CHECK(run.was_logged("worker/1 has joined"));
+  run.ready(1);
+  const Event given = run.work(1);
+  CHECK(given.header.generation == 5);
+  CHECK(Run::content(given).progress.run.workers == 3);
+  // Another incarnation that takes its place, before its end was noticed.
+  run.others.arrive(worker(2));
+  run.join(2);
+  run.ready(2);
+  CHECK(run.work(2).header.generation == 6);
+  run.coordinator.peer_down(worker(2));
+  run.ready(0);
+  CHECK(run.work(0).header.generation == 7);
+}
+
+TEST_CASE("losses before the first step are logged, and are no restarts") {
+  Run run({.workers = 2, .servers = 2});
+  run.coordinator.peer_down(server(1));  // was never there
+  CHECK(run.logged().empty());
+  run.coordinator.server_joined(1, true, 0, "");
+  run.join(0);
+  run.join(1);
+  run.coordinator.peer_down(worker(1));
+  run.coordinator.peer_down(server(1));
+  CHECK(run.logged() == "s0: worker/1 is lost, 1 go on\ns0: server/1 is lost\n");
+  CHECK(run.others.hear(worker(0), {MessageType::wait}).header.flags == flag_rejoin);
+  run.coordinator.worker_up(worker(1));
+  run.coordinator.server_joined(1, true, 0, "");
+  run.join(0);
+  run.join(1);
+  run.coordinator.tick();
+  run.seed_other();
+  run.seed();
+  run.ready(1);
+  CHECK(Run::content(run.work(1)).progress.run.restarts == 0);
+  run.coordinator.peer_down(server(1));
+  CHECK(run.coordinator.gathering());
+  run.coordinator.server_joined(1, true, 0, "");
+  run.join(0);
+  run.join(1);
+  run.coordinator.tick();
+  run.seed_other();
+  run.ready(1);
+  CHECK(Run::content(run.work(1)).progress.run.restarts == 1);
+}
+
+TEST_CASE(
+    "when the worker that seeds is lost or joins again all are gathered, and when another is they are not") {
+  for (const bool joins : {false, true}) {
+    for (const std::uint32_t rank : {0u, 1u}) {
+      CAPTURE(joins);
+      CAPTURE(rank);
+      Run run({});
+      for (std::uint32_t each = 0; each < 2; ++each) run.join(each);
+      run.coordinator.tick();
+      REQUIRE_FALSE(run.coordinator.gathering());
+      if (joins) {
+        run.join(rank);
+      } else {
+        run.coordinator.peer_down(worker(rank));
+      }
+      CHECK(run.coordinator.gathering() == (rank == 0));
+      CHECK(run.is_told(worker(1), MessageType::wait) == (rank == 0));
+      CHECK_FALSE(run.is_told(worker(0), MessageType::wait));
+      if (joins) CHECK(run.logged().empty());
+    }
+  }
+}
+
+TEST_CASE("a server that comes without weights stops the run, one that has them does not") {
+  Run run({.workers = 1, .servers = 2});
+  run.start_both();
+  run.coordinator.server_joined(1, false, 0, "");
+  CHECK_FALSE(run.coordinator.gathering());
+  run.coordinator.server_joined(1, true, 0, "");
+  CHECK(run.coordinator.gathering());
+  CHECK(run.others.hear(worker(0), {MessageType::wait}).header.flags == flag_rejoin);
+  run.join(0, 0);
+  run.coordinator.tick();
+  CHECK_FALSE(run.coordinator.gathering());
+  run.coordinator.server_joined(1, true, 0, "");  // its weights are on their way
+  CHECK_FALSE(run.coordinator.gathering());
+}
+
+TEST_CASE(
+    "when another server is ahead of a step only it is seeded anew, and an old question changes nothing") {
+  Run run({.workers = 1, .servers = 2});
+  run.start_both();
+  run.done(0, 0, 0);
+  run.work(0);
+  const std::string before = run.logged();
+  run.coordinator.server_ahead(1, 0);
+  run.coordinator.server_ahead(1, 2);
+  CHECK_FALSE(run.coordinator.gathering());
+  CHECK(run.logged() == before);
+  run.coordinator.server_ahead(1, 1);
+  CHECK(run.coordinator.gathering());
+  CHECK(run.logged() == before + "s0: server/1 is ahead of step 1\n");
+  run.coordinator.server_ahead(1, 1);  // known by now
+  CHECK(run.logged() == before + "s0: server/1 is ahead of step 1\n");
+  CHECK(run.model.shard->complete());
+  run.join(0, 1);
+  run.coordinator.tick();
+  run.seed_other();
+  run.ready(0);
+  CHECK(run.work(0).header.clock == 1);
+}
+
+TEST_CASE(
+    "the lowest rank is asked for the last report once, what was reported too early counts for nothing") {
+  Run run({.steps = 1});
+  run.start();
+  CHECK(run.coordinator.result().empty());
+  const Bytes report(3, std::byte{7});
+  run.coordinator.worker_reported(report);
+  CHECK_FALSE(run.coordinator.finished());
+  run.done(1, 0, 1, 3);
+  run.done(0, 0, 0, 1);
+  const Event asked = run.others.hear(worker(0), {MessageType::trained});
+  CHECK(asked.header.clock == 1);
+  CHECK(asked.header.generation == 2);
+  const auto trained = decode_trained(asked.payload);
+  REQUIRE(trained);
+  CHECK(trained->run_position == 8);
+  CHECK(trained->checkpoint == 0);
+  CHECK(trained->progress.loss_sum == 4);
+  CHECK(trained->progress.loss_count == 2);
+  CHECK(trained->progress.run.workers == 2);
+  run.ready(0);
+  run.ready(1);
+  for (const std::uint32_t rank : {0u, 1u}) CHECK_FALSE(run.is_told(worker(rank), MessageType::trained));
+  run.coordinator.worker_reported(report);
+  CHECK(run.coordinator.finished());
+  CHECK(run.coordinator.result() == report);
+  // From here on nobody's end is news.
+  const std::string before = run.logged();
+  run.coordinator.peer_down(worker(0));
+  run.coordinator.stop();
+  run.coordinator.tick();
+  CHECK(run.coordinator.finished());
+  CHECK(run.logged() == before);
+  CHECK_FALSE(run.is_told(worker(1), MessageType::trained));
+}
+
+TEST_CASE("a server that is lost after the last report stops nothing") {
+  Run run({.workers = 1, .servers = 2, .steps = 1});
+  run.start_both();
+  run.done(0, 0, 0);
+  run.others.hear(worker(0), {MessageType::trained});
+  run.coordinator.worker_reported({});
+  run.coordinator.peer_down(server(1));
+  CHECK(run.coordinator.finished());
+}
+
+TEST_CASE("training stands still until the other server has copied its part, and no longer") {
+  Run run({.workers = 1, .servers = 2, .every = 2, .saves = true});
+  run.start_both();
+  run.done(0, 0, 0);
+  run.work(0);
+  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
+  run.done(0, 1, 0);
+  const Event asked = run.others.hear(server(1), {MessageType::capture});
+  const auto capture = decode_capture(asked.header, asked.payload);
+  REQUIRE(capture);
+  CHECK(capture->step == 2);
+  CHECK(capture->position == 8);
+  CHECK(run.coordinator.saving());
+  run.coordinator.tick();
+  CHECK_FALSE(run.is_told(worker(0), MessageType::work));
+  run.coordinator.captured(1, 1);
+  CHECK(run.coordinator.saving());
+  run.coordinator.captured(1, 2);
+  CHECK_FALSE(run.coordinator.saving());
+  CHECK(run.work(0).header.clock == 2);
+  // The next falls due while this one is still being written: training goes on.
+  run.done(0, 2, 0);
+  run.work(0);
+  run.done(0, 3, 0);
+  CHECK(run.work(0).header.clock == 4);
+  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
+  run.coordinator.written(1, {2, capture->aside, {}, "no space"});
+  CHECK(run.was_logged("warning: no checkpoint of step 2: server/1: no space"));
+  CHECK(run.coordinator.committed() == 0);
+}
+
+TEST_CASE("a server that is lost takes the checkpoint with it that is under way") {
+  Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
+  run.start_both();
+  run.done(0, 0, 0);
+  CHECK(run.others.hear(server(1), {MessageType::capture}).header.clock == 1);
+  run.coordinator.peer_down(server(1));
+  CHECK(run.logged() ==
+        "s0: training with 1 of 1 workers from step 0\n"
+        "s0: server/1 is lost\n"
+        "s0: warning: no checkpoint of step 1: server/1 is lost\n");
+  CHECK(run.coordinator.gathering());
+}
+
+TEST_CASE("a worker that is cut off from a server is lost to the run, and still told when all are gathered") {
+  Run run({.workers = 2, .servers = 2});
+  run.start_both();
+  run.coordinator.worker_cut_off(worker(1));
+  CHECK(run.was_logged("worker/1 is lost, 1 go on"));
+  run.coordinator.peer_down(server(1));
+  for (const std::uint32_t rank : {0u, 1u})
+    CHECK(run.others.hear(worker(rank), {MessageType::wait}).header.flags == flag_rejoin);
+}
+
+TEST_CASE("who joins again has no work of before, and is no longer told to wait") {
+  Run run({});
+  run.start();
+  run.done(0, 0, 0);  // it waits for the other
+  run.join(0);
+  run.done(1, 0, 1);
+  CHECK(run.work(1).header.clock == 1);
+  CHECK_FALSE(run.is_told(worker(0), MessageType::work));
+  run.join(1);
+  run.ready(0);
+  CHECK(run.work(0).header.key == 0);  // the slice that the other had is open again
+  run.done(0, 1, 0);
+  CHECK(run.work(0).header.key == 1);
+}
+
+TEST_CASE("what a worker did while a checkpoint is made counts, and it gets no work before that is over") {
+  Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
+  run.start_both();
+  run.done(0, 0, 0, 1);
+  run.others.hear(server(1), {MessageType::capture});
+  run.done(1, 0, 0, 2);
+  CHECK(run.coordinator.step() == 2);
+  CHECK_FALSE(run.is_told(worker(1), MessageType::work));
+  run.coordinator.captured(1, 1);
+  CHECK(Run::content(run.work(0)).progress.loss_sum == 3);
+  CHECK(run.work(1).header.clock == 2);
+}
+
+TEST_CASE("at the end a rank that comes back lower than the one that was asked is asked too") {
+  Run run({.steps = 1});
+  run.start();
+  run.done(0, 0, 0);
+  run.done(1, 0, 1);
+  run.others.hear(worker(0), {MessageType::trained});
+  run.coordinator.peer_down(worker(0));
+  run.others.hear(worker(1), {MessageType::trained});
+  run.join(0);
+  run.ready(0);
+  run.others.hear(worker(0), {MessageType::trained});
+  run.join(0);  // it may have missed the question
+  run.ready(0);
+  run.others.hear(worker(0), {MessageType::trained});
+  CHECK_FALSE(run.coordinator.finished());
+}
+
+TEST_CASE("all are told to join again when server 0 has left a step behind that a worker asks for") {
+  Run run({.workers = 1});
+  run.start();
+  run.done(0, 0, 0);
+  run.work(0);
+  run.coordinator.server_ahead(0, 1);
+  CHECK(run.was_logged("server/0 is ahead of step 1"));
+  CHECK_FALSE(run.model.shard->complete());
+  CHECK(run.coordinator.gathering());
+}
+
+TEST_CASE("a trained run whose last checkpoint cannot be written fails when its patience is over") {
+  Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
+  run.others.config().patience_seconds = 0;
+  run.start_both();
+  run.done(0, 0, 0);
+  const Event asked = run.others.hear(server(1), {MessageType::capture});
+  const auto capture = decode_capture(asked.header, asked.payload);
+  REQUIRE(capture);
+  CHECK(run.coordinator.saving());
+  run.coordinator.written(1, {1, capture->aside, {}, "no space"});
+  std::string reason;
+  run.others.until("has failed", [&] {
+    try {
+      run.coordinator.tick();
+    } catch (const Failure& failure) {
+      reason = failure.what();
+    }
+    return !reason.empty();
+  });
+  CHECK(reason == "trained, but the last checkpoint could not be written");
+  CHECK_FALSE(run.is_told(worker(0), MessageType::trained));
+}
+
+TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
+  SUBCASE("while it is gathered") {
+    Run run({});
+    run.coordinator.stop();
+    CHECK_FALSE(run.coordinator.terminated());
+    run.coordinator.tick();
+    CHECK(run.coordinator.terminated());
+  }
+  SUBCASE("async") {
+    Run run({.sync = false});
+    run.start();
+    run.coordinator.stop();
+    run.done(0, 0, 0);
+    CHECK_FALSE(run.is_told(worker(0), MessageType::work));
+    run.coordinator.tick();
+    CHECK(run.coordinator.terminated());
+    CHECK_FALSE(run.coordinator.saving());
+  }
+  SUBCASE("sync, and everyone is lost, without a word about who goes on") {
+    Run run({});
+    run.start();
+    run.done(0, 0, 0);
+    run.coordinator.stop();
+    run.coordinator.tick();
+    CHECK_FALSE(run.coordinator.terminated());
+    run.coordinator.peer_down(worker(1));
+    CHECK(run.work(0).header.key == 1);  // its slice of the step that is finished
+    run.coordinator.tick();
+    CHECK_FALSE(run.coordinator.terminated());
+    run.coordinator.peer_down(worker(0));
+    run.coordinator.tick();
+    CHECK(run.coordinator.terminated());
+    CHECK(run.logged() == "s0: training with 2 of 2 workers from step 0\n");
+    run.coordinator.peer_down(server(0));
+    run.coordinator.tick();
+    CHECK(run.coordinator.terminated());
+  }
+  SUBCASE("when the last report is waited for") {
+    Run run({.workers = 1, .steps = 1});
+    run.start();
+    run.done(0, 0, 0);
+    run.coordinator.stop();
+    run.coordinator.tick();
+    CHECK(run.coordinator.terminated());
+  }
+}
+
+TEST_CASE("a checkpoint that was asked for by SIGTERM and cannot be made is tried once") {
+  Run run({.workers = 1, .servers = 2, .saves = true});
+  run.start_both();
+  run.done(0, 0, 0);
+  run.work(0);
+  run.coordinator.stop();
+  run.done(0, 1, 0);
+  run.coordinator.tick();
+  const Event asked = run.others.hear(server(1), {MessageType::capture});
+  CHECK(asked.header.clock == 2);
+  run.coordinator.captured(1, 2);
+  CHECK(run.coordinator.saving());  // until it is written
+  const auto capture = decode_capture(asked.header, asked.payload);
+  REQUIRE(capture);
+  run.coordinator.written(1, {2, capture->aside, {}, "no space"});
+  run.others.until("has ended", [&] {
+    run.coordinator.tick();
+    return run.coordinator.terminated();
+  });
+  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
+}
+
+}  // namespace phases
+}  // namespace
+}  // namespace mlk::rt
