@@ -1,9 +1,9 @@
 // What is said of checkpoints, and what becomes of what else lies in their folder.
-#include <csignal>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <stdexcept>
-#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,7 @@
 #include "runtime/checkpoint_reader.h"
 #include "runtime/crc32c.h"
 #include "runtime/exit_code.h"
+#include "runtime/reporter.h"
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/event_records.h"
 #include "tests/unit/runtime/system_calls.h"
@@ -107,6 +108,32 @@ TEST_CASE("the newest step is known by its name alone, and is whole only if its 
   fs::create_directory(run.path / "step-12");
   CHECK(run.store().newest_step() == 12);
   CHECK_FALSE(run.store().newest_is_whole());
+  fs::remove_all(run.path / "step-12");
+  const std::string good = read_file(run.state_at_step(10));
+  for (const std::string& text : {good + "x", good.substr(0, good.size() - 1), std::string()}) {
+    write_file(run.state_at_step(10), text);
+    CHECK_FALSE(run.store().newest_is_whole());
+  }
+  write_file(run.state_at_step(10), good);
+  CHECK(run.store().newest_is_whole());
+}
+
+TEST_CASE("what a run leaves can be read by others, and written by its user alone") {
+  using namespace checkpoint_words;
+  const Kept run;
+  REQUIRE(run.save(1));
+  REQUIRE(run.store().leave_mark(".mark-1"));
+  EventFile(run.folder / "events", run.kept.log()).write(1, {}, 1);
+  std::ostringstream metrics;
+  Reporter(metrics, run.folder / "result", 0).finish(true, "");
+  const mode_t mask = umask(0);
+  umask(mask);
+  for (const fs::path& path :
+       {run.state_at_step(1), run.at(1) / "manifest.json",
+        fs::directory_iterator(run.folder / "events")->path(), fs::path(run.folder / "result")}) {
+    CAPTURE(path);
+    CHECK(static_cast<mode_t>(fs::status(path).permissions()) == (0644 & ~mask));
+  }
 }
 
 TEST_CASE("what a killed process left aside goes, and what is of a later step stays") {

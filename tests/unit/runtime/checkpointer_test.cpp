@@ -1,5 +1,6 @@
 #include "runtime/checkpointer.h"
 
+#include <chrono>
 #include <filesystem>
 #include <sstream>
 #include <thread>
@@ -97,12 +98,14 @@ TEST_CASE("the last checkpoint is tried again until the disk takes it") {
   Checkpointer checkpointer(run.job, live_tensors);
   const TrainingState state = state_at(5, live_parameters);
   using enum Checkpointer::Last;
+  const auto begin = std::chrono::steady_clock::now();
   CHECK_FALSE(checkpointer.save_now(live(state)));
   const auto last = [&] { return checkpointer.last(live(state), std::chrono::seconds(600)); };
   CHECK(last() == under_way);
   fs::remove(run.env.checkpoints);
   while (last() == under_way) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(last() == committed);
+  CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(2));  // between two tries
   CHECK(load_and_check(run.store(), live_tensors) == 5);
 }
 
