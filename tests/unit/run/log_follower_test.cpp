@@ -20,22 +20,24 @@ constexpr int lines_in_log = 100'500;  // more than a follower holds
 struct Chatty : mlk::test::FakeCluster {
   std::atomic<bool> said = false;
 
-  Chatty() {
-    nlohmann::json pod = mlk::test::pod_of("x-abcde", "Running");
+  // With an end the log closes, and the pod has ended.
+  explicit Chatty(bool ends = false) {
+    nlohmann::json pod = mlk::test::pod_of("x-abcde", ends ? "Succeeded" : "Running");
     pod["status"]["containerStatuses"] = {
         {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T12:00:00Z"}}}}}}};
+    if (ends) pod["status"]["containerStatuses"][0]["state"] = {{"terminated", {{"exitCode", 0}}}};
     store.create("pods", pod);
-    before([this](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    before([this, ends](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
       if (!request.path.ends_with("/log")) return std::nullopt;
       mlk::local::Answer answer;
       answer.content_type = "text/plain";
-      answer.stream = [this](const mlk::local::Sink& client) {
+      answer.stream = [this, ends](const mlk::local::Sink& client) {
         std::string text;
         for (int i = 1; i <= lines_in_log; ++i)
           text += "2026-11-23T12:00:00.000000001Z line " + std::to_string(i) + "\n";
         client.write(text);
         said = true;
-        while (client.alive()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        while (!ends && client.alive()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       };
       return answer;
     });
@@ -61,4 +63,54 @@ TEST_CASE("a follower that may lose lines never holds up other requests, and kee
     lines.insert(lines.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     return !lines.empty() && lines.back().text == "line " + std::to_string(lines_in_log);
   });
+}
+
+TEST_CASE("of more lines than it holds a follower that may lose lines keeps the newest 100000") {
+  Chatty cluster(true);
+  mlk::kube::Client client(cluster.config());
+  mlk::RunLogFollower follower(client, "default", {.lossy = true});
+  CHECK(follower.finished());
+  const std::vector<nlohmann::json> pods = pods_of(client);
+  CHECK(eventually([&] {
+    follower.update(pods);
+    return follower.finished();
+  }));
+  const std::vector<mlk::RunLogLine> lines = follower.take();
+  REQUIRE(lines.size() == 100'000);
+  CHECK(lines.front().text == "line 501");
+  CHECK(lines.back().text == "line 100500");
+  CHECK(lines.back().role == "worker");
+  CHECK(lines.back().pod == "x-abcde-worker-0-abcde");
+  CHECK(lines.back().uid == "uid-of-x-abcde-worker0");
+  CHECK(follower.take().empty());
+  CHECK(follower.problems().empty());
+}
+
+TEST_CASE("a follower that may lose nothing goes on reading when lines are taken, and has them all") {
+  Chatty cluster(true);
+  mlk::kube::Client client(cluster.config());
+  const std::vector<nlohmann::json> pods = pods_of(client);
+  mlk::RunLogFollower follower(client, "default", {});
+  follower.update(pods);
+  std::size_t count = 0;
+  bool in_order = true;
+  CHECK(eventually([&] {
+    const bool last = follower.finished();
+    for (const mlk::RunLogLine& line : follower.take())
+      in_order = in_order && line.text == "line " + std::to_string(++count);
+    return last || count == lines_in_log;
+  }));
+  CHECK(count == lines_in_log);
+  CHECK(in_order);
+}
+
+TEST_CASE("a follower that is full can be told of pods and can end, although nobody takes its lines") {
+  Chatty cluster;
+  mlk::kube::Client client(cluster.config());
+  const std::vector<nlohmann::json> pods = pods_of(client);
+  mlk::RunLogFollower follower(client, "default", {});
+  follower.update(pods);
+  CHECK(eventually([&] { return cluster.said.load(); }));
+  follower.update(pods);
+  CHECK_FALSE(follower.finished());
 }

@@ -269,5 +269,49 @@ TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   CHECK_NOTHROW(told.dump());
 }
 
+TEST_CASE(
+    "logs are read of a run that was recorded as stopped and goes on, and of one recorded without a result") {
+  Workers run;
+  run.live("a", 0, start);
+  for (const char* record : {R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":10}})",
+                             R"({"schema":1,"phase":"Failed","result":null})",
+                             R"({"schema":1,"phase":"Running","result":{"schema":1,"step":10}})"}) {
+    run.objects.owner["data"]["record"] = record;
+    CHECK_MESSAGE(run.first_log() == "a", record);
+  }
+  run.objects.owner["data"]["record"] = R"({"schema":1,"phase":"Failed","result":{"schema":1,"step":10}})";
+  CHECK(run.first_log() == "");
+}
+
+TEST_CASE("of results without times the larger step counts") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, result(100));
+  run.ended("b", 1, start + 70s, start + 80s, result(50));
+  CHECK(run.step() == 50);
+  json& end = run.objects.pods[1]["status"]["containerStatuses"][0]["state"]["terminated"];
+  end.erase("startedAt");
+  CHECK(run.step() == 100);
+  end["startedAt"] = format_time(start + 60s);  // in the very second of the other's end
+  CHECK(run.step() == 50);
+  run.objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"].erase("finishedAt");
+  CHECK(run.step() == 100);
+  CHECK_FALSE(run.report().at);
+}
+
+TEST_CASE("the log of a pod is that of its first container, of a pod without any it has no name") {
+  Workers run;
+  run.live("a", 0, start);
+  run.live("b", 1, start);
+  run.objects.pods[1]["spec"]["containers"] = {{{"name", "train"}}, {{"name", "main"}}};
+  const std::vector<LogToRead> logs = logs_to_read(run.objects);
+  REQUIRE(logs.size() == 2);
+  CHECK(logs[0].container == "main");
+  CHECK(logs[1].pod == "pod-b");
+  CHECK(logs[1].uid == "b");
+  CHECK(logs[1].container == "train");
+  run.objects.pods[0]["spec"]["containers"] = json::array();
+  CHECK(logs_to_read(run.objects)[0].container == "");
+}
+
 }  // namespace
 }  // namespace mlk

@@ -166,5 +166,50 @@ TEST_CASE("without a log to read nothing is asked") {
   CHECK(run.read().empty());
 }
 
+TEST_CASE(
+    "a line is found with its time, also in a log of exactly as many bytes as are read, whose end is asked "
+    "for") {
+  Logs run;
+  const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
+  run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);
+  REQUIRE(run.logs["w0"].text.size() == 32 * 1024);
+  CHECK(run.read() == Asked{"w0 40 32768", "w0 3 262144"});
+  CHECK(run.step(0) == 3);
+  CHECK(run.objects.lines.at("uid-w0").time == parse_time("2026-01-03T00:00:05Z"));
+  CHECK(run.objects.lines.at("uid-w0").metrics.values == std::map<std::string, double>{{"loss", 1}});
+  Logs shorter;
+  shorter.worker(0, run.logs["w0"].text.substr(0, 20) + run.logs["w0"].text.substr(21));
+  REQUIRE(shorter.logs["w0"].text.size() == 32 * 1024 - 1);
+  CHECK(shorter.read() == Asked{"w0 40 32768"});
+}
+
+TEST_CASE("a log of fewer lines than were asked for is whole, and is not read again") {
+  Logs run;
+  std::string text;
+  for (int i = 0; i < 39; ++i) text += Logs::said("hello");
+  run.worker(0, text);
+  run.worker(1, text + Logs::said("hello"));
+  CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768", "w1 1000 262144"});
+}
+
+TEST_CASE("a line is fresh for half a minute") {
+  for (const auto& [ago, asked] :
+       {std::pair{15s, Asked{"w0 40 32768"}}, {31s, {"w0 40 32768", "w1 40 32768"}}}) {
+    Logs run;
+    run.worker(0, Logs::said("mlk step=3", ago));
+    run.worker(1, "");
+    CHECK(run.read() == asked);
+  }
+}
+
+TEST_CASE("only an answer of 200 is a log, whatever an error says") {
+  for (const int status : {203, 404, 500}) {
+    Logs run;
+    run.worker(0, Logs::said("mlk step=3"), status);
+    CHECK(run.read() == Asked{"w0 40 32768"});
+    CHECK(run.objects.lines.empty());
+  }
+}
+
 }  // namespace
 }  // namespace mlk

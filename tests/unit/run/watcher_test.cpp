@@ -267,3 +267,37 @@ TEST_CASE("whoever sees the end of a run suspends the Jobs that would go on, and
   CHECK(problem.find("not for you") != std::string::npos);
   CHECK_FALSE(mlk::suspend_what_goes_on(client, "default", objects, nullptr));
 }
+
+TEST_CASE("a refusal that is final is thrown, whatever of the run it is about; one that may pass is not") {
+  for (const char* plural : {"configmaps", "jobs", "pods"}) {
+    for (const int status : {401, 404}) {
+      Watched cluster;
+      mlk::kube::Client client(cluster.config());
+      cluster.refuse(plural, status);
+      mlk::RunWatcher watcher(client, "default", "r");
+      int thrown = 0;
+      CHECK(eventually([&] {
+        try {
+          watcher.wait_for_change(10ms);
+        } catch (const mlk::kube::ApiError& error) {
+          thrown = error.status();
+        }
+        return thrown != 0;
+      }));
+      CHECK(thrown == status);
+    }
+  }
+}
+
+TEST_CASE("what is not there is told with the command that lists what is") {
+  Watched cluster;
+  mlk::kube::Client client(cluster.config());
+  try {
+    mlk::fetch_run(client, "default", "absent");
+    FAIL("found");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::not_found);
+    CHECK(std::string(error.what()) == "there is no run 'absent' in namespace 'default'");
+    CHECK(error.hint() == "list them with: mlk ls");
+  }
+}
