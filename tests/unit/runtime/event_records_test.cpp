@@ -1,6 +1,6 @@
 #include "tests/unit/runtime/event_records.h"
 
-#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <limits>
@@ -212,6 +212,32 @@ TEST_CASE("a report reaches who writes it with its step, its scalars and the tim
   CHECK(before <= reports[0].wall_time);
   CHECK(reports[0].wall_time <= reports[1].wall_time);
   CHECK(reports[1].wall_time <= after);
+  CHECK(kept.text() == "");
+}
+
+TEST_CASE("who writes reports waits for the next one, and who has had none is not waited for") {
+  using namespace event_records;
+  const KeptLog kept;
+  {
+    const EventWriter unused([](const EventWriter::Report&) {}, kept.log());
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t newest = 0;
+  {
+    EventWriter writer(
+        [&](const EventWriter::Report& report) {
+          const std::lock_guard lock(mutex);
+          newest = report.step;
+          changed.notify_all();
+        },
+        kept.log());
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      writer.write(step, {});
+      std::unique_lock lock(mutex);
+      CHECK(changed.wait_for(lock, std::chrono::seconds(30), [&] { return newest == step; }));
+    }
+  }
   CHECK(kept.text() == "");
 }
 

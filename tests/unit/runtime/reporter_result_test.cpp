@@ -106,6 +106,10 @@ TEST_CASE("the result has all that is known, in one order, also at the end") {
   bench.reporter.telemetry().run({3, 5, 2, 0, 1});
   bench.now += 4;
   bench.reporter.report(61, 2, 100, 0.125);
+  CHECK(bench.line() ==
+        "mlk step=61 epoch=2 steps=470 checkpoint=60 loss=0.125 samples_per_s=25 world=3 generation=5 "
+        "restarts=2 "
+        "slowest=worker/1\n");
   const std::string start =
       "{\"schema\":1,\"step\":61,\"epoch\":2,\"steps\":470,\"metrics\":{\"loss\":0.125,\"samples_per_s\":25,"
       "\"world\":3,\"generation\":5,\"restarts\":2,\"slowest\":\"worker/1\"},\"curve\":[[61,0.125]],"
