@@ -147,7 +147,8 @@ struct TwoRanks {
                std::uint64_t generation) {
     std::ranges::copy(state.parameters, trainer->model().parameters().begin());
     const auto gradients = trainer->model().gradients();
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = (one[front_floats + i] + two[front_floats + i]) / 32;
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] = (one[front_floats + i] + two[front_floats + i]) / 32;
     trainer->apply(state.optimizer_state, {state.step, state.step - state.since});
     const auto parameters = trainer->model().parameters();
     state.parameters.assign(parameters.begin(), parameters.end());
@@ -405,7 +406,6 @@ TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
   CHECK(stage.rank->result()["message"] == "terminated after step 0");
   CHECK_FALSE(stage.rank->result().contains("checkpoint"));
   CHECK_FALSE(fs::exists(stage.run.folder.path() / "checkpoints"));
-  CHECK(stage.hear(MessageType::trouble).header.generation == number);
 }
 
 TEST_CASE("a trained rank stays no longer for another than it is asked to") {

@@ -82,3 +82,32 @@ TEST_CASE(
     CHECK(pause == std::chrono::seconds(expected));
   }
 }
+
+TEST_CASE("the lowest rank decides a tie, in whatever order the members are") {
+  const Generation last{1, {{3, 1}, {1, 1}}};
+  CHECK(may_form_next(last, {{1, Standing::live}}));
+  CHECK_FALSE(may_form_next(last, {{3, Standing::live}}));
+  CHECK_FALSE(may_form_next(last, {{0, Standing::live}}));
+}
+
+TEST_CASE("a generation knows its members by rank and incarnation, and where each stands") {
+  const Generation generation{2, {{0, 10}, {2, 12}, {5, 15}}};
+  CHECK(generation.contains({2, 12}));
+  CHECK_FALSE(generation.contains({2, 10}));
+  CHECK_FALSE(generation.contains({1, 12}));
+  CHECK(generation.index_of(0) == 0);
+  CHECK(generation.index_of(2) == 1);
+  CHECK(generation.index_of(5) == 2);
+  CHECK_FALSE(generation.index_of(1));
+  CHECK_FALSE(Generation().index_of(0));
+  CHECK(Generation() == Generation{0, {}});
+  CHECK(Member() == Member{0, 0});
+}
+
+TEST_CASE("a run starts with fewer than all after 3 s, not sooner, and with enough of them only") {
+  CHECK(start_grace_seconds == 3);
+  CHECK_FALSE(may_start(2, 4, 2, 2.99));
+  CHECK(may_start(2, 4, 2, 3));
+  CHECK(may_start(5, 4, 2, 0));
+  CHECK(waiting_line({"worker 1"}, 0) == "waiting for worker 1 (0 s)");
+}

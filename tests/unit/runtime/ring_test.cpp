@@ -229,3 +229,54 @@ TEST_CASE("a sum is given up when a member is gone") {
   CHECK_FALSE(members[0].sum(one, 0, 3, 0));
   thread.join();
 }
+
+TEST_CASE("of frames that come early 4 MiB are kept, each once; the rest is counted as late") {
+  auto members = make_members(1, 1000);
+  Ring& ring = *members[0].ring;
+  const auto comes = [&](std::uint32_t key, std::size_t bytes, std::uint64_t step,
+                         std::uint64_t generation = 1) {
+    const std::uint64_t before = members[0].transport->late_messages();
+    Event event;
+    event.peer = {Role::worker, 1};
+    event.header.generation = generation;
+    event.header.clock = step;
+    event.header.key = key;
+    event.payload.resize(bytes);
+    ring.keep(std::move(event));
+    return members[0].transport->late_messages() - before;
+  };
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  for (std::uint32_t key = 0; key < 3; ++key) CHECK(comes(key, mebibyte, 4) == 0);
+  CHECK(comes(2, 4, 4) == 1);
+  CHECK(comes(3, mebibyte + 4, 4) == 1);
+  CHECK(comes(3, mebibyte, 4) == 0);
+  CHECK(comes(4, 4, 4) == 1);
+  // A sum of a later step forgets what was of an earlier one, which makes room.
+  std::vector<float> data(8, 1);
+  const std::uint64_t before = members[0].transport->late_messages();
+  CHECK(members[0].sum(data, 0, 1, 5));
+  CHECK(members[0].transport->late_messages() == before + 4);
+  CHECK(comes(0, 4, 4) == 1);
+  CHECK(comes(0, 4 * mebibyte, 5) == 0);
+  CHECK(comes(1, 4, 5) == 1);
+  // So does a frame of a later generation.
+  CHECK(comes(0, 4 * mebibyte, 0, 2) == 1);
+  CHECK(comes(1, 4, 0, 2) == 1);
+  CHECK(comes(0, 4, 9, 1) == 1);
+}
+
+TEST_CASE("one member alone waits for its own summand, bucket by bucket") {
+  auto members = make_members(1, 100);
+  const std::vector<Bucket> buckets = {{60, 40}, {0, 60}};
+  std::vector<float> data(100, 2);
+  std::size_t ready = 0;
+  CHECK(members[0].ring->sum(
+      data, buckets, [&] { return ready; }, RingMember::place(0, 1, 0),
+      [&](std::optional<Event>& event, Milliseconds) {
+        event.reset();
+        ++ready;
+        return true;
+      }));
+  CHECK(ready == 2);
+  CHECK(data == std::vector<float>(100, 2));
+}
