@@ -8,6 +8,7 @@
 #include <string>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -315,6 +316,33 @@ TEST_CASE("one listens at an address or, by a name, at the port on all interface
   pollfd entry{by_name, POLLIN, 0};
   CHECK(::poll(&entry, 1, 20'000) == 1);
   for (const int fd : {at_address, by_name, caller}) ::close(fd);
+}
+
+TEST_CASE("an address that another process still holds is tried again until it is free") {
+  const int holder = listen_at({"127.0.0.5", 0}, 0ms);
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  getsockname(holder, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+  const HostPort where = *parse_host_port(to_string(address));
+  int tried = 0;
+  std::thread letting_go([&] {
+    std::this_thread::sleep_for(50ms);
+    ::close(holder);
+  });
+  const int fd = listen_at(where, 1h, [&](int) { ++tried; });
+  letting_go.join();
+  CHECK(fd >= 0);
+  CHECK(tried == 1);
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  CHECK(getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0);
+  CHECK(listens == 1);
+  ::close(fd);
+}
+
+TEST_CASE("an incarnation is told by the first eight bytes of its SHA-256") {
+  CHECK(hash_incarnation("a") == 0xcabd1bca128197ca);
+  CHECK(hash_incarnation("") == 0x141cfc9842c4b0e3);
 }
 
 TEST_CASE("of several peers the first round that is due is the next, and who is busy has none") {
