@@ -1,0 +1,404 @@
+// What a fresh cluster holds, and what lies in its state folder: names of files, addresses, volumes, keys.
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <sys/stat.h>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include "cli/local/identity.h"
+#include "cli/local/local.h"
+#include "cli/local/seed.h"
+#include "cli/local/state_folder.h"
+#include "cli/local/tls.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+#include "tests/unit/local/samples.h"
+
+namespace mlk::local {
+namespace {
+
+namespace state_files {
+
+using samples::Folder;
+using samples::json;
+using samples::noon;
+using samples::write_text;
+
+// $XDG_STATE_HOME while it lives.
+struct Home {
+  Folder folder;
+  Paths paths{folder.path() / "mlk/local"};
+  Home() { ::setenv("XDG_STATE_HOME", folder.path().c_str(), 1); }
+  ~Home() { ::unsetenv("XDG_STATE_HOME"); }
+};
+
+unsigned mode_of(const std::filesystem::path& path) {
+  struct stat info{};
+  REQUIRE(::lstat(path.c_str(), &info) == 0);
+  return info.st_mode & 07777;
+}
+
+// The object without what the store and chance have added.
+json plain(const Object& object) {
+  json copy = *object;
+  CHECK(copy["metadata"].at("uid").get<std::string>().size() == 36);
+  copy["metadata"].erase("uid");
+  copy["metadata"].erase("resourceVersion");
+  return copy;
+}
+
+// What `call` throws, as "exit code | text | hint".
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + " | " + error.what() + " | " + error.hint();
+  }
+  return "";
+}
+
+std::unique_ptr<X509, decltype(&X509_free)> parse_certificate(const std::string& pem) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  return {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free};
+}
+
+TEST_CASE("a fresh cluster holds the namespace default, its account and one node that is ready") {
+  const Folder folder;
+  Store store(folder.path() / "objects");
+  seed(store, noon);
+  const json created = "2026-11-21T12:00:00Z";
+  REQUIRE(store.list("namespaces").size() == 1);
+  CHECK(plain(store.get("namespaces", "", "default")) ==
+        json{{"apiVersion", "v1"},
+             {"kind", "Namespace"},
+             {"metadata",
+              {{"name", "default"},
+               {"creationTimestamp", created},
+               {"labels", {{"kubernetes.io/metadata.name", "default"}}}}},
+             {"spec", {{"finalizers", {"kubernetes"}}}},
+             {"status", {{"phase", "Active"}}}});
+  REQUIRE(store.list("serviceaccounts").size() == 1);
+  CHECK(plain(store.get("serviceaccounts", "default", "default")) ==
+        json{{"apiVersion", "v1"},
+             {"kind", "ServiceAccount"},
+             {"metadata", {{"name", "default"}, {"namespace", "default"}, {"creationTimestamp", created}}}});
+  REQUIRE(store.list("nodes").size() == 1);
+  const json capacity = {{"cpu", std::to_string(std::thread::hardware_concurrency())}, {"pods", "1000"}};
+  CHECK(plain(store.get("nodes", "", "local")) ==
+        json{{"apiVersion", "v1"},
+             {"kind", "Node"},
+             {"metadata",
+              {{"name", "local"},
+               {"creationTimestamp", created},
+               {"labels", {{"kubernetes.io/hostname", "local"}}}}},
+             {"spec", json::object()},
+             {"status",
+              {{"capacity", capacity},
+               {"allocatable", capacity},
+               {"conditions", json::array({{{"type", "Ready"},
+                                            {"status", "True"},
+                                            {"reason", "KubeletReady"},
+                                            {"lastHeartbeatTime", created},
+                                            {"lastTransitionTime", created}}})},
+               {"addresses", json::array({{{"type", "InternalIP"}, {"address", "127.0.0.1"}}})},
+               {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
+}
+
+TEST_CASE("what a cluster has already is left as it is, and only what is missing is added") {
+  const Folder folder;
+  Store store(folder.path() / "objects");
+  seed(store, noon);
+  const json before = {*store.get("namespaces", "", "default"),
+                       *store.get("serviceaccounts", "default", "default"), *store.get("nodes", "", "local")};
+  seed(store, noon + std::chrono::hours(1));
+  const json after = {*store.get("namespaces", "", "default"),
+                      *store.get("serviceaccounts", "default", "default"), *store.get("nodes", "", "local")};
+  CHECK(after == before);
+  add_default_account(store, "lab", noon);
+  add_default_account(store, "lab", noon + std::chrono::hours(1));
+  CHECK(plain(store.get("serviceaccounts", "lab", "default")) ==
+        json{{"apiVersion", "v1"},
+             {"kind", "ServiceAccount"},
+             {"metadata",
+              {{"name", "default"}, {"namespace", "lab"}, {"creationTimestamp", "2026-11-21T12:00:00Z"}}}});
+}
+
+TEST_CASE("a uid is a UUID of version 4, and its other digits take every value") {
+  std::vector<std::set<char>> seen(36);
+  std::set<std::string> all;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string uid = new_uid();
+    REQUIRE(uid.size() == 36);
+    all.insert(uid);
+    for (std::size_t at = 0; at < uid.size(); ++at) seen[at].insert(uid[at]);
+  }
+  CHECK(all.size() == 1000);
+  for (std::size_t a = 0; a < 36; ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      const bool differ = std::ranges::any_of(all, [&](const std::string& uid) { return uid[a] != uid[b]; });
+      CHECK((differ || (seen[a].size() == 1 && seen[a] == seen[b])));
+    }
+  }
+  const auto range = [](const std::string& text) { return std::set<char>(text.begin(), text.end()); };
+  for (std::size_t at = 0; at < seen.size(); ++at) {
+    CAPTURE(at);
+    if (at == 8 || at == 13 || at == 18 || at == 23) {
+      CHECK(seen[at] == range("-"));
+    } else if (at == 14) {
+      CHECK(seen[at] == range("4"));
+    } else if (at == 19) {
+      CHECK(seen[at] == range("89ab"));
+    } else {
+      CHECK(seen[at] == range("0123456789abcdef"));
+    }
+  }
+  CHECK(uid_of({{"metadata", {{"uid", "u-1"}}}}) == "u-1");
+  CHECK_THROWS_AS(uid_of(json{{"metadata", json::object()}}), json::out_of_range);
+}
+
+TEST_CASE("the random part of a name has five of the letters that Kubernetes uses") {
+  std::vector<std::set<char>> seen(5);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string suffix = random_suffix();
+    REQUIRE(suffix.size() == 5);
+    for (std::size_t at = 0; at < 5; ++at) seen[at].insert(suffix[at]);
+  }
+  const std::string letters = "bcdfghjklmnpqrstvwxz2456789";
+  for (const std::set<char>& at : seen) CHECK(at == std::set<char>(letters.begin(), letters.end()));
+}
+
+TEST_CASE("the files of the cluster have their fixed names below the state home") {
+  const Home home;
+  const std::filesystem::path root = home.folder.path() / "mlk/local";
+  const Paths paths = default_paths();
+  CHECK(paths.root == root);
+  CHECK(paths.objects() == root / "objects");
+  CHECK(paths.pods() == root / "pods");
+  CHECK(paths.claims() == root / "claims");
+  CHECK(paths.kubeconfig() == root / "kubeconfig");
+  CHECK(kubeconfig_path() == root / "kubeconfig");
+  CHECK(paths.server() == root / "server.json");
+  CHECK(paths.lock() == root / "lock");
+  CHECK(paths.volumes() == root / "volumes.json");
+  CHECK(paths.fifo() == root / "notices");
+  CHECK(paths.log() == root / "server.log");
+}
+
+TEST_CASE("the state folder is made for its owner alone, or made so") {
+  const Folder folder;
+  const std::filesystem::path made = folder.path() / "a" / "b" / "local";
+  make_state_folder(made);
+  CHECK(mode_of(made) == 0700);
+  for (const int open : {0755, 0701, 0710, 0500, 0}) {
+    CAPTURE(open);
+    ::chmod(made.c_str(), static_cast<mode_t>(open));
+    make_state_folder(made);
+    CHECK(mode_of(made) == 0700);
+  }
+  write_text(made / "kept", "x");
+  make_state_folder(made);
+  CHECK(std::filesystem::exists(made / "kept"));
+}
+
+TEST_CASE("a state folder that is a link, a file or another user's is refused") {
+  const Folder folder;
+  const std::filesystem::path target = folder.path() / "target", link = folder.path() / "link",
+                              file = folder.path() / "file";
+  std::filesystem::create_directory(target);
+  std::filesystem::create_directory_symlink(target, link);
+  write_text(file, "");
+  for (const std::filesystem::path& bad : {link, file}) {
+    CHECK(error_of([&] { make_state_folder(bad); }) == "1 | cannot make the folder " + bad.string() + " | ");
+  }
+  // "/proc" is root's, and root can give its own folder away.
+  std::filesystem::path other = "/proc";
+  if (::geteuid() == 0) {
+    other = target;
+    if (::chown(other.c_str(), 12345, 12345) != 0) return;
+  }
+  CHECK(error_of([&] { make_state_folder(other); }) ==
+        "1 | " + other.string() + " belongs to another user | set XDG_STATE_HOME to a folder of your own");
+}
+
+TEST_CASE("the address of the server is read back, and numbers that cannot be are none") {
+  const Folder folder;
+  const Paths paths(folder.path());
+  CHECK_FALSE(read_address(paths));
+  write_address(paths, {4711, 65535});
+  CHECK(parse_json(read_file(paths.server(), 1000), "") == json{{"pid", 4711}, {"port", 65535}});
+  CHECK(mode_of(paths.server()) == 0600);
+  REQUIRE(read_address(paths));
+  CHECK(read_address(paths)->pid == 4711);
+  CHECK(read_address(paths)->port == 65535);
+  const auto read = [&](const std::string& text) {
+    write_text(paths.server(), text);
+    const auto address = read_address(paths);
+    return address ? std::to_string(address->pid) + ":" + std::to_string(address->port) : "none";
+  };
+  CHECK(read(R"({"pid": 2147483647, "port": 1})") == "2147483647:1");
+  CHECK(read(R"({"pid": 2147483648, "port": 65536})") == "0:0");
+  CHECK(read(R"({"pid": -1, "port": -1})") == "0:0");
+  CHECK(read(R"({"pid": "7", "port": 8.0})") == "0:0");
+  CHECK(read("{}") == "0:0");
+  CHECK(read("[1, 2]") == "none");
+  CHECK(read("{") == "none");
+}
+
+TEST_CASE("a cluster is lost when its server has left an address and holds no lock") {
+  const Home home;
+  CHECK_FALSE(lost());
+  std::filesystem::create_directories(home.paths.root);
+  write_address(home.paths, {0, 4711});  // it was stopped
+  CHECK_FALSE(lost());
+  write_address(home.paths, {4000000, 4711});
+  CHECK(lost());
+  CHECK_FALSE(running());
+  CHECK_FALSE(is_elsewhere());
+  CHECK(error_of([] { throw elsewhere_error(); }) ==
+        "1 | the local cluster in " + home.paths.root.string() +
+            " runs on another machine or in another container"
+            " | use it there, or set XDG_STATE_HOME to a folder of this machine");
+}
+
+TEST_CASE("a volume is the folder that was given for it, else that of its claim, else of the host") {
+  const Home home;
+  const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
+  const std::string claim = (home.paths.claims() / "lab" / "c").string();
+  CHECK(folder_of({{"pvc", "c"}}) == claim);
+  CHECK(folder_of({{"hostPath", "/host"}}) == "/host");
+  CHECK(folder_of({{"emptyDir", json::object()}}).empty());
+  CHECK(folder_of({{"pvc", 5}}).empty());
+  CHECK(folder_of({{"pvc", ""}, {"hostPath", "/host"}}) == "/host");
+  CHECK(folder_of({{"hostPath", 5}}).empty());
+  write_text(home.paths.volumes(), R"({"c": "/given/c", "data": "/given/data", "bad": 5})");
+  CHECK(folder_of({{"pvc", "c"}}) == "/given/c");
+  CHECK(folder_of({{"pvc", "d"}}) == (home.paths.claims() / "lab" / "d").string());
+  CHECK(folder_of({{"pvc", "bad"}}) == (home.paths.claims() / "lab" / "bad").string());
+  CHECK(folder_of({{"hostPath", "/host"}}) == "/given/data");
+  CHECK(folder_of(json::object()) == "/given/data");
+  CHECK(volume_folder("lab", "other", {{"hostPath", "/host"}}) == "/host");
+  for (const char* damaged : {"", "[]", "{"}) {
+    write_text(home.paths.volumes(), damaged);
+    CHECK(folder_of({{"pvc", "c"}}) == claim);
+    CHECK(folder_of({{"hostPath", "/host"}}) == "/host");
+  }
+}
+
+TEST_CASE("the program knows its own file") {
+  const std::filesystem::path program = own_program();
+  CHECK(program.is_absolute());
+  CHECK(std::filesystem::equivalent(program, "/proc/self/exe"));
+}
+
+TEST_CASE("keys are made once, kept for their owner alone, and made anew when the file is damaged") {
+  const Folder folder;
+  const std::filesystem::path file = folder.path() / "credentials.json";
+  const Credentials made = load_credentials(file);
+  CHECK(mode_of(file) == 0600);
+  CHECK(parse_json(read_file(file, 1 << 20), "") ==
+        json{{"ca", made.ca}, {"certificate", made.certificate}, {"key", made.key}, {"token", made.token}});
+  const Credentials again = load_credentials(file);
+  CHECK(again.ca == made.ca);
+  CHECK(again.certificate == made.certificate);
+  CHECK(again.key == made.key);
+  CHECK(again.token == made.token);
+  write_text(file, "damaged");
+  const Credentials other = load_credentials(file);
+  CHECK(other.token != made.token);
+  CHECK(other.ca != made.ca);
+  CHECK(load_credentials(file).token == other.token);
+}
+
+TEST_CASE("the certificates are good for ten years from an hour ago, each for its purpose alone") {
+  const Credentials made = make_credentials();
+  CHECK(made.token.size() == 64);
+  CHECK(made.token.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(made.key.starts_with("-----BEGIN PRIVATE KEY-----\n"));
+  const auto ca = parse_certificate(made.ca), server = parse_certificate(made.certificate);
+  REQUIRE(ca);
+  REQUIRE(server);
+  for (X509* certificate : {ca.get(), server.get()}) {
+    CHECK(X509_get_version(certificate) == 2);
+    int days = 0, seconds = 0;
+    REQUIRE(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(certificate),
+                           X509_get0_notAfter(certificate)) == 1);
+    CHECK(days == 3650);
+    CHECK(seconds >= 3600);
+    CHECK(seconds <= 3660);  // the clock is read twice
+    REQUIRE(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(certificate), nullptr) == 1);
+    CHECK(days == 0);
+    CHECK(seconds >= 3600);
+    CHECK(seconds < 3600 + 1800);
+    CHECK(ASN1_STRING_length(X509_get_serialNumber(certificate)) > 8);
+  }
+  const auto name = [](X509_NAME* whole) {
+    char text[100] = "";
+    X509_NAME_get_text_by_NID(whole, NID_commonName, text, sizeof text);
+    return std::string(text);
+  };
+  CHECK(name(X509_get_subject_name(ca.get())) == "mlk-local-ca");
+  CHECK(name(X509_get_issuer_name(ca.get())) == "mlk-local-ca");
+  CHECK(name(X509_get_subject_name(server.get())) == "mlk-local");
+  CHECK(name(X509_get_issuer_name(server.get())) == "mlk-local-ca");
+  CHECK(X509_check_ca(ca.get()) == 1);
+  CHECK(X509_check_ca(server.get()) == 0);
+  CHECK(X509_get_key_usage(ca.get()) == KU_KEY_CERT_SIGN);
+  CHECK(X509_get_extended_key_usage(server.get()) == XKU_SSL_SERVER);
+  CHECK(X509_check_ip_asc(server.get(), "127.0.0.1", 0) == 1);
+  CHECK(X509_check_ip_asc(server.get(), "127.0.0.2", 0) == 0);
+  CHECK(X509_check_host(server.get(), "localhost", 0, 0, nullptr) == 1);
+  CHECK(X509_verify(server.get(), X509_get0_pubkey(ca.get())) == 1);
+  CHECK(X509_verify(ca.get(), X509_get0_pubkey(ca.get())) == 1);
+  CHECK(X509_verify(server.get(), X509_get0_pubkey(server.get())) != 1);
+}
+
+TEST_CASE("the kubeconfig has the one cluster, its user and the context of both") {
+  const Credentials credentials{"authority", "certificate", "key", "token"};
+  CHECK(kubeconfig_text(credentials, "https://127.0.0.1:4711") == R"({
+  "apiVersion": "v1",
+  "clusters": [
+    {
+      "cluster": {
+        "certificate-authority-data": "YXV0aG9yaXR5",
+        "server": "https://127.0.0.1:4711"
+      },
+      "name": "mlk-local"
+    }
+  ],
+  "contexts": [
+    {
+      "context": {
+        "cluster": "mlk-local",
+        "namespace": "default",
+        "user": "mlk-local"
+      },
+      "name": "mlk-local"
+    }
+  ],
+  "current-context": "mlk-local",
+  "kind": "Config",
+  "preferences": {},
+  "users": [
+    {
+      "name": "mlk-local",
+      "user": {
+        "token": "token"
+      }
+    }
+  ]
+}
+)");
+}
+
+}  // namespace state_files
+
+}  // namespace
+}  // namespace mlk::local
