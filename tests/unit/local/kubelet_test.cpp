@@ -1,94 +1,16 @@
 // What the kubelet makes of a pod and of what its supervisor leaves behind. The test plays the supervisors.
-#include "cli/local/kubelet.h"
-
 #include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/files.h"
-#include "tests/unit/local/samples.h"
+#include "tests/unit/local/kubelet_node.h"
 
 namespace mlk::local {
 namespace {
 
 using namespace samples;
 using namespace nlohmann::literals;
-
-struct Node {
-  // What is left of a lost pod is found by its uid, also what another run of these tests has started.
-  static inline const std::string uid = "kubelet-test-" + std::to_string(::getpid());
-  Folder folder;
-  Paths paths{folder.path()};
-  Store store{paths.objects()};
-  PodLogs logs{paths.pods()};
-  Kubelet kubelet;
-  Time now = noon;
-
-  // The program is started as `PROGRAM local supervise FOLDER`, and stays until the test is over.
-  explicit Node(const std::string& script = "while [ -d \"$3\" ]; do sleep 0.05; done")
-      : kubelet(store, logs, paths, program(folder.path(), script)) {}
-
-  static std::filesystem::path program(const std::filesystem::path& folder, const std::string& script) {
-    const std::filesystem::path file = folder / "supervisor";
-    write_text(file, "#!/bin/sh\n" + script + "\n");
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    return file;
-  }
-  void create(const json& patch = json::object()) {
-    json pod = {
-        {"apiVersion", "v1"},
-        {"kind", "Pod"},
-        {"metadata", {{"name", "p"}, {"namespace", "default"}, {"uid", uid}}},
-        {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}, {"command", {"work", "hard"}}}}}}}};
-    pod.merge_patch(patch);
-    store.create("pods", pod);
-  }
-  void step(bool sweep = false) {
-    now += std::chrono::seconds(1);
-    kubelet.step(now, sweep);
-  }
-  // It is scheduled, then its supervisor is started.
-  void start(const json& patch = json::object()) {
-    create(patch);
-    step();
-    step();
-    REQUIRE(record().start());
-  }
-  PodFolder record() const { return PodFolder(paths.pods() / uid); }
-  template <typename Record>
-  void supervisor_says(const Record& what) {
-    record().write(what);
-    kubelet.notice(uid);
-    step();
-  }
-  void runs() { supervisor_says(Started{"2026-11-21T12:00:05Z", 4000000, nobody()}); }
-  static ProcessId nobody() {
-    ProcessId id = ProcessId::of_this_process();
-    id.pid = 4000000;  // more than there can be
-    return id;
-  }
-  json pod() const { return *store.get("pods", "default", "p"); }
-  json at(const char* path) const { return pod().value(json::json_pointer(path), json()); }
-  std::string phase() const { return at("/status/phase").get<std::string>(); }
-  json state() const { return at("/status/containerStatuses/0/state"); }
-  // "Type Reason: message" of each, sorted.
-  std::vector<std::string> events() const {
-    std::vector<std::string> all;
-    for (const Object& event : store.list("events"))
-      all.push_back(event->at("type").get<std::string>() + " " + event->at("reason").get<std::string>() +
-                    ": " + event->at("message").get<std::string>());
-    std::ranges::sort(all);
-    return all;
-  }
-  void delete_pod(int grace) {
-    store.modify("pods", "default", "p", [&](json& pod) {
-      pod["metadata"]["deletionTimestamp"] = format_time(now);
-      pod["metadata"]["deletionGracePeriodSeconds"] = grace;
-    });
-    step();
-  }
-};
 
 const std::string scheduled = "Normal Scheduled: Successfully assigned default/p to local";
 
