@@ -38,7 +38,10 @@ void merge_list(const std::string& field, json& target, const json& patch) {
     }
     return;
   }
-  if (key.empty() || !target.is_array()) {
+  const bool replaces = std::any_of(patch.begin(), patch.end(), [](const json& e) {
+    return e.is_object() && e.value(directive, "") == "replace";
+  });
+  if (key.empty() || !target.is_array() || replaces) {
     target = json::array();
     for (const json& element : patch) {
       if (!element.is_object() || !element.contains(directive)) target.push_back(element);
@@ -51,8 +54,6 @@ void merge_list(const std::string& field, json& target, const json& patch) {
     });
     if (element.value(directive, "") == "delete") {
       if (same != target.end()) target.erase(same);
-    } else if (element.value(directive, "") == "replace") {
-      continue;  // said of the whole list, by an element that holds nothing else
     } else if (same != target.end()) {
       merge(*same, element);
     } else {

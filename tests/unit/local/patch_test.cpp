@@ -66,6 +66,10 @@ TEST_CASE("directives delete and replace") {
   CHECK(merged(before, R"({"m": {"$patch": "replace", "z": 3}})"_json).at("m") == R"({"z": 3})"_json);
   CHECK(merged(json::object(), R"({"env": [{"$patch": "replace"}, {"name": "c"}]})"_json).at("env") ==
         R"([{"name": "c"}])"_json);
+  // Said of the whole list, by an element that holds nothing else.
+  CHECK(merged(before, R"({"env": [{"name": "c"}, {"$patch": "replace"}]})"_json).at("env") ==
+        R"([{"name": "c"}])"_json);
+  CHECK(merged(before, R"({"env": [{"$patch": "replace"}]})"_json).at("env") == json::array());
   CHECK(merged(before, R"({"m": {"$retainKeys": ["x"], "$setElementOrder/env": [{"name": "b"}]}})"_json) ==
         before);
 }
