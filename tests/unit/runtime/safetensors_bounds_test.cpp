@@ -64,10 +64,10 @@ TEST_CASE("headers are filled with blanks to a multiple of eight bytes") {
     std::memcpy(&length, header.data(), sizeof length);
     CHECK(length == header.size() - 8);
     const std::string text = header.substr(8),
-                      json = "{\"__metadata__\":{\"k\":\"" + std::string(size, 'v') + "\"}}";
-    CHECK(text.starts_with(json));
-    CHECK(text.find_first_not_of(' ', json.size()) == std::string::npos);
-    CHECK(text.size() < json.size() + 8);
+                      start = "{\"__metadata__\":{\"k\":\"" + std::string(size, 'v') + "\"}}";
+    CHECK(text.starts_with(start));
+    CHECK(text.find_first_not_of(' ', start.size()) == std::string::npos);
+    CHECK(text.size() < start.size() + 8);
   }
 }
 
