@@ -1,6 +1,8 @@
 // Where a log begins a new file, what a reader gets of it, and when a follower stops.
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <sys/stat.h>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -80,6 +82,28 @@ TEST_CASE("lines for which no file could be made are counted, once, until there 
   CHECK(
       entries(folder.path() / "later/log") ==
       Lines{"stderr F mlk: 3 lines are missing here: they could not be written", "stdout F d", "stdout F e"});
+}
+
+TEST_CASE("a log is its owner's alone, and has one descriptor however often it begins a new file") {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const Folder folder;
+  const auto before = descriptors();
+  {
+    LogFile file(folder.path() / "log", 20);
+    const auto with_one = descriptors();
+    CHECK(with_one == before + 1);
+    for (int i = 0; i < 20; ++i) file.append("12345678\n");
+    CHECK(descriptors() == with_one);
+  }
+  CHECK(descriptors() == before);
+  for (const char* name : {"log", "log.1"}) {
+    struct stat info{};
+    REQUIRE(::stat((folder.path() / name).c_str(), &info) == 0);
+    CHECK((info.st_mode & 07777) == 0600);
+  }
 }
 
 TEST_CASE("an entry has its time with nine digits, its stream, and whether its line ends") {
@@ -200,6 +224,34 @@ TEST_CASE(
   options.since = *parse_time("2026-11-21T12:00:01.000000001Z");
   CHECK(read_log(folder.path(), options) ==
         "2026-11-21T12:00:01.000000001Z one!\n2026-11-21T12:00:03.000000001Z two\n");
+}
+
+TEST_CASE("what an older file leaves unfinished is no part of the next file's first line") {
+  const Folder folder;
+  write_text(folder.path() / "p/log.1", entry(0, "F one") + "2026-11-21T12:00:01.000000001Z stdout F unfin");
+  write_text(folder.path() / "p/log", entry(2, "F two"));
+  CHECK(read_log(folder.path(), {}) == "one\ntwo\n");
+}
+
+TEST_CASE("who does not follow is done at the end of the log, whether or not the pod is") {
+  const Folder folder;
+  std::string log;
+  for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));
+  write_text(folder.path() / "p/log", log);
+  PodLogs logs(folder.path());
+  std::vector<std::size_t> parts;
+  int rounds = 0;
+  logs.read(
+      "p", {},
+      [&](std::string_view part) {
+        parts.push_back(part.size());
+        return true;
+      },
+      [&] { return ++rounds < 10; }, [] { return false; });
+  CHECK(rounds == 0);
+  // Parts of 64 KiB, up to the end of a line, and the rest.
+  CHECK(parts ==
+        std::vector<std::size_t>{65'535 + 51, 65'535 + 51, 65'535 + 51, 255'000 - 3 * (65'535 + 51)});
 }
 
 TEST_CASE("a reader that wants no more is asked no more, be it by its answer or by its limit") {
