@@ -41,3 +41,14 @@ TEST_CASE("there are never more buckets than a key can tell apart, and they are 
   }
   CHECK(end == 0);
 }
+
+TEST_CASE("a bucket begins where it and what is left of the vector have 256 Ki floats each") {
+  constexpr std::size_t least = 256 * 1024;
+  const auto plan = [](std::size_t first, std::size_t second) {
+    const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};
+    return plan_buckets(tensors, 2);
+  };
+  CHECK(plan(least - 2, least) == std::vector<Bucket>{{least, least}, {0, least}});
+  CHECK(plan(least - 3, least) == std::vector<Bucket>{{0, 2 * least - 1}});
+  CHECK(plan(least - 2, least - 1) == std::vector<Bucket>{{0, 2 * least - 1}});
+}

@@ -135,4 +135,17 @@ TEST_CASE("a peer is dialled at the seed of its role and rank, and nobody beyond
   CHECK(up.peer == PeerId{Role::worker, 0});
   CHECK(up.incarnation == hash_incarnation("first"));
   CHECK(up.address == worker.env.address);
+  const std::string before = read_file(worker.log_path);
+  peers.leave(ExitCode::terminated);
+  CHECK(await_event(*other, Event::Kind::goodbye).header.clock == 143);
+  CHECK(read_file(worker.log_path) == before);  // nothing came too late
+}
+
+TEST_CASE("a server is known as one") {
+  FirstWorker server;
+  server.config.mode = Mode::ps;
+  server.env.role = "server";
+  server.env.rank = 3;
+  const Peers peers(server.own);
+  CHECK(peers.self() == PeerId{Role::server, 3});
 }
