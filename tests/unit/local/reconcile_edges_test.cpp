@@ -83,5 +83,38 @@ TEST_CASE("a condition that says nothing of its status, or that it is not so, de
   }
 }
 
+TEST_CASE("a Job that has no pods left ends in one step, whatever ends it") {
+  const struct {
+    json spec, status;
+    const char* type;
+    const char* reason;
+  } table[] = {
+      {{{"backoffLimit", 8}}, {{"failed", 9}}, "Failed", "BackoffLimitExceeded"},
+      {json::object(), {{"failedIndexes", "0"}, {"completedIndexes", "1,2"}}, "Failed", "FailedIndexes"},
+      {{{"maxFailedIndexes", 0}}, {{"failedIndexes", "0"}}, "Failed", "MaxFailedIndexesExceeded"},
+      {{{"activeDeadlineSeconds", 1}}, {{"startTime", "2026-11-21T11:00:00Z"}}, "Failed", "DeadlineExceeded"},
+      {{{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}},
+       {{"completedIndexes", "2"}},
+       "Complete",
+       "SuccessPolicy"},
+      {json::object(), {{"completedIndexes", "0-2"}}, "Complete", "CompletionsReached"}};
+  for (const auto& row : table) {
+    CAPTURE(row.reason);
+    json ending = job(3, row.spec);
+    ending["status"] = row.status;
+    const json status = passed(ending, {}).status;
+    const json& conditions = status.at("conditions");
+    REQUIRE(conditions.size() == 2);
+    const bool good = row.type == std::string("Complete");
+    CHECK(conditions[0].at("type") == (good ? "SuccessCriteriaMet" : "FailureTarget"));
+    CHECK(conditions[1].at("type") == row.type);
+    for (const json& condition : conditions) {
+      CHECK(condition.at("status") == "True");
+      CHECK(condition.at("reason") == row.reason);
+    }
+    CHECK(status.contains("completionTime") == good);
+  }
+}
+
 }  // namespace
 }  // namespace mlk::local
