@@ -1,136 +1,17 @@
 // What server 0 counts, says and logs in each phase of a run, and what it tells its workers.
-#include <fcntl.h>
-#include <memory>
 #include <string>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
-#include "runtime/ps_coordinator.h"
-#include "tests/unit/runtime/scripted_peers.h"
+#include "tests/unit/runtime/coordinator_run.h"
 
 namespace mlk::rt {
 namespace {
-namespace phases {
+namespace in_phases {
 
-PeerId worker(std::uint32_t rank) { return {Role::worker, rank}; }
-PeerId server(std::uint32_t rank) { return {Role::server, rank}; }
-
-struct Setting {
-  std::uint32_t workers = 2, servers = 1;
-  std::uint64_t steps = 100;
-  bool sync = true;
-  std::optional<int> staleness = {};
-  std::uint64_t every = 0;  // checkpoints
-  bool saves = false;
-};
-
-// Server 0, the others played by the test, and the lines that it logs.
-struct Run {
-  test::TemporaryFolder folder;
-  test::ScriptedPeers others;
-  const int lines = ::open((folder / "log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  Log log{"s0", lines};
-  Job job;
-  std::unique_ptr<kernels::Ops> ops = kernels::make_reference_ops();
-  ServedModel model;
-  ShardCheckpoint part;
-  Coordinator coordinator;
-  std::uint32_t workers;
-
-  explicit Run(const Setting& setting)
-      : others(server(0), setting.workers, setting.servers, setting.saves ? folder / "checkpoints" : ""),
-        job(configured(setting)),
-        part(job, 0, model),
-        coordinator(job, others.peers(), model, part, false),
-        workers(setting.workers) {
-    if (setting.saves) std::filesystem::create_directory(folder / "checkpoints");
-    model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
-    model.chunks = cut_chunks(model.tensors, setting.servers);
-    model.shard = std::make_unique<ParameterShard>(model.chunks, 0, Optimizer({.lr = 0.1}, setting.steps),
-                                                   setting.workers, *ops);
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      others.arrive(worker(rank));
-      coordinator.worker_up(worker(rank));
-    }
-    for (std::uint32_t rank = 1; rank < setting.servers; ++rank) others.arrive(server(rank));
-  }
-  ~Run() { ::close(lines); }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-
-  Job configured(const Setting& setting) {
-    others.config().steps = setting.steps;
-    others.config().consistency = {setting.sync, setting.staleness};
-    others.config().checkpoint.every = setting.every;
-    const Job& given = others.job();
-    return {given.env, given.config, given.stop, given.reporter, log};
-  }
-
-  std::string logged() const { return test::read_file(folder / "log"); }
-  bool was_logged(const std::string& line) const {
-    return ("\n" + logged()).find("\ns0: " + line + "\n") != std::string::npos;
-  }
-  void join(std::uint32_t rank, std::uint64_t clock = 0) {
-    JoinMessage message;
-    message.clock = clock;
-    message.position = 100 * clock;
-    message.tensors = model.tensors;
-    coordinator.worker_joined(worker(rank), others.incarnation_of(worker(rank)), message);
-  }
-  void seed(std::uint64_t clock = 0) {
-    for (const Chunk& chunk : model.chunks) {
-      if (chunk.server == 0) REQUIRE(model.shard->seed(chunk.id, clock, kernels::Floats(chunk.size, 1), {}));
-    }
-    coordinator.own_seeded();
-  }
-  void ready(std::uint32_t rank) { coordinator.worker_ready(worker(rank), {}); }
-  void done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice, double loss = 0, double seconds = 0,
-            std::uint64_t staleness = 0) {
-    if (job.config.consistency.sync) {
-      for (const Chunk& chunk : model.chunks) {
-        if (chunk.server == 0)
-          model.shard->push_slice(chunk.id, clock, slice, kernels::Floats(chunk.size, 1), 4);
-      }
-    }
-    coordinator.worker_ready(worker(rank), {true, clock, slice, loss, seconds, staleness});
-  }
-  Event work(std::uint32_t rank) { return others.hear(worker(rank), {MessageType::work}); }
-  static WorkMessage content(const Event& work) {
-    const auto message = decode_work(work.payload);
-    REQUIRE(message);
-    return *message;
-  }
-  bool is_told(PeerId peer, MessageType type) { return others.was_told(peer, type); }
-  // Everyone has joined, the model is there, and everyone has work of the first step.
-  void start() {
-    for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
-    coordinator.tick();
-    seed();
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      ready(rank);
-      work(rank);
-    }
-  }
-  // The same with server 1, which had nothing.
-  void start_both() {
-    coordinator.server_joined(1, true, 0, "");
-    for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
-    coordinator.tick();
-    seed_other();
-    seed();
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      ready(rank);
-      work(rank);
-    }
-  }
-  void seed_other() {
-    const std::uint64_t round = others.hear(server(1), {MessageType::seed_wanted}).header.clock;
-    coordinator.seeding_opened(1, round);
-    others.hear(worker(0), {MessageType::seed_wanted});
-    coordinator.server_seeded(1, round);
-  }
-};
+using phases::Run;
+using phases::server;
+using phases::worker;
 
 TEST_CASE("who waits for work is told so once in a while, and whether the run has begun") {
   Run run({});
@@ -265,7 +146,6 @@ TEST_CASE("losses before the first step are logged, and are no restarts") {
   run.coordinator.peer_down(server(1));
   CHECK(run.logged() == "s0: worker/1 is lost, 1 go on\ns0: server/1 is lost\n");
   CHECK(run.others.hear(worker(0), {MessageType::wait}).header.flags == flag_rejoin);
-  run.coordinator.worker_up(worker(1));
   run.coordinator.server_joined(1, true, 0, "");
   run.join(0);
   run.join(1);
@@ -276,6 +156,7 @@ TEST_CASE("losses before the first step are logged, and are no restarts") {
   CHECK(Run::content(run.work(1)).progress.run.restarts == 0);
   run.coordinator.peer_down(server(1));
   CHECK(run.coordinator.gathering());
+  CHECK(run.others.hear(worker(1), {MessageType::wait}).header.flags == flag_rejoin);
   run.coordinator.server_joined(1, true, 0, "");
   run.join(0);
   run.join(1);
@@ -424,6 +305,38 @@ TEST_CASE("training stands still until the other server has copied its part, and
   CHECK(run.coordinator.committed() == 0);
 }
 
+TEST_CASE("who works is told of the newest step with a checkpoint") {
+  Run run({.workers = 1, .every = 2, .saves = true});
+  run.start();
+  run.done(0, 0, 0);
+  CHECK(Run::content(run.work(0)).checkpoint == 0);
+  run.done(0, 1, 0);
+  run.work(0);
+  run.others.until("is saved", [&] {
+    run.coordinator.tick();
+    return run.coordinator.committed() != 0;
+  });
+  CHECK(run.coordinator.committed() == 2);
+  run.done(0, 2, 0);
+  const WorkMessage work = Run::content(run.work(0));
+  CHECK(work.checkpoint == 2);
+  CHECK(work.restored_step == 0);
+}
+
+TEST_CASE("a server whose folder for checkpoints is another one is refused") {
+  Run run({.workers = 1, .servers = 2, .saves = true});
+  CHECK_THROWS_AS(run.coordinator.server_joined(1, true, 0, CheckpointStore::name_mark()), Failure);
+}
+
+TEST_CASE("what a worker says to have done before the weights are there counts for nothing") {
+  Run run({});
+  for (const std::uint32_t rank : {0u, 1u}) run.join(rank);
+  run.coordinator.tick();
+  run.coordinator.worker_ready(worker(0), {true, 0, 0, 5, 1, 1});
+  run.seed();
+  CHECK(Run::content(run.work(0)).progress.loss_count == 0);
+}
+
 TEST_CASE("a server that is lost takes the checkpoint with it that is under way") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
@@ -538,6 +451,8 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     Run run({.sync = false});
     run.start();
     run.coordinator.stop();
+    run.ready(1);
+    CHECK_FALSE(run.is_told(worker(1), MessageType::work));
     run.done(0, 0, 0);
     CHECK_FALSE(run.is_told(worker(0), MessageType::work));
     run.coordinator.tick();
@@ -595,6 +510,6 @@ TEST_CASE("a checkpoint that was asked for by SIGTERM and cannot be made is trie
   CHECK_FALSE(run.is_told(server(1), MessageType::capture));
 }
 
-}  // namespace phases
+}  // namespace in_phases
 }  // namespace
 }  // namespace mlk::rt

@@ -1,4 +1,6 @@
 // How much a transport holds for its peers, when it stops to read, whom it dials, and what it starts with.
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -78,6 +80,24 @@ TEST_CASE("whose UNIX socket is held by another is told that peers of this host 
   Subject by_tcp(test::calm_options());
   CHECK(by_tcp.said().empty());
   ::close(squatter);
+}
+
+TEST_CASE("a transport that has ended leaves no descriptor open") {
+  const auto count = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto before = count();
+  {
+    TransportOptions options = test::calm_options();
+    options.unix_sockets = true;
+    Subject subject(options);
+    RawPeer peer = RawPeer::connected(subject, zero, 7);
+    peer.dial();
+    subject.next();
+    CHECK(count() > before);
+  }
+  CHECK(test::eventually([&] { return count() <= before; }));  // a thread that looks names up ends later
 }
 
 TEST_CASE("to a peer that is not there nothing is sent, and nothing stands in the way of it") {
