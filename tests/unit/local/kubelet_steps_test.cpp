@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -364,6 +365,67 @@ TEST_CASE("a supervisor whose pod is gone is told to end at once, and its folder
   CHECK(status == 0);
   node.step(true);
   CHECK_FALSE(std::filesystem::exists(stray.path()));
+}
+
+TEST_CASE(
+    "what a killed supervisor of a pod that is gone has left running is ended, and the folder removed") {
+  Node node;
+  const PodFolder stray(node.paths.pods() / "stray");
+  std::filesystem::create_directories(stray.path());
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t left = ::fork();
+  if (left == 0) {
+    ::setsid();
+    const auto start = ProcessId::of_this_process().start;
+    [[maybe_unused]] const auto sent = ::write(ready[1], &start, sizeof start);
+    while (true) ::pause();
+  }
+  ProcessId session = ProcessId::of_this_process();
+  session.pid = left;
+  CHECK(::read(ready[0], &session.start, sizeof session.start) == sizeof session.start);
+  for (const int fd : ready) ::close(fd);
+  stray.write(Started{"2026-11-21T12:00:05Z", left, session});
+  node.step(true);
+  CHECK_FALSE(std::filesystem::exists(stray.path()));
+  int status = 0;
+  const bool ended = holds_in_time([&] { return ::waitpid(left, &status, WNOHANG) == left; });
+  CHECK(ended);
+  if (!ended) ::kill(left, SIGKILL);
+  CHECK(WTERMSIG(status) == SIGKILL);
+}
+
+TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
+  const auto process_of = [](const Node& node) {
+    std::string pid;
+    std::ifstream(node.folder.path() / "started") >> pid;
+    return "/proc/" + pid;
+  };
+  Node node(
+      "echo $$ >> \"$(dirname \"$0\")/started\"; while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; "
+      "done");
+  node.start();
+  REQUIRE(holds_in_time([&] { return process_of(node) != "/proc/"; }));
+  const std::string process = process_of(node);
+  node.store.remove("pods", "default", "p");
+  node.step(true);
+  CHECK(std::filesystem::exists(process));
+  write_text(node.folder.path() / "go", "");
+  REQUIRE(have_ended(node, 1));
+  node.step();
+  CHECK_FALSE(std::filesystem::exists(process));
+}
+
+TEST_CASE("a supervisor is asked to stop once for each grace") {
+  Node node;
+  node.start();
+  node.runs();
+  node.delete_pod(20);
+  std::filesystem::remove(node.record().path() / "stop.json");
+  node.delete_pod(20);
+  CHECK_FALSE(node.record().stop());
+  node.delete_pod(19);
+  CHECK(node.record().stop());
 }
 
 TEST_CASE("the address of a host is kept while a pod or a Job has it, and given back after") {
