@@ -1,4 +1,5 @@
 // What a supervisor writes of its program, what it gives it, and whom it tells.
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -135,6 +136,19 @@ TEST_CASE(
   std::vector<std::string> entries;
   for (std::string line; std::getline(log, line);) entries.push_back(line.substr(line.find(' ') + 1));
   CHECK(entries == std::vector<std::string>{"stdout F out", "stderr F err"});
+}
+
+TEST_CASE("a program never waits for its output to be read, whichever stream it fills") {
+  for (const char* stream : {"1", "2"}) {
+    CAPTURE(stream);
+    const Supervised p;
+    p.run({"sh", "-c", std::string("head -c 300000 /dev/zero | tr '\\0' x >&") + stream + "; echo end"});
+    CHECK(p.pod.exit()->code == 0);
+    const std::string log = p.log();
+    CHECK(std::ranges::count(log, 'x') == 300000);
+    CHECK(log.find("end\n") != std::string::npos);
+    CHECK(p.notices().starts_with("p\np\n"));
+  }
 }
 
 TEST_CASE(
