@@ -90,6 +90,8 @@ void Assembly::answer_proposal() {
 // header.clock: the step of the own state, header.offset: its summed_in.
 void Assembly::on_accept(const Event& event) {
   if (!own_ || event.header.generation != own_->number) return;
+  const Member who{event.peer.rank, event.incarnation};
+  if (std::ranges::find(own_->members, who) == own_->members.end()) return;  // it was not asked
   auto& state = accepted_[event.peer.rank];
   state.reset();
   if (event.header.clock != no_step) state = StateVersion{event.header.clock, event.header.offset};

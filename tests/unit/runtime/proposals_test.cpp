@@ -258,6 +258,27 @@ TEST_CASE(
   CHECK(beginning->hungry == Ranks{1});
 }
 
+TEST_CASE("the accept of a rank that was not asked does not count") {
+  AmongRanks stage(0, 4);
+  stage.tell_statuses({1, 2}, 0, 10);
+  Assembling assembling(stage);
+  const auto [number, members] = stage.hear_proposal(2);
+  REQUIRE(members == Ranks{0, 1, 2});
+  stage.accept(3, number, StateVersion{50, 1});
+  stage.propose(3, number, {0, 1, 2, 3}, 0);
+  REQUIRE(stage.answer_type(3) == MessageType::refuse);  // and so all that it said has been heard
+  stage.accept(1, number, StateVersion{10, 1});
+  stage.propose(1, number, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::refuse);
+  stage.accept(2, number, StateVersion{9, 1});
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(stage.assembly.generation().number == number);
+  CHECK(beginning->step == 10);
+  CHECK(beginning->feeder == 0);
+  CHECK(beginning->hungry == Ranks{2});
+}
+
 TEST_CASE("a proposal that is cut off gets no answer") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
