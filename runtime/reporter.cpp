@@ -46,7 +46,12 @@ std::string json_string_within(std::string text, std::size_t limit) {
 }  // namespace
 
 void Curve::add(std::uint64_t step, double loss) {
+  const bool again = last_ && last_->first == step;  // the last step, once more with the accuracy
   last_ = {step, loss};
+  if (again) {
+    if (kept_.back().first == step) kept_.back() = *last_;
+    return;
+  }
   if (seen_++ % stride_ != 0) return;
   kept_.push_back(*last_);
   // One place is for the last point. Every second of the others goes, and from now on comes.

@@ -243,3 +243,11 @@ TEST_CASE("a curve keeps its first and last point and thins evenly") {
   }
   CHECK(Curve().points().empty());
 }
+
+TEST_CASE("a curve has the last step once, with what was told of it last") {
+  Curve curve;
+  curve.add(10, 0.5);
+  curve.add(20, 0.25);
+  curve.add(20, 0.2);
+  CHECK(curve.points() == std::vector<std::pair<std::uint64_t, double>>{{10, 0.5}, {20, 0.2}});
+}
