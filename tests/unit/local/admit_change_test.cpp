@@ -172,6 +172,15 @@ TEST_CASE("an element without the field that tells it apart is a new one, and od
         R"({"env": [5, {"value": "1"}, {"name": "a", "value": "2"}]})"_json);
 }
 
+TEST_CASE("a merge patch replaces lists whole, and knows no directives") {
+  const auto merged = [](const json& before, const json& patch) {
+    return apply_patch("application/merge-patch+json; charset=utf-8", before, patch.dump());
+  };
+  CHECK(merged(R"({"env": [{"name": "a", "value": "1"}], "x": {"y": 1, "z": 2}})"_json,
+               R"({"env": [{"name": "b"}], "x": {"y": null, "$patch": "delete"}})"_json) ==
+        R"({"env": [{"name": "b"}], "x": {"z": 2, "$patch": "delete"}})"_json);
+}
+
 TEST_CASE("patches and bodies that cannot be read are refused with their reasons") {
   const auto reason = [](const char* type, const std::string& body) {
     try {

@@ -1,4 +1,5 @@
 // What the kubelet makes of a pod and of what its supervisor leaves behind. The test plays the supervisors.
+#include <map>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -222,16 +223,21 @@ TEST_CASE(
                     {{"apiVersion", "v1"},
                      {"kind", "ConfigMap"},
                      {"metadata", {{"name", "files"}, {"namespace", "default"}, {"uid", "files"}}},
-                     {"data", {{"a.txt", "content"}}}});
+                     {"data", {{"a.txt", "content"}, {"b", "more"}}}});
   node.start(R"({"spec": {
-      "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "claim"}}, {"name": "f", "configMap": {"name": "files"}}],
+      "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
+                  {"name": "f", "configMap": {"name": "files", "items": [{"key": "a.txt", "path": "a.txt"},
+                                                                         {"key": "b", "path": "deep/er/b.txt"}]}}],
       "containers": [{"name": "main", "image": "i", "command": ["work"],
                       "volumeMounts": [{"name": "c", "mountPath": "/c"}, {"name": "f", "mountPath": "/f"}]}]}})"_json);
   CHECK(std::filesystem::is_directory(node.paths.claims() / "default" / "claim"));
-  bool found = false;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(node.paths.pods() / Node::uid))
-    found = found || (entry.path().filename() == "a.txt" && read_file(entry.path(), 100) == "content");
-  CHECK(found);
+  std::map<std::string, std::string> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(node.paths.pods() / Node::uid)) {
+    if (entry.path().extension() == ".txt")
+      found[entry.path().parent_path().filename() / entry.path().filename()] = read_file(entry.path(), 100);
+  }
+  CHECK(found.size() == 2);
+  CHECK(found["er/b.txt"] == "more");
 }
 
 }  // namespace

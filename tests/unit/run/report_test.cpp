@@ -193,6 +193,9 @@ TEST_CASE("of two reports the later one counts, or the one that came further, an
   CHECK(newer(told(10, start, true), told(11, start + 60s, true)) == 11);
   CHECK(newer({}, told(5, {})) == 5);
   CHECK(newer(told(5, {}), {}) == 5);
+  Report first = told(10, start), again = told(10, start + 1s);
+  first.result["metrics"] = {{"loss", 0.5}};
+  CHECK(newer_of(first, again).result == first.result);  // one line, read at two places
   Report earlier = told(10, start), later = told(20, start + 60s);
   earlier.result["checkpoint"] = 7;
   CHECK(newer_of(earlier, later).result["checkpoint"] == 7);

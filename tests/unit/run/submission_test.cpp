@@ -167,6 +167,27 @@ TEST_CASE("what the cluster refuses leaves nothing behind") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
+TEST_CASE("an object of somebody else with the run's name is left alone, and nothing else is left behind") {
+  Submitter submitter;
+  std::string name;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/services") || !name.empty())
+      return std::nullopt;
+    name = json::parse(request.body).at("metadata").at("name");
+    submitter.cluster.ask("POST", request.path,
+                          {{"apiVersion", "v1"},
+                           {"kind", "Service"},
+                           {"metadata", {{"name", name}}},
+                           {"spec", {{"clusterIP", "None"}}}});
+    return std::nullopt;
+  });
+  const auto [code, what] = submitter.refused();
+  CHECK(code == ExitCode::failure);
+  CHECK(what == "service/" + name + " exists and belongs to something else");
+  CHECK(submitter.cluster.names("configmaps").empty());
+  CHECK(submitter.cluster.has("services", name));
+}
+
 TEST_CASE("a refusal while an earlier submit is completed leaves the run of that one") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
