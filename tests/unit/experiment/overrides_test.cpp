@@ -131,6 +131,13 @@ TEST_CASE("--set reaches every place and takes YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
+TEST_CASE("of a file that is no map --set says no more") {
+  const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
+  CHECK_FALSE(contains(said, "below"));
+  CHECK_FALSE(contains(said, "--set:"));
+  CHECK(contains(said, "an experiment is a map of keys"));
+}
+
 TEST_CASE("mistakes in --set are told at their place in it") {
   const auto set = [](const std::string& argument) {
     return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});

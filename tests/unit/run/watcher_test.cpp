@@ -198,6 +198,7 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
     for (const mlk::RunStatus& status : mlk::list_runs(client, "default", mlk::Time{}, filter)) {
       CHECK(status.experiment.is_null() == !filter.configured);
       CHECK(status.ranks.size() == (filter.name.empty() ? 1 : 0));  // these Jobs carry no name
+      for (const mlk::RankStatus& rank : status.ranks) CHECK(rank.pod == status.run + "-worker-0-abcde");
       runs.push_back(status.run);
     }
     CHECK(mlk::list_names(client, "default", filter) == runs);
