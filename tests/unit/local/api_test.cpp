@@ -484,15 +484,6 @@ TEST_CASE("a finalizer that is asked for twice is there once") {
   CHECK(cluster.ask("GET", maps + "/a").at("metadata").at("finalizers") == json{"example.com/hold"});
 }
 
-TEST_CASE("a watch of a selection hears nothing of what was never in it") {
-  Cluster cluster;
-  const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
-  cluster.send("POST", maps, map_named("a"));
-  cluster.send("DELETE", maps + "/a");
-  CHECK(
-      cluster.stream(maps + "?watch=1&timeoutSeconds=0&labelSelector=l=1&resourceVersion=" + since).empty());
-}
-
 TEST_CASE("a second deletion may shorten the grace of a pod, and never lengthens it") {
   Cluster cluster;
   const json pod = {{"apiVersion", "v1"},
