@@ -81,7 +81,7 @@ class PsServer {
   // worker has not fetched is no copy.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> owed_;
   std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
-  std::optional<SteadyTime> last_loss_;  // of a worker that had not ended so
+  std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
   std::set<std::uint32_t> servers_;      // others that are connected
   const SteadyTime started_ = steady_clock::now();
   SteadyTime heard_ = started_;

@@ -129,32 +129,6 @@ TEST_CASE("an experiment of which nothing was said") {
   CHECK(needs_image(nothing));
 }
 
-TEST_CASE("a value is told in 40 bytes of its first line, cut between characters") {
-  const auto told = [](const std::string& text) {
-    YamlNode node;
-    node.kind = YamlNode::Kind::scalar;
-    node.text = text;
-    return describe(node);
-  };
-  const std::string forty(40, 'a');
-  CHECK(told("") == "''");
-  CHECK(told(forty) == "'" + forty + "'");
-  CHECK(told(forty + "b") == "'" + forty + "...'");
-  CHECK(told(forty + "\nb") == "'" + forty + "...'");
-  CHECK(told("a\nb") == "'a...'");
-  CHECK(told("\nb") == "'...'");
-  CHECK(told(std::string(39, 'a') + "é" + "b") == "'" + std::string(39, 'a') + "...'");
-  CHECK(told(std::string(38, 'a') + "éb") == "'" + std::string(38, 'a') + "é...'");
-  CHECK(told(std::string(38, 'a') + "€b") == "'" + std::string(38, 'a') + "...'");
-  CHECK(told("ghp_0123456789abcdef0123") == "this");
-  YamlNode node;
-  CHECK(describe(node) == "nothing");
-  node.kind = YamlNode::Kind::list;
-  CHECK(describe(node) == "a list");
-  node.kind = YamlNode::Kind::map;
-  CHECK(describe(node) == "a map");
-}
-
 TEST_CASE("of a long line whole characters around the mistake are shown, and the caret counts characters") {
   const auto euros = [](std::size_t count) {
     std::string out;

@@ -168,9 +168,13 @@ TEST_CASE("a value is quoted up to its first line and 40 bytes, and not at all w
   CHECK(described("a") == "'a'");
   CHECK(described(forty) == "'" + forty + "'");
   CHECK(described(forty + "c") == "'" + forty + "...'");
+  CHECK(described("") == "''");
+  CHECK(described(forty + "\nc") == "'" + forty + "...'");
   CHECK(described("a\nb") == "'a...'");
+  CHECK(described("\nb") == "'...'");
   CHECK(described(std::string(39, 'a') + "äb") == "'" + std::string(39, 'a') + "...'");
   CHECK(described(std::string(38, 'a') + "äb") == "'" + std::string(38, 'a') + "ä...'");
+  CHECK(described(std::string(38, 'a') + "€b") == "'" + std::string(38, 'a') + "...'");
   CHECK(described("ghp_0123456789abcdef0123") == "this");
   YamlNode node;
   CHECK(describe(node) == "nothing");

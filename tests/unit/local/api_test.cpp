@@ -300,25 +300,6 @@ TEST_CASE("a watch begins where the list ended") {
         std::vector<std::string>{"BOOKMARK"});
 }
 
-TEST_CASE("a watch from before the server's start is told to list again") {
-  const Folder folder;
-  std::string old;
-  {
-    Store store(folder.path());
-    seed(store, noon);
-    old = std::to_string(store.revision());
-  }
-  Store store(folder.path());
-  PodLogs logs(folder.path());
-  Api api(store, logs, [] { return noon; });
-  Request request;
-  request.path = maps;
-  request.query = {{"watch", "1"}, {"resourceVersion", old}};
-  const Answer answer = api.handle(request);
-  CHECK(answer.status == 410);
-  CHECK(json::parse(answer.body).at("reason") == "Expired");
-}
-
 TEST_CASE("a watch can begin with what is there, and says where that ends") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
