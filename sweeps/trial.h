@@ -1,0 +1,41 @@
+// One point of a sweep, and what became of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/time.h"
+#include "sweeps/space.h"
+
+namespace mlk::sweeps {
+
+enum class TrialState { waiting, running, succeeded, failed, stopped };
+std::string_view to_string(TrialState state);                        // "Waiting", "Running" ...
+std::optional<TrialState> parse_trial_state(std::string_view text);  // the inverse
+
+bool has_ended(TrialState state);  // succeeded, failed, stopped
+
+struct Trial {
+  int number = 0;    // in the order of first appearance, from 0; never changed
+  std::string hash;  // of the point (hash_of): the same in every sweep
+  Point point;
+  TrialState state = TrialState::waiting;
+  int tries = 0;                    // pods or runs that were started for it
+  std::int64_t step = 0;            // of its last metrics
+  nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first
+  std::optional<double> objective;  // what the sweep optimises, as it defines it; absent when unknown
+  std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the objective's metric
+  std::string failure;                                 // one line, printable: why it failed
+  std::optional<Time> started, ended;
+};
+
+// 12 characters, of the values alone.
+std::string hash_of(const Point& point);
+
+}  // namespace mlk::sweeps

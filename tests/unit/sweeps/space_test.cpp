@@ -1,0 +1,42 @@
+#include "sweeps/space.h"
+
+#include <doctest/doctest.h>
+
+#include "sweeps/trial.h"
+
+using namespace mlk::sweeps;
+
+TEST_CASE("a condition holds for a point that has the parameter with one of the values") {
+  const std::vector<Condition> conditions{{"optimizer", {"sgd", "adam"}}};
+  CHECK(holds(conditions, {{"optimizer", "sgd"}}));
+  CHECK(holds(conditions, {{"optimizer", "adam"}, {"lr", 0.1}}));
+  CHECK_FALSE(holds(conditions, {{"optimizer", "adamw"}}));
+  CHECK_FALSE(holds(conditions, {{"lr", "sgd"}}));
+  CHECK(holds({}, {}));
+}
+
+TEST_CASE("numbers of a condition are compared by value, however they are written") {
+  CHECK(holds({{"lr", {1}}}, {{"lr", 1.0}}));
+  CHECK_FALSE(holds({{"lr", {"1"}}}, {{"lr", 1}}));
+}
+
+TEST_CASE("a point is left out when all conditions of one exception hold") {
+  const Space space{{}, {{{"a", {1}}, {"b", {2}}}, {{"c", {3}}}}};
+  CHECK(is_left_out(space, {{"a", 1}, {"b", 2}}));
+  CHECK(is_left_out(space, {{"c", 3}}));
+  CHECK_FALSE(is_left_out(space, {{"a", 1}, {"b", 3}}));
+}
+
+TEST_CASE("the hash of a point is that of its values, and of nothing else") {
+  CHECK(hash_of({{"a", 1}, {"b", 2}}) == hash_of({{"b", 2}, {"a", 1}}));
+  CHECK(hash_of({{"a", 1}}) != hash_of({{"a", 2}}));
+  CHECK(hash_of({{"a", 1}}) != hash_of({{"a", "1"}}));
+  CHECK(hash_of({}).size() == 12);
+}
+
+TEST_CASE("states of trials are written and read back") {
+  for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
+                                 TrialState::failed, TrialState::stopped})
+    CHECK(parse_trial_state(to_string(state)) == state);
+  CHECK_FALSE(parse_trial_state("Nearly"));
+}
