@@ -161,6 +161,8 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_global_options(*root, session);
   add_submit(*root, session);
   add_render(*root, session);
+  add_sweep(*root, session);
+  add_results(*root, session);
   add_ls(*root, session);
   add_status(*root, session);
   add_logs(*root, session);

@@ -74,7 +74,8 @@ std::vector<std::string> positionals_of(const CLI::App& command, Session& sessio
   for (const CLI::Option* positional : command.get_options()) {
     if (!positional->get_positional()) continue;
     if (positional->get_name(true) == "FILE") return {":files"};
-    if (positional->get_name(true) == "RUN") return run_names(session);
+    const std::string name = positional->get_name(true);
+    if (name == "RUN" || name == "SWEEP") return run_names(session);
     if (command.get_name() == "templates") return Templates().job_types();
     if (command.get_name() == "completion") return {"bash", "zsh", "fish"};
   }

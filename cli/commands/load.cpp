@@ -1,34 +1,17 @@
 #include "cli/commands/load.h"
 
-#include <unistd.h>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/left_behind.h"
 #include "cli/commands/session.h"
-#include "cli/commands/user_files.h"
-#include "cli/experiment/load.h"
 #include "cli/local/local.h"
-#include "cli/util/files.h"
 #include "cli/util/text.h"
 
 namespace mlk {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t experiment_limit = 1 << 20;
-
-// So that a folder that is not there is told beside the file's other mistakes.
-std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
-  const fs::path path = beside / folder;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    return "there is no folder " + path.string() + "; files: is relative to the experiment file";
-  if (fs::is_regular_file(status)) return path.string() + " is a file; files: takes a folder";
-  return "";
-}
 
 // In a checkout, where nothing was installed, by the path of the page.
 std::string manual_of_experiments() {
@@ -62,28 +45,19 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
       ->allow_extra_args(false);
 }
 
-LoadedExperiment load(const ExperimentOptions& options, const Session& session) {
-  Templates templates = load_templates();
-  const bool from_stdin = options.file == "-";
-  // Not by the name /dev/stdin, which cannot be opened when it is a socket.
-  const std::string text = from_stdin ? read_descriptor(STDIN_FILENO, "standard input", experiment_limit)
-                                      : read_file(options.file, experiment_limit);
-  const Overrides overrides{.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")};
-  const fs::path beside = from_stdin ? fs::path(".") : fs::path(options.file).parent_path();
-  const Surroundings surroundings{
-      .wrong_with_folder = [&](const std::string& folder) { return wrong_with_folder(beside, folder); },
-      .manual = manual_of_experiments()};
-  Experiment experiment = load_experiment(text, from_stdin ? "<stdin>" : options.file, overrides,
-                                          templates.job_types(), surroundings);
-  const UserFiles from{.folder = from_stdin ? fs::path() : beside,
-                       .allowed = {options.allow_files.begin(), options.allow_files.end()}};
-  FileContents files;
-  for (const DataEntry& entry : experiment.data) {
-    if (!entry.files.empty())
-      files[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
-  }
-  std::vector<std::string> left_behind = files_left_behind(experiment, files, beside);
-  return {std::move(experiment), std::move(files), std::move(templates), std::move(left_behind)};
+PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session) {
+  return {.overrides = {.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")},
+          .allow_files = options.allow_files,
+          .manual = manual_of_experiments()};
+}
+
+// `train:` needs our runtime's image on a cluster; `run:` the user's own.
+void require_image(const Experiment& experiment, const std::string& file) {
+  if (!needs_image(experiment)) return;
+  throw Error(ExitCode::usage, file + " names no image, and a cluster has to know what to run",
+              std::string("add `image:` to the file (or --set image=..., or export MLK_IMAGE=...)") +
+                  (experiment.has_train ? " with an image that holds mlk-runtime" : "") +
+                  "; on this machine it runs without: --local");
 }
 
 }  // namespace mlk

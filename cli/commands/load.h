@@ -1,13 +1,10 @@
 // An experiment as the commands get it: from a file's path and flags.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "cli/experiment/experiment.h"
-#include "cli/render/render.h"
-#include "cli/render/templates.h"
+#include "cli/run/prepare.h"
 
 namespace CLI {
 class App;
@@ -24,17 +21,13 @@ struct ExperimentOptions {
   std::vector<std::string> allow_files;
 };
 
-struct LoadedExperiment {
-  Experiment experiment;
-  FileContents files;
-  Templates templates;
-  std::vector<std::string> left_behind;  // files that `run:` names and that do not travel along
-};
-
 // FILE, --set and -e, the same in every command that takes an experiment.
 void add_experiment_options(CLI::App& command, ExperimentOptions& options);
 
-// Reads the file ("-": standard input) and the folders that its `files:` entries name. Throws Error.
-LoadedExperiment load(const ExperimentOptions& options, const Session& session);
+// What the flags say, and the environment.
+PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session);
+
+// Throws Error{usage} when a cluster would not know what to run: without an image nothing does.
+void require_image(const Experiment& experiment, const std::string& file);
 
 }  // namespace mlk

@@ -57,7 +57,9 @@ void logs(const LogsOptions& options, Session& session) {
   filter.role = options.role;
   if (options.rank >= 0) filter.rank = options.rank;
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string run = session.find_run(*client, options.run);
+  const RunAddress address = session.find_run(*client, options.run);
+  const std::string& run = address.run;
+  if (address.trial) filter.rank = *address.trial;
   if (!filter.role.empty() || filter.rank)
     require_rank(client->get(kube::resources::config_maps, client->config().name_space, run), filter);
   if (options.follow) {

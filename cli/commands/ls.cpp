@@ -10,6 +10,7 @@
 #include "cli/run/status.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "sweeps/observe.h"
 
 namespace mlk {
 namespace {
@@ -30,7 +31,8 @@ void ls(const LsOptions& options, Session& session) {
       session.out << printable(run) << '\n';
     return;
   }
-  std::vector<RunStatus> runs = list_runs(*client, name_space, std::chrono::system_clock::now(), filter);
+  std::vector<RunStatus> runs =
+      list_runs(*client, name_space, std::chrono::system_clock::now(), filter, sweeps::row_of_sweep);
   if (as_json) {
     nlohmann::json all = nlohmann::json::array();
     for (RunStatus& run : runs) {

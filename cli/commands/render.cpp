@@ -17,12 +17,14 @@ struct RenderCommand {
 };
 
 void render_command(const RenderCommand& options, Session& session) {
-  const LoadedExperiment loaded = load(options.experiment, session);
+  const Templates templates = load_templates();
+  const Prepared loaded = prepare(read_experiment_file(options.experiment.file),
+                                  prepare_options(options.experiment, session), templates);
   RenderOptions render_options;
   render_options.name_space = session.global.cluster.name_space;
   render_options.version = session.version;
   render_options.local = session.local();
-  const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
+  const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   std::vector<nlohmann::json> objects{rendered.owner};
   objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());

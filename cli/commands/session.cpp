@@ -1,34 +1,19 @@
 #include "cli/commands/session.h"
 
-#include <algorithm>
-
 #include "cli/local/local.h"
 #include "cli/render/pod.h"
-#include "cli/render/templates.h"
 #include "cli/run/checkpoints.h"
 #include "cli/run/find.h"
-#include "cli/util/files.h"
 #include "cli/util/text.h"
 
 namespace mlk {
 namespace {
-
-constexpr std::size_t template_limit = 1 << 20;
 
 bool wants_color(const std::string& choice, bool terminal, const std::string& no_color,
                  const std::string& term) {
   if (choice == "always") return true;
   if (choice == "never") return false;
   return terminal && no_color.empty() && term != "dumb";
-}
-
-void find_yaml_files(const std::filesystem::path& folder, std::vector<std::filesystem::path>& found) {
-  visit_folder(folder, [&](const std::filesystem::directory_entry& entry) {
-    std::error_code ignored;
-    const bool is_folder = entry.is_directory(ignored) && !entry.is_symlink(ignored);
-    if (is_folder) find_yaml_files(entry.path(), found);
-    if (!is_folder && entry.path().extension() == ".yaml") found.push_back(entry.path());
-  });
 }
 
 }  // namespace
@@ -68,7 +53,7 @@ std::unique_ptr<kube::Client> Session::connect(Attended attended) {
   return client;
 }
 
-std::string Session::find_run(kube::Client& client, const std::string& typed) {
+RunAddress Session::find_run(kube::Client& client, const std::string& typed) {
   try {
     return mlk::find_run(client, client.config().name_space, typed);
   } catch (const kube::ApiError&) {
@@ -78,6 +63,15 @@ std::string Session::find_run(kube::Client& client, const std::string& typed) {
     const std::string list = "list them with: " + command("ls");
     throw Error(error.code(), error.what(), error.hint().empty() ? list : error.hint() + " " + list);
   }
+}
+
+void require_no_trial(const RunAddress& address) {
+  if (!address.trial) return;
+  throw Error(ExitCode::usage,
+              "the cluster runs the trials of " + address.run +
+                  " by itself, and a single one cannot be addressed "
+                  "so",
+              "name the sweep: " + address.run);
 }
 
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
@@ -123,21 +117,6 @@ local::UpOptions local_up_options(const Session& session) {
     options.volumes[volume.substr(0, equals)] = std::filesystem::absolute(volume.substr(equals + 1)).string();
   }
   return options;
-}
-
-Templates load_templates() {
-  Templates templates;
-  const std::filesystem::path folder = config_home() / "templates";
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) return templates;
-  std::vector<std::filesystem::path> files;
-  find_yaml_files(folder, files);
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
-    templates.add(file.lexically_relative(folder).string(),
-                  Template{read_file(file, template_limit), file.string()});
-  }
-  return templates;
 }
 
 }  // namespace mlk

@@ -16,8 +16,8 @@
 
 namespace mlk {
 
-class Templates;
 struct CheckpointPlace;
+struct RunAddress;
 
 namespace local {
 struct UpOptions;
@@ -49,9 +49,8 @@ struct Session {
   // asked to log in, and a credential plugin has two seconds. Throws Error.
   enum class Attended { yes, no };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes);
-  // The full name of the run that `typed` means (run/find.h), and a hint on how to list runs when there is
-  // none.
-  std::string find_run(kube::Client& client, const std::string& typed);
+  // What `typed` means (run/find.h), and a hint on how to list runs when there is none.
+  RunAddress find_run(kube::Client& client, const std::string& typed);
   // Says where on this machine the place is, with --local.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
@@ -63,15 +62,15 @@ struct Session {
   bool color_err() const;
 };
 
+// Throws Error{usage} for a single trial of a sweep.
+void require_no_trial(const RunAddress& address);
+
 // Standard output cannot be written: ends a command that would go on for long. Whoever runs the command says
 // why, and nothing about a reader that has gone.
 struct OutputFailed {};
 
 // The embedded cluster as --local and --volume want it. Throws Error{usage} for a --volume that is none.
 local::UpOptions local_up_options(const Session& session);
-
-// The built-in templates with the user's own (~/.config/mlk/templates) over them.
-Templates load_templates();
 
 // Milliseconds that waiting loops sleep between looks at Session::interrupted.
 inline constexpr std::chrono::milliseconds interrupt_poll{100};

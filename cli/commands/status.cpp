@@ -3,6 +3,7 @@
 #include "cli/run/status.h"
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -10,9 +11,11 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/sweep_views.h"
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/util/json.h"
+#include "sweeps/fetch.h"
 
 namespace mlk {
 namespace {
@@ -22,28 +25,49 @@ struct StatusOptions {
   std::string output;
 };
 
-void print(const std::vector<RunStatus>& observed, const StatusOptions& options, Session& session) {
+// A run, or a sweep.
+using Observed = std::variant<RunStatus, sweeps::SweepStatus>;
+
+Observed look_at(kube::Client& client, const RunAddress& address) {
+  const std::string& name_space = client.config().name_space;
+  if (address.is_sweep) {
+    sweeps::SweepStatus status =
+        sweeps::read_sweep(client, name_space, address.run, sweeps::Harvest::running);
+    if (address.trial) sweeps::keep_trial(status, *address.trial);
+    return status;
+  }
+  return observe(fetch_run_with_lines(client, name_space, address.run), std::chrono::system_clock::now());
+}
+
+nlohmann::json as_json(const Observed& observed) {
+  return std::visit([](const auto& each) { return to_json(each); }, observed);
+}
+
+void print(const std::vector<Observed>& observed, const StatusOptions& options, Session& session) {
   if (options.output == "json") {
     nlohmann::json all = nlohmann::json::array();
-    for (const RunStatus& each : observed) all.push_back(to_json(each));
+    for (const Observed& each : observed) all.push_back(as_json(each));
     session.out << json_text(options.runs.size() == 1 ? all.front() : all, 2) << '\n';
     return;
   }
-  for (const RunStatus& each : observed) {
+  for (const Observed& each : observed) {
     if (&each != &observed.front()) session.out << '\n';
-    print_status(each, session);
+    if (const auto* run = std::get_if<RunStatus>(&each)) {
+      print_status(*run, session);
+    } else {
+      print_sweep(std::get<sweeps::SweepStatus>(each), session);
+    }
   }
 }
 
 void status(const StatusOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<RunStatus> observed;
+  std::vector<Observed> observed;
   std::optional<Error> missing;  // the others are shown all the same
   for (const std::string& typed : options.runs) {
     try {
-      const std::string run = session.find_run(*client, typed);
-      observed.push_back(observe(fetch_run_with_lines(*client, client->config().name_space, run),
-                                 std::chrono::system_clock::now()));
+      const RunAddress address = session.find_run(*client, typed);
+      observed.push_back(look_at(*client, address));
     } catch (const kube::ApiError&) {
       throw;
     } catch (const Error& error) {
@@ -52,8 +76,8 @@ void status(const StatusOptions& options, Session& session) {
                       error.hint());
       continue;
     }
-    if (observed.back().checkpoint)
-      session.find_folder(*observed.back().checkpoint, client->config().name_space);
+    auto* run = std::get_if<RunStatus>(&observed.back());
+    if (run != nullptr && run->checkpoint) session.find_folder(*run->checkpoint, client->config().name_space);
   }
   if (!observed.empty()) print(observed, options, session);
   if (missing) throw Error(*missing);

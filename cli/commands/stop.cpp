@@ -18,6 +18,7 @@
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
 #include "cli/util/json.h"
+#include "sweeps/fetch.h"
 
 namespace mlk {
 namespace {
@@ -165,13 +166,43 @@ class StopWait {
   const steady_clock::time_point deadline_;
 };
 
+// A sweep that the cluster runs: its Jobs are suspended, and start again what they had not ended.
+void stop_sweep(kube::Client& client, const std::string& sweep, Session& session) {
+  const sweeps::SweepStatus before =
+      sweeps::read_sweep(client, client.config().name_space, sweep, sweeps::Harvest::running);
+  if (is_final(before.phase)) {
+    session.note("sweep " + sweep + " has ended already: " + std::string(to_string(before.phase)));
+    return;
+  }
+  set_mark(client, sweep, format_time(now()));
+  suspend_all(client, fetch_run(client, client.config().name_space, sweep), before.phase != Phase::stopped);
+  session.note("stopped " + sweep +
+               ": trials that were running start again from their checkpoints, or from "
+               "step 0 without; let it go on with: " +
+               session.command("resume " + sweep));
+}
+
+void resume_sweep(kube::Client& client, const std::string& sweep, Session& session) {
+  const RunObjects objects = fetch_run(client, client.config().name_space, sweep);
+  if (kube::annotation_of(objects.owner, labels::stopped).empty()) {
+    session.note("sweep " + sweep + " is not stopped");
+    return;
+  }
+  for (const json& job : to_change(objects, false)) set_suspended(client, job, false);
+  set_mark(client, sweep, nullptr);
+  session.note("resumed " + sweep);
+}
+
 // Watches while the pods write their last checkpoint, since their results go with them.
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
       duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
-  const std::string run = session.find_run(*client, options.run);
+  const RunAddress address = session.find_run(*client, options.run);
+  require_no_trial(address);
+  const std::string& run = address.run;
+  if (address.is_sweep) return stop_sweep(*client, run, session);
   RunWatcher watcher(*client, name_space, run);
   StopWait wait(session, watcher, run, steady_clock::now() + timeout);
   wait.for_watches();
@@ -213,7 +244,10 @@ void stop(const StopOptions& options, Session& session) {
 void resume(const StopOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
-  const std::string run = session.find_run(*client, options.run);
+  const RunAddress address = session.find_run(*client, options.run);
+  require_no_trial(address);
+  const std::string& run = address.run;
+  if (address.is_sweep) return resume_sweep(*client, run, session);
   const RunObjects objects = fetch_run(*client, name_space, run);
   const RunStatus status = observe(objects, now());
   if (is_final(status.phase)) {

@@ -5,9 +5,9 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/left_behind.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/run/left_behind.h"
 #include "cli/run/submission.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -36,15 +36,6 @@ void print_handle(const std::string& run, const SubmitOptions& options, const st
     session.out << run << '\n';
   }
   session.out.flush();
-}
-
-// `train:` needs our runtime's image on a cluster; `run:` the user's own.
-void require_image(const Experiment& experiment, const std::string& file) {
-  if (!needs_image(experiment)) return;
-  throw Error(ExitCode::usage, file + " names no image, and a cluster has to know what to run",
-              std::string("add `image:` to the file (or --set image=..., or export MLK_IMAGE=...)") +
-                  (experiment.has_train ? " with an image that holds mlk-runtime" : "") +
-                  "; on this machine it runs without: --local");
 }
 
 void say_outcome(const Submitted& submitted, Session& session, const std::string& name_space) {
@@ -86,7 +77,9 @@ void submit(const SubmitOptions& options, Session& session) {
                 "for example: --dry-run=server");
   }
   const bool on_client = options.dry_run == "client";
-  const LoadedExperiment loaded = load(options.experiment, session);
+  const Templates templates = load_templates();
+  const Prepared loaded = prepare(read_experiment_file(options.experiment.file),
+                                  prepare_options(options.experiment, session), templates);
   if (!session.local() && !on_client) require_image(loaded.experiment, options.experiment.file);
   if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
     await.start_timeout = loaded.experiment.start_timeout;
@@ -94,7 +87,7 @@ void submit(const SubmitOptions& options, Session& session) {
   RenderOptions render_options;
   render_options.version = session.version;
   render_options.local = session.local();
-  const Rendered rendered = render(loaded.experiment, loaded.files, loaded.templates, render_options);
+  const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& file : loaded.left_behind) session.warn(advice_on_left_behind(printable(file)));
   if (on_client) {
@@ -107,7 +100,7 @@ void submit(const SubmitOptions& options, Session& session) {
   const std::string& name_space = client->config().name_space;
   const SubmitRequest request{.experiment = loaded.experiment,
                               .files = loaded.files,
-                              .templates = loaded.templates,
+                              .templates = templates,
                               .name_space = name_space,
                               .version = session.version,
                               .again = options.again,

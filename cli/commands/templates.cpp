@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/run/prepare.h"
 #include "cli/ui/table.h"
 #include "cli/util/text.h"
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/await_run.h"
+#include "cli/commands/await_sweep.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
@@ -25,12 +26,18 @@ void wait(const WaitOptions& options, Session& session) {
   await.timeout = duration_option("--timeout", options.timeout);
   await.start_timeout = duration_option("--start-timeout", options.start_timeout);
   const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<std::string> runs;
+  std::vector<std::string> runs, sweeps;
   for (const std::string& typed : options.runs) {
-    const std::string run = session.find_run(*client, typed);
-    if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
+    const RunAddress address = session.find_run(*client, typed);
+    require_no_trial(address);
+    std::vector<std::string>& names = address.is_sweep ? sweeps : runs;
+    if (std::find(names.begin(), names.end(), address.run) == names.end()) names.push_back(address.run);
   }
-  session.exit_code = await_runs(session, *client, runs, await);
+  if (!runs.empty()) session.exit_code = await_runs(session, *client, runs, await);
+  for (const std::string& sweep : sweeps) {
+    const ExitCode code = await_sweep(session, *client, sweep, await.timeout);
+    if (session.exit_code == ExitCode::ok) session.exit_code = code;
+  }
 }
 
 }  // namespace

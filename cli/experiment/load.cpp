@@ -39,6 +39,10 @@ std::vector<std::string> to_command(const json& run) {
   return run.get<std::vector<std::string>>();
 }
 
+std::string hint_of(const Surroundings& surroundings) {
+  return fmt::format("`{}` describes every key", surroundings.manual);
+}
+
 // The values were checked: nothing here can fail.
 Experiment to_experiment(json effective) {
   Experiment out;
@@ -61,22 +65,36 @@ Experiment to_experiment(json effective) {
 
 }  // namespace
 
-Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                           const std::vector<std::string>& job_types, const Surroundings& surroundings) {
-  const std::string hint = fmt::format("`{}` describes every key", surroundings.manual);
+YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
+                          const Surroundings& surroundings, Problems& problems) {
   YamlNode root = parse_yaml(text, file_name);
-  Problems problems;
   if (root.kind == YamlNode::Kind::null) {
     problems.add(root.place, "the file is empty; an experiment needs at least name, mode and train or run");
   } else if (root.kind != YamlNode::Kind::map) {
     problems.add(root.place, "an experiment is a map of keys such as name, mode and train");
   }
-  problems.throw_if_any(hint);
+  problems.throw_if_any(hint_of(surroundings));
   apply_overrides(root, overrides, problems);
+  return root;
+}
+
+Experiment check_experiment(const YamlNode& root, const std::vector<std::string>& job_types,
+                            const Surroundings& surroundings, Problems& problems) {
   json effective = check_section(root, schema_section("experiment"), "", problems);
   apply_rules(root, effective, job_types, surroundings, problems);
-  problems.throw_if_any(hint);
+  problems.throw_if_any(hint_of(surroundings));
   return to_experiment(std::move(effective));
+}
+
+Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
+                           const std::vector<std::string>& job_types, const Surroundings& surroundings) {
+  Problems problems;
+  const YamlNode root = parse_experiment(text, file_name, overrides, surroundings, problems);
+  for (const YamlEntry& entry : root.entries) {
+    if (entry.key == "sweep")
+      problems.add(entry.place, "this file describes a sweep: start it with `mlk sweep`, or take sweep out");
+  }
+  return check_experiment(root, job_types, surroundings, problems);
 }
 
 }  // namespace mlk

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cli/experiment/experiment.h"
+#include "cli/experiment/problems.h"
+#include "cli/experiment/yaml.h"
 
 namespace mlk {
 
@@ -14,6 +16,7 @@ struct Overrides {
   std::vector<std::string> set;  // --set a.b=c, in order
   std::vector<std::string> env;  // -e K=V
   std::string image;             // $MLK_IMAGE; empty: none
+  std::string set_from = "--set";  // what messages call the place of `set`
 };
 
 // What only the place of the file can tell.
@@ -24,8 +27,17 @@ struct Surroundings {
 };
 
 // Throws Error{usage} with all mistakes at once: "file:line:col: what", the line, a caret.
-// `job_types`: names valid for `mode:`.
+// `job_types`: names valid for `mode:`. A file with `sweep:` describes many experiments and is refused.
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                            const std::vector<std::string>& job_types, const Surroundings& surroundings = {});
+
+// The two halves of load_experiment, for those who make several experiments of one file.
+
+// The file as a tree with the overrides in it, a map; mistakes in these go to `problems`. Throws Error{usage}.
+YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
+                          const Surroundings& surroundings, Problems& problems);
+// Throws Error{usage} for the mistakes in `root` and those that `problems` holds already.
+Experiment check_experiment(const YamlNode& root, const std::vector<std::string>& job_types,
+                            const Surroundings& surroundings, Problems& problems);
 
 }  // namespace mlk

@@ -52,12 +52,12 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
 }
 
 // a.b=VALUE, VALUE in YAML.
-void set_path(YamlNode& root, const std::string& argument, Problems& problems) {
-  const auto source = std::make_shared<const Source>(Source{"--set", argument});
+void set_path(YamlNode& root, const std::string& argument, const std::string& from, Problems& problems) {
+  const auto source = std::make_shared<const Source>(Source{from, argument});
   const std::size_t equals = argument.find('=');
   std::vector<std::string> steps = split(argument.substr(0, equals), '.');
   if (equals == std::string::npos || steps.empty() || std::count(steps.begin(), steps.end(), "") > 0) {
-    problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
+    problems.add({source, 0, 0}, from + " needs KEY=VALUE, for example train.steps=500");
     return;
   }
   // Blanks in place of the key keep the columns.
@@ -124,7 +124,7 @@ void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& probl
     child(root, "image", place) = text_node(overrides.image, place);
   }
   for (const std::string& argument : overrides.env) set_variable(root, argument, problems);
-  for (const std::string& argument : overrides.set) set_path(root, argument, problems);
+  for (const std::string& argument : overrides.set) set_path(root, argument, overrides.set_from, problems);
 }
 
 }  // namespace mlk

@@ -37,8 +37,7 @@ constexpr Key experiment_keys[] = {
     {"tags", texts, "", "[]", "words to find the run by; no part of its identity"},
     {"note", text, "", "", "a remark for people; no part of the run's identity"},
     {"patch", section, "patch", "", "merged into the rendered objects"},
-    {"sweep", later, "sweeps are not supported yet: submit one experiment for each point", "",
-     "a search over parameters"},
+    {"sweep", section, "sweep", "", "a search over parameters, for mlk sweep"},
     {"code", later, "building an image is not supported yet: build one yourself and name it in `image`", "",
      "a folder to build an image of"},
 };
@@ -189,6 +188,19 @@ constexpr Key patch_keys[] = {
     {"service", free_map, "", "", "merged into the Service"},
 };
 
+// What the values mean: sweeps/.
+constexpr Key sweep_keys[] = {
+    {"parameters", free_map, "", "{}", "the values that each parameter may have, by its path"},
+    {"points", text, "", "", "a file with one point on each line, beside the experiment file"},
+    {"except", any, "", "[]", "combinations that are left out"},
+    {"repeat", whole, "1..1000", "1", "trials of each point, each with a seed of its own"},
+    {"search", any, "", "", "grid, random, list or tpe"},
+    {"stop", any, "", "", "ends trials early that do badly: asha or median"},
+    {"objective", any, "", "", "what is best: maximize METRIC or minimize METRIC"},
+    {"parallel", whole, "1..10000", "4", "trials that run at the same time"},
+    {"max_failures", whole, "0..1000000", "", "trials that may fail before the sweep ends"},
+};
+
 constexpr Key role_patch_keys[] = {
     {"pod", free_map, "", "", "merged into the role's pod template, after patch.pod"},
     {"job", free_map, "", "", "merged into the role's Job, after patch.job"},
@@ -213,6 +225,7 @@ constexpr Section sections_table[] = {
     {"node", node_keys},
     {"toleration", toleration_keys},
     {"restart", restart_keys},
+    {"sweep", sweep_keys},
     {"patch", patch_keys},
     {"role.patch", role_patch_keys},
 };
@@ -224,7 +237,8 @@ void add_settable_keys(const Section& of, const std::string& path, std::vector<s
       add_settable_keys(schema_section(key.detail), name + ".", keys);
     } else if (key.type == sections) {
       add_settable_keys(schema_section(key.detail), name + ".0.", keys);
-    } else if (key.type != section_map && key.type != free_map && key.type != later) {
+    } else if (key.type != section_map && key.type != free_map && key.type != any &&
+               key.type != later) {
       keys.push_back(name);
     }
   }

@@ -30,7 +30,8 @@ enum class Type {
   object_names,  // list of names of Kubernetes objects
   wholes,        // list of whole numbers, `detail`: "lowest..highest|longest", the latter of the list
   text_map,      // map to text
-  free_map,      // a map that is Kubernetes' to judge, or a job type's
+  free_map,      // a map that is Kubernetes' to judge, a job type's, or the sweep's
+  any,           // any value, judged by whoever uses it
   section,       // map; `detail`: the section
   sections,      // list of maps; `detail`: the section
   section_map,   // map of names to maps; `detail`: the section

@@ -394,6 +394,8 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::text_map:
     case Type::free_map:
       return map_value(node, key, path, problems);
+    case Type::any:
+      return to_json(node);
     case Type::later:
       problems.add(node.place, std::string(key.detail));
       return nullptr;

@@ -21,4 +21,7 @@ struct Identity {
 Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
                   int attempt);
 
+// sha256 of each template of the user's own, by its path.
+std::map<std::string, std::string> own_templates(const Templates& templates);
+
 }  // namespace mlk

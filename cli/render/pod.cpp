@@ -156,7 +156,7 @@ Volumes pod_volumes(const PodContext& context) {
     const auto name = entry["name"].get<std::string>();
     const bool read_only = entry["read_only"].get<bool>();
     json source = entry.contains("files")
-                      ? json{{"configMap", {{"name", fmt::format("{}-data-{}", context.run, name)}}}}
+                      ? json{{"configMap", {{"name", fmt::format("{}-data-{}", context.files_of, name)}}}}
                       : volume_source(entry, read_only);
     add_volume(out, "data-" + name, std::move(source), entry["mount"].get<std::string>(), read_only);
   }
@@ -187,8 +187,8 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// How ranks of a run end that is stopped, in time or killed after their grace: that must not fail it, since it
-// may be resumed. The Job controller judges the ends of pods that it has suspended like any other.
+// How ranks of a run end that is stopped, in time or killed after their grace: that must not fail it, since
+// it may be resumed. The Job controller judges the ends of pods that it has suspended like any other.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {

@@ -23,6 +23,7 @@ struct PodContext {
   const std::string& run;
   const std::string& owner_uid;
   const std::vector<RoleInRun>& roles;
+  const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
 };
 
 // Variables in the order in which they may refer to each other: mlk's own, the job type's, the user's.

@@ -33,7 +33,8 @@ json or_null(const json& object, const char* key) {
 
 std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
 
-// sha256 of every file, and the check that they fit.
+}  // namespace
+
 json digests_of(const Experiment& experiment, const FileContents& files) {
   json out = json::object();
   std::size_t total = 0;
@@ -68,7 +69,6 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
   return out;
 }
 
-// The runtime's configuration: runtime/CONTRACT.md.
 json runtime_config(const Experiment& experiment) {
   const json& train = experiment.effective["train"];
   const json& checkpoint = experiment.effective["checkpoint"];
@@ -90,6 +90,8 @@ json runtime_config(const Experiment& experiment) {
   return out;
 }
 
+namespace {
+
 // Renders one run; a class for what all its objects need.
 class Renderer {
  public:
@@ -102,7 +104,8 @@ class Renderer {
         options_(options),
         type_(load_job_type(templates, experiment.mode)),
         digests_(digests_of(experiment, files)),
-        identity_(identify(experiment, digests_, templates, options.attempt)) {}
+        identity_(options.identity ? *options.identity
+                                   : identify(experiment, digests_, templates, options.attempt)) {}
 
   Rendered render() {
     answer_roles();
@@ -116,7 +119,7 @@ class Renderer {
       out.objects.push_back(object("config"));
       out.objects.push_back(object("secret"));
     }
-    add_data(out.objects);
+    if (options_.files_of.empty()) add_data(out.objects);
     out.objects.push_back(merge(object("service"), patch(effective_, "service")));
     check_head(out.objects.back(), "patch.service");
     add_own_objects(out.objects);
@@ -320,7 +323,8 @@ class Renderer {
   }
 
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
-    const PodContext context{experiment_, identity_.run, options_.owner_uid, roles_};
+    const PodContext context{experiment_, identity_.run, options_.owner_uid, roles_,
+                             options_.files_of.empty() ? identity_.run : options_.files_of};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];

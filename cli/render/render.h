@@ -2,12 +2,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/experiment.h"
+#include "cli/render/identity.h"
 #include "cli/render/templates.h"
 
 namespace mlk {
@@ -23,6 +25,10 @@ struct RenderOptions {
   // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without
   // the uid.
   std::string owner_uid;
+  // Name and hash, when the experiment alone does not make them: those of a sweep.
+  std::optional<Identity> identity{};
+  // The run or sweep whose copies of the `files:` entries the pods mount; empty: its own.
+  std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
 };
@@ -37,5 +43,12 @@ struct Rendered {
 
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
+
+// sha256 of each file that travels with the run: {"<entry>": {"<file>": "<digest>"}}. Throws Error{usage} for
+// files that cannot travel.
+nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
+
+// The configuration of the bundled runtime (runtime/CONTRACT.md), of an experiment with `train:`.
+nlohmann::json runtime_config(const Experiment& experiment);
 
 }  // namespace mlk

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/run/indexes.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 
@@ -279,17 +280,6 @@ std::string one_line(const Cause& cause) {
   if (cause.role.empty()) return cause.text;
   if (cause.ranks.empty()) return cause.role + ": " + cause.text;
   return cause.role + "/" + index_list(cause.ranks) + ": " + cause.text;
-}
-
-std::string index_list(const std::vector<int>& sorted) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < sorted.size();) {
-    std::size_t j = i;
-    while (j + 1 < sorted.size() && sorted[j + 1] == sorted[j] + 1) ++j;
-    parts.push_back(i == j ? std::to_string(sorted[i]) : fmt::format("{}-{}", sorted[i], sorted[j]));
-    i = j + 1;
-  }
-  return join(parts, ",");
 }
 
 std::string last_line(const std::string& text) {

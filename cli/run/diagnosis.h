@@ -35,7 +35,6 @@ std::string one_line(const Failure& failure, Time now);
 std::vector<Cause> merge_causes(std::vector<Cause> causes);
 std::string one_line(const Cause& cause);  // "worker/0-2,5: ..."
 
-std::string index_list(const std::vector<int>& sorted);  // "0-2,5"
 std::string last_line(const std::string& text);
 
 // The object of CONTRACT.md in a termination message; null when it is none.

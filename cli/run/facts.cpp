@@ -1,13 +1,13 @@
 #include "cli/run/facts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
 #include "cli/run/diagnosis.h"
+#include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
@@ -23,13 +23,6 @@ using kube::label_of;
 constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
 constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
-constexpr int most_ranks = 100000;
-
-int parse_int(std::string_view text, int otherwise) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
-}
 
 // The condition of that type, when it is True (or, with `wanted`, has that status).
 const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True") {
@@ -91,6 +84,7 @@ PodFacts read_pod(const json& pod) {
   facts.role = label_of(pod, labels::role);
   facts.node = text_of(pod, {"spec", "nodeName"});
   facts.rank = parse_int(annotation_of(pod, index_annotation), 0);
+  facts.number = number_of_index(annotation_of(pod, labels::trials), facts.rank);
   facts.counted_before = parse_int(annotation_of(pod, failures_annotation), 0);
   facts.failures_before = facts.counted_before + parse_int(annotation_of(pod, ignored_annotation), 0);
   facts.created = time_of(pod, {"metadata", "creationTimestamp"}).value_or(Time{});
@@ -318,19 +312,6 @@ std::map<std::string, int> roles_of(const json& owner) {
   if (!named.is_object()) return roles;
   for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);
   return roles;
-}
-
-std::set<int> parse_indexes(std::string_view text) {
-  std::set<int> numbers;
-  for (const std::string& part : split(text, ',')) {
-    const std::size_t dash = part.find('-');
-    const int first = parse_int(std::string_view(part).substr(0, dash), -1);
-    const int last =
-        dash == std::string::npos ? first : parse_int(std::string_view(part).substr(dash + 1), -1);
-    if (first < 0 || last < first || last >= most_ranks) continue;
-    for (int number = first; number <= last; ++number) numbers.insert(number);
-  }
-  return numbers;
 }
 
 Facts read_facts(const RunObjects& objects) {

@@ -19,6 +19,7 @@ struct RunObjects;
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
+  int number = 0;           // that people know it by: the rank, or of a trial its number in the sweep
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
   bool deleting = false;    // it was asked to end, or is gone already
@@ -89,9 +90,6 @@ std::vector<std::string> jobs_going_on(const RunObjects& objects);
 
 // The roles that a run's owner names, with their counts: {"worker": 5}. Empty when it names none.
 std::map<std::string, int> roles_of(const nlohmann::json& owner);
-
-// "0,2-4" -> {0, 2, 3, 4}; what is no such list is left out. At most 100000 numbers.
-std::set<int> parse_indexes(std::string_view text);
 
 // The words that the experiment's author gave the run; from an owner that was read as metadata only, too.
 std::vector<std::string> tags_of(const nlohmann::json& owner);

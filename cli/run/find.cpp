@@ -7,6 +7,7 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
+#include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/run/tails.h"
 #include "cli/util/text.h"
@@ -65,6 +66,10 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   return objects;
 }
 
+bool is_sweep(const json& owner) {
+  return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
+}
+
 bool pods_are_older(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   return std::any_of(facts.pods.begin(), facts.pods.end(), [&](const PodFacts& pod) {
@@ -74,9 +79,11 @@ bool pods_are_older(const RunObjects& objects) {
   });
 }
 
-std::string choose_run(const std::vector<json>& owners, const std::string& name_space,
-                       const std::string& typed) {
-  const json* newest = nullptr;
+RunAddress choose_run(const std::vector<json>& owners, const std::string& name_space,
+                      const std::string& typed) {
+  const std::size_t slash = typed.find('/');
+  const std::string name = typed.substr(0, slash);
+  const json* found = nullptr;
   std::vector<std::string> names;
   const auto age_key = [](const json& owner) {
     return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
@@ -84,17 +91,31 @@ std::string choose_run(const std::vector<json>& owners, const std::string& name_
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
-    if (kube::name_of(owner) == typed) return typed;
     names.push_back(kube::name_of(owner));
     names.push_back(kube::label_of(owner, labels::name));
-    if (kube::label_of(owner, labels::name) == typed && (!newest || age_key(*newest) < age_key(owner)))
-      newest = &owner;
+    const bool exact = kube::name_of(owner) == name;
+    const bool of_name = kube::label_of(owner, labels::name) == name;
+    if (exact || (of_name && (!found || age_key(*found) < age_key(owner)))) found = &owner;
+    if (exact) break;
   }
-  if (newest) return kube::name_of(*newest);
-  const std::string near = nearest(typed, names);
-  throw Error(ExitCode::not_found,
-              "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
-              near.empty() ? "" : "did you mean '" + near + "'?");
+  if (found == nullptr) {
+    const std::string near = nearest(name, names);
+    throw Error(ExitCode::not_found,
+                "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
+                near.empty() ? "" : "did you mean '" + near + "'?");
+  }
+  RunAddress address{
+      kube::name_of(*found), kube::label_of(*found, labels::sweep) == kube::name_of(*found), {}};
+  if (slash == std::string::npos) return address;
+  const int trial = parse_int(std::string_view(typed).substr(slash + 1), -1);
+  if (!address.is_sweep || trial < 0) {
+    throw Error(address.is_sweep ? ExitCode::not_found : ExitCode::usage,
+                address.is_sweep ? "'" + printable(typed.substr(slash + 1)) + "' is no number of a trial"
+                                 : address.run + " is no sweep: it has no trials",
+                address.is_sweep ? "its trials: mlk results " + address.run : "");
+  }
+  address.trial = trial;
+  return address;
 }
 
 void require_run_name(const std::string& typed) {
@@ -102,7 +123,7 @@ void require_run_name(const std::string& typed) {
     throw Error(ExitCode::usage, "the name of the run is empty", "list the runs with: mlk ls");
 }
 
-std::string find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {
+RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {
   require_run_name(typed);
   const std::vector<json> owners =
       client.list(kube::resources::config_maps, name_space, by_label(labels::run, true)).items;
@@ -131,9 +152,12 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   return grouped;
 }
 
-std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now) {
+std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now, const SweepRow& of_sweep) {
   std::vector<RunStatus> statuses;
-  for (const RunObjects& objects : runs) statuses.push_back(observe(objects, now));
+  for (const RunObjects& objects : runs) {
+    const bool sweep = of_sweep && is_sweep(objects.owner);
+    statuses.push_back(sweep ? of_sweep(objects) : observe(objects, now));
+  }
   std::sort(statuses.begin(), statuses.end(), [](const RunStatus& a, const RunStatus& b) {
     return std::pair(b.created, b.run) < std::pair(a.created, a.run);
   });
@@ -181,17 +205,19 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
 }
 
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
-                                 const RunFilter& filter) {
+                                 const RunFilter& filter, const SweepRow& of_sweep) {
   using namespace kube::resources;
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
-  auto list_of_pods = list_aside(client, pods, name_space, by_label(selector));
+  // Not those of sweeps, which may be thousands.
+  auto list_of_pods =
+      list_aside(client, pods, name_space, by_label(selector + ",!" + std::string(labels::sweep)));
   std::vector<json> owners = list_owners(client, name_space, filter);
   std::vector<RunObjects> runs = group_by_run(std::move(owners), list_of_jobs.get(), list_of_pods.get());
   std::vector<RunObjects*> all;
   for (RunObjects& run : runs) all.push_back(&run);
   read_tails(client, name_space, all);
-  return observe_all(runs, now);
+  return observe_all(runs, now, of_sweep);
 }
 
 RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run) {

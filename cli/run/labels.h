@@ -5,6 +5,9 @@ namespace mlk::labels {
 
 inline constexpr char run[] = "mlk.dev/run";
 inline constexpr char name[] = "mlk.dev/name";
+inline constexpr char sweep[] = "mlk.dev/sweep";  // of a sweep's objects, and of the runs that are its trials
+inline constexpr char trials[] = "mlk.dev/trials";  // annotation of a Job of a sweep: the trials of its indexes
+inline constexpr char trial[] = "mlk.dev/trial";    // annotation of a run: its number in its sweep
 inline constexpr char role[] = "mlk.dev/role";
 inline constexpr char hash[] = "mlk.dev/hash";
 inline constexpr char mode[] = "mlk.dev/mode";

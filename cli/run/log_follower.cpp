@@ -39,10 +39,10 @@ std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<jso
   for (const json& pod : pods) {
     const PodFacts& known = *by_uid.at(kube::uid_of(pod));
     if (!filter.role.empty() && known.role != filter.role) continue;
-    if (filter.rank && known.rank != *filter.rank) continue;
+    if (filter.rank && known.number != *filter.rank) continue;
     Source source;
     source.who.role = known.role;
-    source.who.rank = known.rank;
+    source.who.rank = known.number;
     source.who.attempt = known.failures_before + 1;
     source.who.pod = known.name;
     source.uid = source.who.uid = known.uid;

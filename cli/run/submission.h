@@ -1,13 +1,11 @@
-// Creating the objects of a run so that it may be cut off and repeated at any point: never two runs, never
-// half of one that looks whole, nothing left behind by a refusal.
+// Submitting a run: never two of one experiment, never half of one that looks whole.
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <string>
 
 #include "cli/kube/client.h"
 #include "cli/render/render.h"
+#include "cli/run/creation.h"
 
 namespace mlk {
 
@@ -19,11 +17,6 @@ struct SubmitRequest {
   std::string version;   // of mlk
   bool again = false;    // a new run of the same experiment when the newest one has ended
   bool dry_run = false;  // checked by the server, nothing is stored
-};
-
-struct SubmitHooks {
-  std::function<void(const std::string&)> note;  // progress, for people
-  std::function<void()> check_interrupted;       // throws when the user wants out
 };
 
 enum class SubmitOutcome {

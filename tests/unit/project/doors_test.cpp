@@ -78,9 +78,8 @@ TEST_CASE(
 }
 
 TEST_CASE("files that an experiment names are opened where it is decided which ones may be") {
-  // load.cpp reads the experiment file, session.cpp the user's own templates, local.cpp mlk's own kubeconfig.
-  only_in({"cli/commands/user_files.cpp", "cli/commands/load.cpp", "cli/commands/session.cpp",
-           "cli/commands/local.cpp"},
+  // prepare.cpp reads the experiment file and the user's own templates, local.cpp mlk's own kubeconfig.
+  only_in({"cli/run/user_files.cpp", "cli/run/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",
-          "read_user_folder() of cli/commands/user_files.h", {"cli/commands"});
+          "read_user_folder() of cli/run/user_files.h", {"cli/commands", "cli/run", "sweeps"});
 }

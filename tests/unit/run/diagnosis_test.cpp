@@ -445,13 +445,6 @@ TEST_CASE(
   CHECK(one_line(Cause{1, "alone", false, "", {1}}) == "alone");
 }
 
-TEST_CASE("ranks are listed by their ranges") {
-  CHECK(index_list({}).empty());
-  CHECK(index_list({7}) == "7");
-  CHECK(index_list({0, 1}) == "0-1");
-  CHECK(index_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
-}
-
 TEST_CASE("the last line that says something is the last line") {
   CHECK(last_line("").empty());
   CHECK(last_line(" \n\n").empty());

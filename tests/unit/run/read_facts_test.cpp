@@ -478,16 +478,6 @@ TEST_CASE("a Job goes on by itself until all its ranks are over, or it removes i
                 {{"status", {{"phase", "Failed"}}}}));
 }
 
-TEST_CASE("a list of indexes is read as far as it is one") {
-  CHECK(parse_indexes("") == std::set<int>{});
-  CHECK(parse_indexes("0") == std::set<int>{0});
-  CHECK(parse_indexes("0,2-4") == std::set<int>{0, 2, 3, 4});
-  CHECK(parse_indexes("3-3") == std::set<int>{3});
-  CHECK(parse_indexes("4-2,x,-1,1-,7") == std::set<int>{7});
-  CHECK(parse_indexes("99999") == std::set<int>{99999});
-  CHECK(parse_indexes("100000").empty());
-}
-
 TEST_CASE("the newest warning of an object counts; of events that are no warnings nothing is kept") {
   const auto event = [](const char* message, const char* at, const char* type = "Warning") {
     return json{{"type", type},

@@ -26,10 +26,10 @@ TEST_CASE("a name means the run of that name, else the newest run of that experi
                                  owner("mnist-bbbbb", "mnist", "2026-01-05T00:00:00Z"),
                                  owner("mnist", "other", "2026-01-01T00:00:00Z"),
                                  owner("cifar-aaaaa", "cifar", "2026-01-09T00:00:00Z")};
-  CHECK(choose_run(owners, "lab", "mnist-aaaaa") == "mnist-aaaaa");
-  CHECK(choose_run(owners, "lab", "mnist") == "mnist");
-  CHECK(choose_run({owners[0], owners[1], owners[3]}, "lab", "mnist") == "mnist-bbbbb");
-  CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist") == "mnist-bbbbb");
+  CHECK(choose_run(owners, "lab", "mnist-aaaaa").run == "mnist-aaaaa");
+  CHECK(choose_run(owners, "lab", "mnist").run == "mnist");
+  CHECK(choose_run({owners[0], owners[1], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
+  CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
 TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a run is no run") {
@@ -49,6 +49,26 @@ TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a r
   refused("mnist-aaaaa-files", "");
   refused("digit", "did you mean 'digits'?");
   refused("digits-aaaab", "did you mean 'digits-aaaaa'?");
+}
+
+TEST_CASE("NAME/NUMBER means a trial of a sweep, and of nothing else") {
+  json sweep = owner("lr-aaaaa", "lr", "2026-01-03T00:00:00Z");
+  sweep["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
+  json trial = owner("lr-aaaaa-cdefg", "lr", "2026-01-04T00:00:00Z");  // a run that is a trial of it
+  trial["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
+  const std::vector<json> owners{sweep, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
+  const RunAddress address = choose_run(owners, "lab", "lr/7");
+  CHECK(address.run == "lr-aaaaa");
+  CHECK(address.is_sweep);
+  CHECK(address.trial == 7);
+  CHECK_FALSE(choose_run(owners, "lab", "lr-aaaaa").trial.has_value());
+  CHECK_FALSE(choose_run(owners, "lab", "digits").is_sweep);
+  CHECK_FALSE(is_sweep(trial));
+  CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "digits/1"), "digits-aaaaa is no sweep: it has no trials",
+                       Error);
+  CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "lr/x"), "'x' is no number of a trial", Error);
+  CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "lr/"), "'' is no number of a trial", Error);
+  CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "l/1"), "there is no run 'l/1' in namespace 'lab'", Error);
 }
 
 TEST_CASE("pods that run although their Job has ended were read before it") {

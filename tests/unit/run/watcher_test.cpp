@@ -215,8 +215,8 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
 TEST_CASE("a run is found by the name of its experiment, and an empty name is none") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
-  CHECK(mlk::find_run(client, "default", "r") == "r");
-  CHECK(mlk::find_run(client, "default", "x") == "r");  // both are of this second, the later name counts
+  CHECK(mlk::find_run(client, "default", "r").run == "r");
+  CHECK(mlk::find_run(client, "default", "x").run == "r");  // both are of this second, the later name counts
   try {
     mlk::find_run(client, "default", "");
     FAIL("found");

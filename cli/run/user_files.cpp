@@ -1,4 +1,4 @@
-#include "cli/commands/user_files.h"
+#include "cli/run/user_files.h"
 
 #include <algorithm>
 
@@ -59,6 +59,16 @@ class Reader {
     return std::move(contents_);
   }
 
+  std::string read_one(const std::string& named, std::size_t limit) const {
+    const fs::path shown = given_ / named;
+    check(shown);
+    try {
+      return read_file(shown, limit);
+    } catch (const Error& error) {
+      throw Error(error.code(), what_ + ": " + error.what(), "it is relative to the experiment file");
+    }
+  }
+
  private:
   void add(const fs::directory_entry& entry) {
     const fs::path name = entry.path().filename();
@@ -109,6 +119,11 @@ class Reader {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what) {
   return Reader(files, what).read(named);
+}
+
+std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
+                           std::size_t limit) {
+  return Reader(files, what).read_one(named, limit);
 }
 
 }  // namespace mlk

@@ -1,5 +1,5 @@
 // A program's file that lies on this machine alone.
-#include "cli/commands/left_behind.h"
+#include "cli/run/left_behind.h"
 
 #include <fstream>
 

@@ -1,5 +1,5 @@
 // What an experiment file may read of the user's, and what it may not.
-#include "cli/commands/user_files.h"
+#include "cli/run/user_files.h"
 
 #include <filesystem>
 #include <string>

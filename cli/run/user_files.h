@@ -22,4 +22,8 @@ struct UserFiles {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 
+// One file of at most `limit` bytes, by the same rules.
+std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
+                           std::size_t limit);
+
 }  // namespace mlk

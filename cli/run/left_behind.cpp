@@ -1,4 +1,4 @@
-#include "cli/commands/left_behind.h"
+#include "cli/run/left_behind.h"
 
 #include <algorithm>
 #include <string_view>

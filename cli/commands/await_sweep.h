@@ -1,0 +1,24 @@
+// Waiting for the end of a sweep, or driving it to its end: the same in sweep, sweep --wait and wait.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "cli/commands/await_run.h"
+#include "sweeps/start.h"
+
+namespace mlk {
+
+// Blocks until the sweep has ended or is stopped, and shows how it goes on: a line that changes on a
+// terminal, else a line for each trial that ends. Interrupted, it leaves the sweep running and says how to
+// come back. Throws Error.
+ExitCode await_sweep(Session& session, kube::Client& client, const std::string& sweep,
+                     std::optional<std::chrono::seconds> timeout);
+
+// The same, and starts trials as others end. Interrupted, what runs goes on, and nothing more is started
+// until `again` is typed.
+ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
+                     const std::string& again);
+
+}  // namespace mlk

@@ -1,0 +1,132 @@
+#include "cli/commands/sweep_views.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "cli/commands/session.h"
+#include "cli/ui/table.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+#include "sweeps/results.h"
+#include "sweeps/trial_values.h"
+
+namespace mlk {
+namespace {
+
+using sweeps::Counts;
+using sweeps::SweepStatus;
+using sweeps::Trial;
+using sweeps::TrialState;
+
+constexpr std::size_t label_width = 12;
+constexpr std::size_t most_trials_shown = 20;
+
+std::string counts_text(const Counts& counts) {
+  const int done = counts.succeeded + counts.failed;
+  std::vector<std::string> parts{fmt::format("{}/{} done", done, counts.all())};
+  if (counts.running > 0) parts.push_back(fmt::format("{} running", counts.running));
+  if (counts.failed > 0) parts.push_back(fmt::format("{} failed", counts.failed));
+  if (counts.stopped > 0) parts.push_back(fmt::format("{} stopped", counts.stopped));
+  return join(parts, "  ");
+}
+
+std::string objective_text(const SweepStatus& status, const Trial& trial) {
+  if (!trial.objective || !status.record.objective) return "";
+  return fmt::format("{} {:.4g}", status.record.objective->metric, *trial.objective);
+}
+
+std::string best_text(const SweepStatus& status) {
+  const Trial* best = sweeps::best_of(status);
+  if (best == nullptr) return "";
+  return fmt::format("{} ({}/{})", objective_text(status, *best), status.sweep, best->number);
+}
+
+// Of the trials that have ended, for those that are left; empty when nothing can be said yet.
+std::string time_left(const SweepStatus& status, Time now) {
+  const int done = status.counts.succeeded + status.counts.failed;
+  const int left = status.counts.waiting + status.counts.running;
+  if (status.phase != Phase::running || done == 0 || left == 0 || !status.started) return "";
+  const double so_far = std::chrono::duration<double>(now - *status.started).count();
+  const auto rest = std::chrono::seconds(static_cast<long>(so_far / done * left));
+  return "about " + format_duration(rest) + " left";
+}
+
+ui::Color color_of_sweep(Phase phase) {
+  if (phase == Phase::succeeded || phase == Phase::running) return ui::Color::green;
+  if (phase == Phase::failed) return ui::Color::red;
+  return phase == Phase::stopped || phase == Phase::incomplete ? ui::Color::yellow : ui::Color::cyan;
+}
+
+std::string took(const SweepStatus& status, Time now) {
+  if (!status.started) return "";
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(
+      std::max(status.ended.value_or(now) - *status.started, std::chrono::nanoseconds(0)));
+  return (status.ended ? "took " : "since ") + format_duration(seconds);
+}
+
+}  // namespace
+
+std::string progress_line(const SweepStatus& status) {
+  std::vector<std::string> parts{std::string(to_string(status.phase)), counts_text(status.counts)};
+  if (const std::string best = best_text(status); !best.empty()) parts.push_back("best " + best);
+  const std::string left = time_left(status, std::chrono::system_clock::now());
+  if (!left.empty()) parts.push_back(left);
+  if (!status.why.empty()) parts.push_back(status.why);
+  return printable(join(parts, "  "));
+}
+
+std::string trial_line(const SweepStatus& status, const Trial& trial) {
+  std::vector<std::string> parts{fmt::format("{}/{}", status.sweep, trial.number),
+                                 std::string(to_string(trial.state))};
+  if (const std::string objective = objective_text(status, trial); !objective.empty())
+    parts.push_back(objective);
+  parts.push_back(sweeps::describe(trial.point));
+  if (!trial.failure.empty()) parts.push_back(trial.failure);
+  return printable(join(parts, "  "));
+}
+
+void print_leaderboard(const SweepStatus& status, std::size_t top, Session& session, Where where) {
+  if (status.trials.empty()) return;
+  const sweeps::Objective objective = status.record.objective.value_or(sweeps::Objective{});
+  const std::vector<Trial> ordered =
+      sweeps::in_order(status.trials, objective, status.record.space, {.sort = "", .top = top});
+  const sweeps::ResultTable results = sweeps::result_table(ordered, objective, status.record.space);
+  ui::Table table(sweeps::shown_headers(results));
+  for (std::vector<std::string>& row : sweeps::shown_rows(results)) table.add(std::move(row));
+  const bool out = where == Where::out;
+  const bool terminal = out ? session.out_is_terminal : session.err_is_terminal;
+  const int descriptor = out ? STDOUT_FILENO : STDERR_FILENO;
+  table.print(out ? session.out : session.err, terminal ? ui::terminal_width(descriptor) : 0,
+              ui::Style(out ? session.color_out() : session.color_err()));
+  if (ordered.size() < status.trials.size()) {
+    session.note(fmt::format("{} more trials: {}", status.trials.size() - ordered.size(),
+                             session.command("results " + status.sweep)));
+  }
+}
+
+void print_sweep(const SweepStatus& status, Session& session) {
+  const ui::Style style(session.color_out());
+  const Time now = std::chrono::system_clock::now();
+  std::vector<std::string> head{style.bold(printable(status.sweep)),
+                                style.paint(to_string(status.phase), color_of_sweep(status.phase)),
+                                "sweep of " + printable(status.mode)};
+  if (const std::string time = took(status, now); !time.empty()) head.push_back(time);
+  session.out << join(head, "  ") << '\n';
+  const auto field = [&](const std::string& label, const std::string& value) {
+    if (value.empty()) return;
+    session.out << "  " << style.paint(ui::pad(label, label_width), ui::Color::gray) << printable(value)
+                << '\n';
+  };
+  field("why", status.why);
+  field("trials", counts_text(status.counts));
+  field("search", printable(status.record.search) + fmt::format(", {} at a time", status.record.parallel));
+  field("best", best_text(status));
+  field("time", time_left(status, now));
+  session.out << '\n';
+  print_leaderboard(status, session.out_is_terminal ? most_trials_shown : 0, session, Where::out);
+}
+
+}  // namespace mlk

@@ -1,0 +1,26 @@
+// Sweeps as people read them.
+#pragma once
+
+#include <string>
+
+#include "sweeps/observe.h"
+
+namespace mlk {
+
+struct Session;
+
+// `mlk status` of a sweep on the session's standard output.
+void print_sweep(const sweeps::SweepStatus& status, Session& session);
+
+// The leaderboard, at most so many trials (0: all), on standard output or, of a command that has waited, on
+// standard error.
+enum class Where { out, err };
+void print_leaderboard(const sweeps::SweepStatus& status, std::size_t top, Session& session, Where where);
+
+// "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (4)"
+std::string progress_line(const sweeps::SweepStatus& status);
+
+// "digits-abcde/4 Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": of a trial that has ended.
+std::string trial_line(const sweeps::SweepStatus& status, const sweeps::Trial& trial);
+
+}  // namespace mlk

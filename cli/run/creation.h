@@ -1,0 +1,68 @@
+// Creating an owner and the objects that belong to it so that it may be cut off and repeated at any point:
+// never two of one, nothing left behind by a refusal.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/util/error.h"
+
+namespace mlk {
+
+struct SubmitHooks {
+  std::function<void(const std::string&)> note;  // progress, for people
+  std::function<void()> check_interrupted;       // throws when the user wants out
+};
+
+class Creation {
+ public:
+  // References must outlive it.
+  Creation(kube::Client& client, const std::string& name_space, const SubmitHooks& hooks)
+      : client_(client), name_space_(name_space), hooks_(hooks) {}
+
+  // Throws Error{usage} for an object of a kind that mlk cannot create.
+  static void check_kind(const nlohmann::json& object);
+
+  // Throws Error{cluster} when the server is too old, or the user may not create and list what runs are made
+  // of.
+  void ask_what_is_allowed();
+
+  // Lets the server check the objects and store nothing.
+  void check_on_server(const std::vector<nlohmann::json>& objects);
+
+  struct Owner {
+    nlohmann::json object;  // as it is on the server
+    bool created = false;   // by this call
+  };
+  // A ConfigMap with the label mlk.dev/hash: one of the same name and hash that is there already is taken for
+  // it. Throws Error.
+  Owner create_owner(const nlohmann::json& owner);
+
+  // One that is there already is taken for it if it belongs to the owner with this uid; while another of the
+  // name is being deleted it is waited for.
+  void create_owned(const nlohmann::json& object, const std::string& owner_uid);
+
+  // The object, if it is there, belongs to that owner and stays.
+  std::optional<nlohmann::json> find_owned(const nlohmann::json& object, const std::string& owner_uid);
+
+  // Deletes the owner, and so all that belongs to it.
+  void take_back(const std::string& owner, const std::string& uid);
+
+ private:
+  nlohmann::json post(const nlohmann::json& object);
+  void check_dropped(const nlohmann::json& sent, const nlohmann::json& answered);
+  Error refusal(const nlohmann::json& object, const kube::ApiError& error) const;
+  void wait_for_gone(const std::string& what, std::chrono::steady_clock::time_point deadline, bool& said);
+
+  kube::Client& client_;
+  const std::string& name_space_;
+  const SubmitHooks& hooks_;
+};
+
+}  // namespace mlk

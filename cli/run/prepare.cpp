@@ -1,0 +1,100 @@
+#include "cli/run/prepare.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/run/left_behind.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t experiment_limit = 1 << 20;
+constexpr std::size_t template_limit = 1 << 20;
+
+// So that a folder that is not there is told beside the file's other mistakes.
+std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
+  const fs::path path = beside / folder;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    return "there is no folder " + path.string() + "; files: is relative to the experiment file";
+  if (fs::is_regular_file(status)) return path.string() + " is a file; files: takes a folder";
+  return "";
+}
+
+UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>& allowed) {
+  return {.folder = file.folder, .allowed = {allowed.begin(), allowed.end()}};
+}
+
+void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
+  visit_folder(folder, [&](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    const bool is_folder = entry.is_directory(ignored) && !entry.is_symlink(ignored);
+    if (is_folder) find_yaml_files(entry.path(), found);
+    if (!is_folder && entry.path().extension() == ".yaml") found.push_back(entry.path());
+  });
+}
+
+}  // namespace
+
+ExperimentFile read_experiment_file(const std::string& path) {
+  // Not by the name /dev/stdin, which cannot be opened when it is a socket.
+  if (path == "-")
+    return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", experiment_limit)};
+  return {path, fs::path(path).parent_path(), read_file(path, experiment_limit)};
+}
+
+ExperimentFile read_file_beside(const ExperimentFile& experiment, const std::vector<std::string>& allowed,
+                                const std::string& named, const std::string& what, std::size_t limit) {
+  const fs::path path = experiment.folder / named;
+  return {path.string(), path.parent_path(),
+          read_user_file(user_files(experiment, allowed), named, what, limit)};
+}
+
+Surroundings surroundings_of(const ExperimentFile& file, const PrepareOptions& options) {
+  return {.wrong_with_folder =
+              [beside = file.folder](const std::string& folder) { return wrong_with_folder(beside, folder); },
+          .manual = options.manual};
+}
+
+FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
+                        const Experiment& experiment) {
+  const UserFiles from = user_files(file, options.allow_files);
+  FileContents files;
+  for (const DataEntry& entry : experiment.data) {
+    if (!entry.files.empty())
+      files[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
+  }
+  return files;
+}
+
+Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates) {
+  Prepared out;
+  out.experiment = load_experiment(file.text, file.name, options.overrides, templates.job_types(),
+                                   surroundings_of(file, options));
+  out.files = read_files(file, options, out.experiment);
+  out.left_behind = files_left_behind(out.experiment, out.files, file.folder);
+  return out;
+}
+
+Templates load_templates() {
+  Templates templates;
+  const fs::path folder = config_home() / "templates";
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return templates;
+  std::vector<fs::path> files;
+  find_yaml_files(folder, files);
+  std::sort(files.begin(), files.end());
+  for (const fs::path& path : files) {
+    templates.add(path.lexically_relative(folder).string(),
+                  Template{read_file(path, template_limit), path.string()});
+  }
+  return templates;
+}
+
+}  // namespace mlk

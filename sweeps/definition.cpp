@@ -1,0 +1,146 @@
+#include "sweeps/definition.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/left_behind.h"
+#include "cli/util/error.h"
+#include "sweeps/grid.h"
+#include "sweeps/identity.h"
+#include "sweeps/names.h"
+#include "sweeps/points_file.h"
+#include "sweeps/random.h"
+#include "sweeps/trial_values.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+void refuse_too_many(double points) {
+  throw Error(
+      ExitCode::usage,
+      fmt::format("the sweep has {:.0f} points; a sweep has at most {}", points, most_points_of_sweep),
+      "try fewer values, or some of them with search: {random: {trials: 100}}");
+}
+
+// The points of the file under the full paths of their parameters, which become those of the space.
+std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions& options, const Names& names,
+                               Spec& spec) {
+  const ExperimentFile listed =
+      read_file_beside(file, options.allow_files, spec.points_file, "sweep.points", longest_points_file);
+  Problems problems;
+  if (!is_points_file(spec.points_file)) {
+    problems.add(
+        spec.points_place,
+        fmt::format("sweep.points must name a .csv, .tsv, .json or .yaml file, not '{}'", spec.points_file));
+    problems.throw_if_any();
+  }
+  const std::optional<PointsFile> read = read_points(listed.text, listed.name, problems);
+  problems.throw_if_any();
+  std::map<std::string, std::string> paths;
+  for (const auto& [column, place] : read->columns) {
+    if (const auto path = names.resolve(column, place, problems)) {
+      paths[column] = *path;
+      spec.space.parameters.push_back({*path, Parameter::Kind::choice, {}, 0, 0, {}});
+    }
+  }
+  names.check_all_given(spec.space.parameters, problems);
+  problems.throw_if_any();
+  std::vector<Point> points;
+  std::map<std::string, std::set<json>> values;
+  for (const Point& point : read->points) {
+    Point out;
+    for (const auto& [column, value] : point) {
+      out[paths.at(column)] = value;
+      values[paths.at(column)].insert(value);
+    }
+    points.push_back(std::move(out));
+  }
+  for (Parameter& parameter : spec.space.parameters)
+    parameter.values.assign(values[parameter.path].begin(), values[parameter.path].end());
+  return points;
+}
+
+// Each point so many times. The first time it is as if there were no repeating, so that a sweep can be
+// repeated later.
+std::vector<Point> repeated(const std::vector<Point>& points, int times, const std::string& path,
+                            std::int64_t first) {
+  std::vector<Point> out;
+  out.reserve(points.size() * static_cast<std::size_t>(times));
+  for (const Point& point : points) {
+    out.push_back(point);
+    for (int i = 1; i < times; ++i) {
+      out.push_back(point);
+      out.back()[path] = first + i;
+    }
+  }
+  return out;
+}
+
+std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
+  switch (spec.search.kind) {
+    case Search::Kind::list:
+      std::erase_if(listed, [&](const Point& point) { return is_left_out(spec.space, point); });
+      return listed;
+    case Search::Kind::random:
+      return random_points(spec.space, spec.search.seed, static_cast<std::size_t>(spec.search.trials));
+    case Search::Kind::grid:
+    case Search::Kind::tpe:
+      break;
+  }
+  const GridSize size = count_grid(spec.space);
+  if (size.points > most_points_of_sweep) refuse_too_many(static_cast<double>(size.points));
+  return grid_points(spec.space, most_points_of_sweep);
+}
+
+std::int64_t seed_of(const YamlNode& base) {
+  const YamlNode* train = base.find("train");
+  const YamlNode* seed = train == nullptr ? nullptr : train->find("seed");
+  const json value = seed == nullptr ? json() : to_json(*seed);
+  return value.is_number_integer() ? value.get<std::int64_t>() : 1;
+}
+
+}  // namespace
+
+std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed) {
+  const std::vector<Point> points = searched(spec, std::move(listed));
+  if (points.empty())
+    throw Error(ExitCode::usage, "the sweep has no points: everything is left out", "see sweep.except");
+  const double all = static_cast<double>(points.size()) * spec.repeat;
+  if (all > static_cast<double>(most_points_of_sweep)) refuse_too_many(all);
+  const std::string path = trains ? "train.seed" : "repeat";
+  const bool taken = std::any_of(spec.space.parameters.begin(), spec.space.parameters.end(),
+                                 [&](const Parameter& each) { return each.path == path; });
+  if (taken && spec.repeat > 1) {
+    throw Error(ExitCode::usage, fmt::format("sweep.repeat varies {0}, which is a parameter already", path),
+                "leave one of them out");
+  }
+  return repeated(points, spec.repeat, path, trains ? seed : 1);
+}
+
+Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
+                        const std::vector<std::string>& words, const Templates& templates) {
+  const Surroundings surroundings = surroundings_of(file, options);
+  Problems problems;
+  Definition out;
+  out.base = parse_experiment(file.text, file.name, options.overrides, surroundings, problems);
+  out.spec = take_spec(out.base, words, problems);
+  problems.throw_if_any(fmt::format("`{}` describes every key", surroundings.manual));
+  std::vector<Point> listed;
+  if (!out.spec.points_file.empty()) listed = read_listed(file, options, Names(out.base), out.spec);
+  out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
+  const std::vector<std::string> job_types = templates.job_types();
+  out.first = Experiments(out.base, job_types, surroundings).of(out.points.front());
+  out.name = out.first.name;
+  out.files = read_files(file, options, out.first);
+  out.left_behind = files_left_behind(out.first, out.files, file.folder);
+  out.identity = identify_sweep(out.name, out.base, out.spec, digests_of(out.first, out.files), templates);
+  return out;
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,275 @@
+#include "sweeps/drive.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cli/kube/objects.h"
+#include "cli/render/merge.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/run/record.h"
+#include "cli/util/hash.h"
+#include "cli/util/time.h"
+#include "sweeps/decide.h"
+#include "sweeps/fetch.h"
+#include "sweeps/lease.h"
+#include "sweeps/ledger_store.h"
+#include "sweeps/record.h"
+#include "sweeps/trial_runs.h"
+#include "sweeps/watch.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds tick{200};
+constexpr std::chrono::seconds look_again{10};  // also when no watch has told of a change
+
+Time now() { return std::chrono::system_clock::now(); }
+
+class Driver {
+ public:
+  Driver(kube::Client& client, const StartRequest& request, const DriveHooks& hooks)
+      : client_(client),
+        request_(request),
+        hooks_(hooks),
+        sweep_(request.definition.identity.run),
+        runs_(client, request.name_space, request.version, request.local, request.definition,
+              request.surroundings, request.templates, hooks.submit) {}
+
+  SweepStatus run() {
+    SweepWatch watch(client_, request_.name_space, sweep_);
+    std::optional<DriverLease> lease;
+    while (true) {
+      hooks_.submit.check_interrupted();
+      const bool changed = watch.wait(tick);
+      const std::optional<SweepObjects> objects = watch.objects();
+      if (!objects) continue;
+      if (!lease) lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner));
+      const SweepStatus status = look(*objects);
+      if (changed || said_.empty()) hooks_.changed(status);
+      said_ = sweep_;
+      if (is_over(status)) {
+        lease->release();
+        return finished(*objects);
+      }
+      if (!lease->hold()) {
+        hooks_.waiting(lease->holder());
+        continue;
+      }
+      if (!changed && steady_clock::now() - stepped_ < look_again) continue;
+      stepped_ = steady_clock::now();
+      step(*objects, status);
+    }
+  }
+
+ private:
+  static bool is_over(const SweepStatus& status) {
+    if (is_final(status.phase)) return true;
+    return status.phase == Phase::stopped && status.counts.running == 0;
+  }
+
+  SweepStatus look(const SweepObjects& objects) const { return observe_sweep(objects, now()); }
+
+  // With what only logs tell.
+  SweepStatus finished(const SweepObjects&) {
+    return read_sweep(client_, request_.name_space, sweep_, Harvest::all);
+  }
+
+  // One decision, and what follows from it. Whatever is cut off here the next call does.
+  void step(const SweepObjects& objects, const SweepStatus& status) {
+    const std::map<std::string, RunObjects> runs = runs_of(objects);
+    settle_ended(runs);
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
+    if (status.phase == Phase::stopped) return stop_all(runs);
+    const Record record = read_record(objects.owner);
+    const Decision decision = decide(request_.definition.points, status.trials,
+                                     request_.definition.spec.parallel, record.max_failures);
+    if (decision.hopeless) stop_all(runs);
+    const std::vector<TrialLine> registered = register_trials(objects, status, decision.start);
+    start_missing(objects, status, runs, registered);
+    const bool runs_on = status.counts.waiting + status.counts.running > 0;
+    if (decision.ended || (decision.hopeless && !runs_on)) end(objects, status, decision.hopeless);
+  }
+
+  // The final records of trials, while their pods are there; and Jobs that nobody needs any more.
+  void settle_ended(const std::map<std::string, RunObjects>& runs) {
+    for (const auto& [name, run] : runs) {
+      if (settled_.count(name) == 1) continue;
+      const RunStatus status = observe(run, now());
+      if (!is_final(status.phase) && status.phase != Phase::stopped) continue;
+      if (status.phase == Phase::stopped || has_running_pods(run)) continue;
+      write_record(client_, request_.name_space, run.owner, status);
+      suspend_what_goes_on(client_, request_.name_space, run);
+      settled_.insert(name);
+    }
+  }
+
+  void stop_all(const std::map<std::string, RunObjects>& runs) {
+    for (const auto& [name, run] : runs) {
+      const Phase phase = observe(run, now()).phase;
+      if (is_final(phase) || phase == Phase::stopped) continue;
+      client_.patch(kube::resources::config_maps, request_.name_space, name,
+                    {{"metadata", {{"annotations", {{labels::stopped, format_time(now())}}}}}});
+      for (const json& job : run.jobs)
+        client_.patch(kube::resources::jobs, request_.name_space, kube::name_of(job),
+                      {{"spec", {{"suspend", true}}}});
+    }
+  }
+
+  // Written down before they are started, so that numbers and trials are never given twice. Empty when
+  // somebody else has written meanwhile: the next look knows more.
+  std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
+                                         const std::vector<Point>& points) {
+    std::vector<TrialLine> lines;
+    if (points.empty()) return lines;
+    int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
+    std::string text;
+    for (const Point& point : points) {
+      lines.push_back({number++, hash_of(point), point, {}});
+      text += points_line(lines.back()) + "\n";
+    }
+    const std::vector<Batch> batches = batches_of(objects);
+    const int last = batches.empty() ? -1 : batches.back().job;
+    const auto map =
+        std::find_if(objects.config_maps.begin(), objects.config_maps.end(),
+                     [&](const json& each) { return kube::name_of(each) == job_name(sweep_, last); });
+    const std::string before =
+        map == objects.config_maps.end() ? "" : text_of(*map, {"data", "points.jsonl"});
+    const bool fits = map != objects.config_maps.end() && before.size() + text.size() <= most_points_bytes;
+    try {
+      if (fits) {
+        client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
+                      {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
+                       {"data", {{"points.jsonl", before + text}}}});
+      } else {
+        client_.create(kube::resources::config_maps, request_.name_space,
+                       fresh_points(objects.owner, last + 1, text));
+      }
+    } catch (const kube::ApiError& error) {
+      if (error.status() == 409) return {};
+      throw;
+    }
+    return lines;
+  }
+
+  json fresh_points(const json& owner, int number, const std::string& text) const {
+    return {{"apiVersion", "v1"},
+            {"kind", "ConfigMap"},
+            {"metadata",
+             {{"name", job_name(sweep_, number)},
+              {"labels",
+               {{labels::managed_by, "mlk"},
+                {labels::run, sweep_},
+                {labels::name, kube::label_of(owner, labels::name)},
+                {labels::sweep, sweep_}}},
+              {"ownerReferences",
+               {{{"apiVersion", "v1"},
+                 {"kind", "ConfigMap"},
+                 {"name", sweep_},
+                 {"uid", kube::uid_of(owner)},
+                 {"blockOwnerDeletion", false}}}}}},
+            {"data", {{"points.jsonl", text}}}};
+  }
+
+  // Those just registered, and those that an earlier driver wrote down and did not come to start.
+  void start_missing(const SweepObjects& objects, const SweepStatus& status,
+                     const std::map<std::string, RunObjects>& runs, std::vector<TrialLine> fresh) {
+    std::set<int> ended;
+    for (const Trial& trial : status.trials) {
+      if (has_ended(trial.state)) ended.insert(trial.number);
+    }
+    for (const Batch& batch : batches_of(objects)) {
+      for (const TrialLine& trial : batch.trials) {
+        const std::string name = trial_run(sweep_, trial.hash);
+        const auto run = runs.find(name);
+        const bool whole = run != runs.end() && observe(run->second, now()).phase != Phase::incomplete;
+        if (whole || ended.count(trial.number) == 1 || created_.count(name) == 1) continue;
+        fresh.push_back(trial);
+      }
+    }
+    if (fresh.empty()) return;
+    runs_.create(fresh, kube::uid_of(objects.owner));
+    for (const TrialLine& trial : fresh) created_.insert(trial_run(sweep_, trial.hash));
+  }
+
+  void end(const SweepObjects& objects, const SweepStatus& status, bool hopeless) {
+    const bool failed = hopeless || (status.counts.succeeded == 0 && status.counts.failed > 0);
+    json patch = owner_patch(request_.definition, static_cast<int>(status.trials.size()), true);
+    patch["metadata"]["annotations"][labels::phase] = to_string(failed ? Phase::failed : Phase::succeeded);
+    patch["metadata"]["resourceVersion"] = text_of(objects.owner, {"metadata", "resourceVersion"});
+    try {
+      client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
+    } catch (const kube::ApiError& error) {
+      if (error.status() != 409) throw;
+    }
+  }
+
+  kube::Client& client_;
+  const StartRequest& request_;
+  const DriveHooks& hooks_;
+  const std::string sweep_;
+  TrialRuns runs_;
+  std::set<std::string> settled_, created_;
+  std::string said_;
+  steady_clock::time_point stepped_{};
+};
+
+}  // namespace
+
+Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
+  const Definition& definition = request.definition;
+  TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.surroundings,
+                 request.templates, hooks);
+  for (std::size_t i = 0; i < definition.points.size(); ++i) {
+    if (i % 256 == 0) hooks.check_interrupted();
+    runs.check(definition.points[i]);
+  }
+  Creation creation(client, request.name_space, hooks);
+  creation.ask_what_is_allowed();
+  RenderOptions options;
+  options.name_space = request.name_space;
+  options.version = request.version;
+  options.local = request.local;
+  options.identity = definition.identity;
+  Rendered rendered = render(definition.first, definition.files, request.templates, options);
+  const json wanted = merge(rendered.owner, owner_overlay(definition, true));
+  if (request.dry_run) {
+    creation.check_on_server({wanted});
+    return {definition.identity.run, static_cast<int>(definition.points.size()), 0, 0, 0};
+  }
+  const Creation::Owner owner = creation.create_owner(wanted);
+  options.owner_uid = kube::uid_of(owner.object);
+  rendered = render(definition.first, definition.files, request.templates, options);
+  for (const json& object : rendered.objects) {
+    const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
+    if (data) creation.create_owned(object, options.owner_uid);
+  }
+  Started out{definition.identity.run, static_cast<int>(definition.points.size()), 0, 0, 0};
+  if (owner.created) {
+    out.started = out.trials;
+    return out;
+  }
+  const SweepStatus status =
+      observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
+  std::set<std::string> known;
+  for (const Trial& trial : status.trials) known.insert(trial.hash);
+  for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
+  out.trials = static_cast<int>(known.size());
+  if (out.started > 0 && is_final(status.phase)) {
+    json patch = owner_patch(definition, out.trials, true);
+    patch["metadata"]["annotations"][labels::phase] = nullptr;
+    client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
+  }
+  return out;
+}
+
+SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks) {
+  return Driver(client, request, hooks).run();
+}
+
+}  // namespace mlk::sweeps

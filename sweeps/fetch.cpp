@@ -1,0 +1,123 @@
+#include "sweeps/fetch.h"
+
+#include <algorithm>
+#include <deque>
+#include <future>
+
+#include "cli/kube/client.h"
+#include "cli/kube/logs.h"
+#include "sweeps/ledger_store.h"
+#include "sweeps/reported.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_logs_at_once = 128;
+constexpr int lines_of_log = 1000;
+constexpr std::size_t bytes_of_log = 256 * 1024;
+constexpr milliseconds short_time{1500}, long_time{120'000};
+constexpr std::size_t curve_points = 64;
+
+// Every n-th, so that at most `most` are left, the last one always.
+void thin(std::vector<std::pair<std::int64_t, double>>& curve, std::size_t most) {
+  if (curve.size() <= most) return;
+  std::vector<std::pair<std::int64_t, double>> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(curve[(i + 1) * curve.size() / most - 1]);
+  curve = std::move(out);
+}
+
+// Puts what a log tells into its trial.
+void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
+                const MetricFinder* finder, Trial& trial) {
+  std::vector<std::pair<std::int64_t, double>> reports;
+  for (const kube::LogLine& line : lines) {
+    if (const std::optional<Metrics> metrics = parse_metrics(line.text)) {
+      const json result = to_result(*metrics);
+      trial.step = metrics->step;
+      if (result.contains("metrics")) trial.metrics.update(result["metrics"]);
+    }
+    if (finder == nullptr) continue;
+    if (const std::optional<Reported> found = finder->find(line.text)) {
+      reports.emplace_back(found->step.value_or(static_cast<std::int64_t>(reports.size()) + 1), found->value);
+      trial.metrics[objective->metric] = found->value;
+    }
+  }
+  if (reports.empty() || objective == nullptr) return;
+  trial.objective = value_of(*objective, reports);
+  trial.curve = std::move(reports);
+  thin(trial.curve, curve_points);
+}
+
+class LogHarvest {
+ public:
+  LogHarvest(kube::Client& client, const std::string& name_space, SweepStatus& status)
+      : client_(client), name_space_(name_space), status_(status) {
+    if (status.record.objective) finder_.emplace(*status.record.objective);
+  }
+
+  void read(Harvest harvest) {
+    const Clock::time_point deadline = Clock::now() + (harvest == Harvest::all ? long_time : short_time);
+    std::deque<Trial*> due;
+    for (Trial& trial : status_.trials) {
+      const bool live = trial.state == TrialState::running;
+      if (status_.newest_pods.count(trial.number) == 1 && needs_log(trial) &&
+          (live || has_ended(trial.state)))
+        live ? due.push_front(&trial) : due.push_back(&trial);
+    }
+    std::deque<std::pair<Trial*, std::future<kube::Answer>>> under_way;
+    while (!due.empty() || !under_way.empty()) {
+      const auto left = std::chrono::floor<milliseconds>(deadline - Clock::now());
+      if (left <= milliseconds(0)) return;
+      while (!due.empty() && under_way.size() < most_logs_at_once) {
+        kube::LogOptions options;
+        options.tail_lines = lines_of_log;
+        options.limit_bytes = bytes_of_log;
+        kube::Request request =
+            kube::log_request(name_space_, status_.newest_pods.at(due.front()->number), options);
+        request.timeout = left;
+        under_way.emplace_back(due.front(), client_.ask(request));
+        due.pop_front();
+      }
+      auto& [trial, answer] = under_way.front();
+      if (answer.wait_for(left) != std::future_status::ready) return;
+      take(answer.get(), *trial);
+      under_way.pop_front();
+    }
+  }
+
+ private:
+  bool needs_log(const Trial& trial) const {
+    return trial.metrics.is_null() || (status_.record.objective && !trial.objective) ||
+           (status_.record.objective && status_.record.objective->of != Objective::Of::last);
+  }
+
+  void take(const kube::Answer& answer, Trial& trial) {
+    if (!answer.unreachable.empty() || answer.response.status != 200) return;
+    if (trial.metrics.is_null()) trial.metrics = json::object();
+    const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
+    read_lines(kube::parse_log(answer.response.body), objective, finder_ ? &*finder_ : nullptr, trial);
+  }
+
+  kube::Client& client_;
+  const std::string& name_space_;
+  SweepStatus& status_;
+  std::optional<MetricFinder> finder_;
+};
+
+}  // namespace
+
+SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                       Harvest harvest) {
+  const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::yes);
+  SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
+  LogHarvest(client, name_space, status).read(harvest);
+  // Best effort: who may only look at the sweep sees it all the same.
+  write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials);
+  return status;
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,20 @@
+// A sweep as it is now, with all that its trials have told.
+#pragma once
+
+#include <string>
+
+#include "sweeps/observe.h"
+
+namespace mlk::sweeps {
+
+// Logs are read of trials that have not left a result: programs of the user's leave none, and those that run
+// have none yet.
+enum class Harvest {
+  running,  // as many as a short time allows
+  all,      // also of the trials that have ended, however long it takes
+};
+
+SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                       Harvest harvest);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,253 @@
+#include "sweeps/forms.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/values.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view forms_text =
+    "a list, {range: [1, 9, 2]}, {uniform: [a, b]}, {log_uniform: [a, b]}, {int: [a, b]} or {choice: [...]}";
+
+// The numbers of [a, b]; empty after telling what is wrong.
+std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std::size_t least,
+                               std::size_t most, Problems& problems) {
+  std::vector<json> numbers;
+  const bool counted =
+      node.kind == YamlNode::Kind::list && node.items.size() >= least && node.items.size() <= most;
+  if (counted) {
+    for (const YamlNode& item : node.items) numbers.push_back(to_json(item));
+  }
+  const bool good = counted && std::all_of(numbers.begin(), numbers.end(), [](const json& number) {
+                      return number.is_number() && std::isfinite(number.get<double>());
+                    });
+  if (good) return numbers;
+  problems.add(node.place,
+               fmt::format("{} must be a list of {} numbers, not {}", of,
+                           least == most ? fmt::format("{}", least) : fmt::format("{} or {}", least, most),
+                           describe(node)));
+  return {};
+}
+
+// Decimal digits behind the point, as they were written, so that 0.1, 0.2, 0.3 are what a reader expects.
+int decimals_of(const YamlNode& node) {
+  const std::size_t point = node.text.find('.'), exponent = node.text.find_first_of("eE");
+  int digits = 0;
+  if (point != std::string::npos) digits = static_cast<int>(std::min(exponent, node.text.size()) - point - 1);
+  if (exponent != std::string::npos) digits -= std::atoi(node.text.c_str() + exponent + 1);
+  return std::clamp(digits, 0, 17);
+}
+
+void read_range(const YamlNode& node, const std::string& of, Parameter& out, Problems& problems) {
+  const std::vector<json> numbers = read_numbers(node, of, 2, 3, problems);
+  if (numbers.empty()) return;
+  const double first = numbers[0].get<double>(), last = numbers[1].get<double>();
+  const double step = numbers.size() == 3 ? numbers[2].get<double>() : 1;
+  if (step == 0 || (last - first) / step < 0) {
+    problems.add(node.place, fmt::format("{} never comes from {} to {} in steps of {}", of,
+                                         json(first).dump(), json(last).dump(), json(step).dump()));
+    return;
+  }
+  const double count = std::floor((last - first) / step + 1e-9) + 1;
+  if (count > static_cast<double>(most_values)) {
+    problems.add(node.place,
+                 fmt::format("{} has {:.0f} values; a parameter has at most {}", of, count, most_values));
+    return;
+  }
+  const bool whole = std::all_of(numbers.begin(), numbers.end(),
+                                 [](const json& number) { return number.is_number_integer(); });
+  int decimals = 0;
+  for (const YamlNode& item : node.items) decimals = std::max(decimals, decimals_of(item));
+  const double scale = std::pow(10.0, decimals);
+  for (int i = 0; i < static_cast<int>(count); ++i) {
+    const double value = first + i * step;
+    out.values.push_back(whole ? json(std::llround(value)) : json(std::round(value * scale) / scale));
+  }
+}
+
+void read_bounds(const YamlNode& node, const std::string& of, Parameter& out, Problems& problems) {
+  const std::vector<json> numbers = read_numbers(node, of, 2, 2, problems);
+  if (numbers.empty()) return;
+  out.low = numbers[0].get<double>();
+  out.high = numbers[1].get<double>();
+  if (out.low >= out.high) {
+    problems.add(node.place, fmt::format("{} must go from a lower to a higher number", of));
+  } else if (out.kind == Parameter::Kind::log_uniform && out.low <= 0) {
+    problems.add(node.place, fmt::format("{} must begin above 0: it has a logarithm", of));
+  } else if (out.kind == Parameter::Kind::integer &&
+             !(numbers[0].is_number_integer() && numbers[1].is_number_integer() &&
+               std::fabs(out.low) <= 9e15 && std::fabs(out.high) <= 9e15)) {
+    problems.add(node.place, fmt::format("{} must be two whole numbers", of));
+  }
+}
+
+void read_values(const YamlNode& node, const std::string& of, Parameter& out, Problems& problems) {
+  if (node.kind != YamlNode::Kind::list) {
+    problems.add(node.place, fmt::format("{} must be a list, not {}", of, describe(node)));
+    return;
+  }
+  if (node.items.empty()) problems.add(node.place, fmt::format("{} has no values", of));
+  for (const YamlNode& item : node.items) {
+    json value = to_json(item);
+    if (value.is_null()) {
+      problems.add(item.place, fmt::format("{} has an empty value", of));
+    } else if (std::find(out.values.begin(), out.values.end(), value) != out.values.end()) {
+      problems.add(item.place, fmt::format("{} has the value {} twice", of, text_of_value(value)));
+    } else {
+      out.values.push_back(std::move(value));
+    }
+  }
+}
+
+void read_one_form(const YamlEntry& entry, Parameter& out, Problems& problems) {
+  const std::string of = fmt::format("{} of {}", entry.key, out.path);
+  if (entry.key == "choice") return read_values(entry.value, of, out, problems);
+  if (entry.key == "range") return read_range(entry.value, of, out, problems);
+  if (entry.key == "uniform") out.kind = Parameter::Kind::uniform;
+  if (entry.key == "log_uniform") out.kind = Parameter::Kind::log_uniform;
+  if (entry.key == "int") out.kind = Parameter::Kind::integer;
+  read_bounds(entry.value, of, out, problems);
+}
+
+void read_map(const YamlNode& node, const Names& names, Parameter& out, Problems& problems) {
+  const std::vector<std::string> forms{"choice", "range", "uniform", "log_uniform", "int"};
+  int given = 0;
+  for (const YamlEntry& entry : node.entries) {
+    if (entry.key == "when") {
+      out.when = read_conditions(entry.value, "when of " + out.path, names, problems);
+    } else if (std::find(forms.begin(), forms.end(), entry.key) == forms.end()) {
+      const std::string near = nearest(entry.key, forms);
+      problems.add(entry.place, fmt::format("'{}' is no form of values{}", entry.key,
+                                            near.empty() ? fmt::format("; {} takes {}", out.path, forms_text)
+                                                         : fmt::format("; did you mean '{}'?", near)));
+      ++given;
+    } else if (++given == 1) {
+      read_one_form(entry, out, problems);
+    } else {
+      problems.add(entry.place, fmt::format("{} has two forms of values; it can be one", out.path));
+    }
+  }
+  if (given == 0) problems.add(node.place, fmt::format("{} has no values: give {}", out.path, forms_text));
+}
+
+std::shared_ptr<const Source> source_of(const std::string& word) {
+  return std::make_shared<const Source>(Source{"argument", word});
+}
+
+YamlNode scalar(std::string text, const Place& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = std::move(text);
+  node.plain = true;
+  node.place = place;
+  return node;
+}
+
+YamlNode list_of(std::vector<YamlNode> items, const Place& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::list;
+  node.items = std::move(items);
+  node.place = place;
+  return node;
+}
+
+YamlNode map_of(std::string key, YamlNode value, const Place& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::map;
+  node.entries.push_back({std::move(key), place, std::move(value)});
+  node.place = place;
+  return node;
+}
+
+// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would have; nullopt for anything else.
+std::optional<YamlNode> read_interval(const std::string& text, const Place& place) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) return std::nullopt;
+  const std::size_t colon = text.find(':', dots);
+  const std::string low = text.substr(0, dots), high = text.substr(dots + 2, colon - dots - 2);
+  if (!is_number(low) || !is_number(high)) return std::nullopt;
+  std::vector<YamlNode> bounds{scalar(low, place), scalar(high, place)};
+  const std::string step = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (step == "log") return map_of("log_uniform", list_of(std::move(bounds), place), place);
+  if (is_number(step)) {
+    bounds.push_back(scalar(step, place));
+    return map_of("range", list_of(std::move(bounds), place), place);
+  }
+  if (!step.empty()) return std::nullopt;
+  const bool whole = is_whole_number(low) && is_whole_number(high);
+  return map_of(whole ? "int" : "uniform", list_of(std::move(bounds), place), place);
+}
+
+}  // namespace
+
+std::vector<Condition> read_conditions(const YamlNode& node, const std::string& of, const Names& names,
+                                       Problems& problems) {
+  std::vector<Condition> out;
+  if (node.kind != YamlNode::Kind::map || node.entries.empty()) {
+    problems.add(node.place,
+                 fmt::format("{} must be a map of parameters to values, not {}", of,
+                             node.entries.empty() && node.kind == YamlNode::Kind::map ? "an empty one"
+                                                                                      : describe(node)));
+    return out;
+  }
+  for (const YamlEntry& entry : node.entries) {
+    const std::optional<std::string> path = names.resolve(entry.key, entry.place, problems);
+    if (!path) continue;
+    Condition condition{*path, {}};
+    if (entry.value.kind == YamlNode::Kind::list) {
+      for (const YamlNode& item : entry.value.items) condition.values.push_back(to_json(item));
+    }
+    condition.values.push_back(to_json(entry.value));  // a list may be one value: hidden: [128, 128]
+    out.push_back(std::move(condition));
+  }
+  return out;
+}
+
+std::optional<Parameter> read_form(const std::string& path, const YamlNode& node, const Names& names,
+                                   Problems& problems) {
+  Parameter out;
+  out.path = path;
+  const std::size_t before = problems.size();
+  if (node.kind == YamlNode::Kind::map) {
+    read_map(node, names, out, problems);
+  } else if (node.kind == YamlNode::Kind::list) {
+    read_values(node, path, out, problems);
+  } else if (node.kind == YamlNode::Kind::scalar) {
+    out.values.push_back(to_json(node));
+  } else {
+    problems.add(node.place, fmt::format("{} has no values: give {}", path, forms_text));
+  }
+  if (problems.size() > before) return std::nullopt;
+  return out;
+}
+
+std::optional<Word> read_word(const std::string& word, Problems& problems) {
+  const auto source = source_of(word);
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
+    problems.add({source, 0, 0}, "a parameter is written PATH=VALUES, for example lr=0.1,0.01");
+    return std::nullopt;
+  }
+  const std::string path = word.substr(0, equals), text = word.substr(equals + 1);
+  const Place place{source, 0, equals + 1};
+  if (std::optional<YamlNode> interval = read_interval(text, place))
+    return Word{path, {source, 0, 0}, std::move(*interval)};
+  // As a list of YAML: commas part the values, and [128,128] is one of them. A blank in place of each
+  // character of the path but the last keeps the columns.
+  std::optional<YamlNode> values = parse_yaml(std::string(equals, ' ') + "[" + text + "]", source, problems);
+  if (!values) return std::nullopt;
+  return Word{path, {source, 0, 0}, std::move(*values)};
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,74 @@
+#include "sweeps/identity.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+void erase_path(json& value, const std::string& path) {
+  json* at = &value;
+  const std::vector<std::string> steps = split(path, '.');
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool last = i + 1 == steps.size();
+    if (at->is_array()) {
+      const std::size_t index = is_whole_number(steps[i]) ? std::stoul(steps[i].substr(0, 9)) : at->size();
+      if (index >= at->size()) return;
+      if (last) (*at)[index] = nullptr;
+      at = &(*at)[index];
+    } else {
+      const auto found = at->is_object() ? at->find(steps[i]) : at->end();
+      if (!at->is_object() || found == at->end()) return;
+      if (last) {
+        at->erase(found);
+        return;
+      }
+      at = &*found;
+    }
+  }
+}
+
+// `workers` and `roles.worker` are one place.
+void spell_out_roles(json& experiment) {
+  for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
+    if (!experiment.contains(short_form)) continue;
+    if (experiment.contains("roles") && !experiment["roles"].is_object()) continue;
+    experiment["roles"][role] = std::move(experiment[short_form]);
+    experiment.erase(short_form);
+  }
+}
+
+std::string spelled_out(const std::string& path) {
+  if (path.starts_with("workers.")) return "roles.worker." + path.substr(8);
+  if (path.starts_with("servers.")) return "roles.server." + path.substr(8);
+  return path;
+}
+
+}  // namespace
+
+Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec, const json& digests,
+                        const Templates& templates) {
+  json experiment = to_json(base);
+  spell_out_roles(experiment);
+  json parameters = json::array();
+  for (const Parameter& parameter : spec.space.parameters) {
+    erase_path(experiment, spelled_out(parameter.path));
+    parameters.push_back(parameter.path);
+  }
+  std::sort(parameters.begin(), parameters.end());
+  for (const char* key : {"tags", "note"}) experiment.erase(key);
+  json what = {
+      {"experiment", experiment}, {"files", digests}, {"parameters", parameters}, {"sweep", spec.decides}};
+  for (const auto& [path, digest] : own_templates(templates)) what["templates"][path] = digest;
+  const std::string text = json_text(what);
+  constexpr std::size_t suffix = 5;
+  return {fmt::format("{}-{}", name, sha256_base32(text, suffix)), sha256_hex(text)};
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,117 @@
+#include "sweeps/lease.h"
+
+#include <array>
+#include <unistd.h>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/util/hash.h"
+#include "cli/util/time.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+const kube::Resource leases{"coordination.k8s.io", "v1", "leases", "Lease"};
+constexpr seconds lease_duration{15}, renew_deadline{10}, renew_every{4}, ask_every{2};
+
+// This process, for people and unlike any other.
+std::string own_identity() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string(host.data()) + "-" + std::to_string(::getpid()) + "-" + hex(random_bytes(4));
+}
+
+}  // namespace
+
+DriverLease::DriverLease(kube::Client& client, const std::string& name_space, std::string name,
+                         std::string owner_uid)
+    : client_(client),
+      name_space_(name_space),
+      name_(std::move(name)),
+      owner_uid_(std::move(owner_uid)),
+      me_(own_identity()) {}
+
+json DriverLease::spec() const {
+  return {{"holderIdentity", me_},
+          {"leaseDurationSeconds", lease_duration.count()},
+          {"renewTime", format_time_micro(std::chrono::system_clock::now())}};
+}
+
+bool DriverLease::hold() {
+  const Clock::time_point now = Clock::now();
+  if (ours_ && now - renewed_ < renew_every) return true;
+  if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < ask_every) return false;
+  asked_ = now;
+  try {
+    ours_ = take(now);
+    if (ours_) renewed_ = now;
+  } catch (const kube::ApiError& error) {
+    if (error.status() == 401 || error.status() == 403) throw;
+    ours_ = ours_ && now - renewed_ < renew_deadline;
+  }
+  return ours_;
+}
+
+bool DriverLease::take(Clock::time_point now) {
+  const std::optional<json> lease = client_.find(leases, name_space_, name_);
+  if (!lease) {
+    json fresh = {{"apiVersion", "coordination.k8s.io/v1"},
+                  {"kind", "Lease"},
+                  {"metadata",
+                   {{"name", name_},
+                    {"labels", {{labels::managed_by, "mlk"}, {labels::sweep, name_}}},
+                    {"ownerReferences",
+                     {{{"apiVersion", "v1"},
+                       {"kind", "ConfigMap"},
+                       {"name", name_},
+                       {"uid", owner_uid_},
+                       {"blockOwnerDeletion", false}}}}}},
+                  {"spec", spec()}};
+    try {
+      client_.create(leases, name_space_, fresh);
+      return true;
+    } catch (const kube::ApiError& error) {
+      if (error.status() == 409) return false;
+      throw;
+    }
+  }
+  holder_ = text_of(*lease, {"spec", "holderIdentity"});
+  const json& record = at_path(*lease, {"spec"});
+  if (record != seen_) {
+    seen_ = record;
+    seen_since_ = now;
+  }
+  const bool free = holder_.empty() || holder_ == me_ || now - seen_since_ > lease_duration;
+  if (!free) return false;
+  json patch = {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
+                {"spec", spec()}};
+  try {
+    client_.patch(leases, name_space_, name_, patch);
+    holder_ = me_;
+    return true;
+  } catch (const kube::ApiError& error) {
+    if (error.status() == 409 || error.status() == 404) return false;
+    throw;
+  }
+}
+
+void DriverLease::release() {
+  if (!ours_) return;
+  ours_ = false;
+  try {
+    const std::optional<json> lease = client_.find(leases, name_space_, name_);
+    if (!lease || text_of(*lease, {"spec", "holderIdentity"}) != me_) return;
+    client_.patch(leases, name_space_, name_,
+                  {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
+                   {"spec", {{"holderIdentity", ""}}}});
+  } catch (const Error&) {
+    // It runs out by itself.
+  }
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,44 @@
+// Who drives a sweep: one process at a time, by a Lease. After client-go's leader election: a holder that has
+// not renewed for 15 s, as seen from here, is taken for dead; clocks of machines are not compared.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk::sweeps {
+
+class DriverLease {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. The client must outlive it.
+  DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid);
+
+  // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
+  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403.
+  bool hold();
+  void release();  // so that another may take it at once; best effort
+
+  const std::string& holder() const { return holder_; }  // somebody else, when it is not ours
+
+ private:
+  bool take(Clock::time_point now);
+  nlohmann::json spec() const;
+
+  kube::Client& client_;
+  const std::string& name_space_;
+  const std::string name_, owner_uid_, me_;
+  std::string holder_;
+  bool ours_ = false;
+  Clock::time_point renewed_{}, asked_{};  // last time that it was ours for certain, that we asked
+  nlohmann::json seen_;                    // the record of another holder
+  Clock::time_point seen_since_{};         // since when it has not changed
+};
+
+}  // namespace mlk::sweeps

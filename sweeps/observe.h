@@ -1,0 +1,54 @@
+// What a sweep that the cluster runs is doing, from its objects alone. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/status.h"
+#include "sweeps/record.h"
+#include "sweeps/registry.h"
+#include "sweeps/trial.h"
+
+namespace mlk::sweeps {
+
+struct Counts {
+  int waiting = 0, running = 0, succeeded = 0, failed = 0, stopped = 0;
+  int all() const { return waiting + running + succeeded + failed + stopped; }
+};
+
+struct SweepStatus {
+  std::string sweep, name, mode;
+  // incomplete, scheduling, starting, running, stopped, succeeded, failed, as of a run.
+  Phase phase = Phase::incomplete;
+  std::string why;  // one line; empty when there is nothing to explain
+  std::optional<Time> created, started, ended;
+  Record record;
+  Counts counts;
+  std::vector<Trial> trials;               // ascending by number
+  std::map<int, std::string> newest_pods;  // of each trial that has one, by its number
+};
+
+SweepStatus observe_sweep(const SweepObjects& objects, Time now);
+
+// Puts what a result file says (CONTRACT.md) into the trial.
+void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
+
+// The row of `mlk ls`: from the owner's metadata and the Jobs alone. Steps are trials.
+RunStatus row_of_sweep(const RunObjects& objects);
+
+// Leaves only that trial. Throws Error{not_found} when there is none of the number.
+void keep_trial(SweepStatus& status, int number);
+
+// The best of the trials that have ended well, or that tell the objective while they run; nullptr without
+// any.
+const Trial* best_of(const SweepStatus& status);
+
+// 0 when the sweep has succeeded: not too many of its trials have failed, and one has not. 5, 8 of one that
+// has failed or is stopped.
+ExitCode exit_code(const SweepStatus& status);
+
+nlohmann::json to_json(const SweepStatus& status);
+
+}  // namespace mlk::sweeps

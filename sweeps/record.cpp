@@ -1,0 +1,139 @@
+#include "sweeps/record.h"
+
+#include <array>
+
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/util/json.h"
+#include "sweeps/start.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
+    {{Parameter::Kind::choice, "choice"},
+     {Parameter::Kind::uniform, "uniform"},
+     {Parameter::Kind::log_uniform, "log_uniform"},
+     {Parameter::Kind::integer, "int"}}};
+constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
+    {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
+
+json to_json(const Parameter& parameter) {
+  json out = {{"path", parameter.path}};
+  for (const auto& [kind, name] : kinds) {
+    if (kind == parameter.kind) out["kind"] = name;
+  }
+  if (parameter.kind == Parameter::Kind::choice) {
+    out["values"] = parameter.values;
+  } else {
+    out["low"] = parameter.low;
+    out["high"] = parameter.high;
+  }
+  for (const Condition& condition : parameter.when) out["when"][condition.path] = condition.values;
+  return out;
+}
+
+double number_at(const json& object, const char* key) {
+  const json& value = at_path(object, {key});
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::vector<json> list_at(const json& value) {
+  return value.is_array() ? value.get<std::vector<json>>() : std::vector<json>{};
+}
+
+Parameter read_parameter(const json& value) {
+  Parameter out;
+  out.path = text_of(value, {"path"});
+  for (const auto& [kind, name] : kinds) {
+    if (text_of(value, {"kind"}) == name) out.kind = kind;
+  }
+  out.values = list_at(at_path(value, {"values"}));
+  out.low = number_at(value, "low");
+  out.high = number_at(value, "high");
+  if (const json& when = at_path(value, {"when"}); when.is_object()) {
+    for (const auto& [path, values] : when.items()) out.when.push_back({path, list_at(values)});
+  }
+  return out;
+}
+
+json to_json(const Objective& objective) {
+  json out = {{objective.goal == Objective::Goal::maximize ? "maximize" : "minimize", objective.metric},
+              {"count", objective.count}};
+  for (const auto& [of, name] : ofs) {
+    if (of == objective.of) out["of"] = name;
+  }
+  if (!objective.regex.empty()) out["regex"] = objective.regex;
+  return out;
+}
+
+std::optional<Objective> objective_from(const json& value) {
+  Objective out;
+  const std::string maximized = text_of(value, {"maximize"});
+  out.goal = maximized.empty() ? Objective::Goal::minimize : Objective::Goal::maximize;
+  out.metric = maximized.empty() ? text_of(value, {"minimize"}) : maximized;
+  if (out.metric.empty()) return std::nullopt;
+  for (const auto& [of, name] : ofs) {
+    if (text_of(value, {"of"}) == name) out.of = of;
+  }
+  out.count = number_of(value, {"count"}, 1);
+  out.regex = text_of(value, {"regex"});
+  return out;
+}
+
+}  // namespace
+
+json to_json(const Record& record) {
+  json parameters = json::array();
+  for (const Parameter& parameter : record.space.parameters) parameters.push_back(to_json(parameter));
+  json out = {{"schema", 1},
+              {"parameters", parameters},
+              {"search", record.search},
+              {"trials", record.trials},
+              {"parallel", record.parallel},
+              {"max_failures", record.max_failures},
+              {"driven", record.driven}};
+  if (record.objective) out["objective"] = to_json(*record.objective);
+  return out;
+}
+
+Record read_record(const json& owner) {
+  const json value = json_or_null(text_of(owner, {"data", "sweep"}));
+  Record out;
+  for (const json& parameter : list_at(at_path(value, {"parameters"})))
+    out.space.parameters.push_back(read_parameter(parameter));
+  out.search = text_of(value, {"search"});
+  out.objective = objective_from(at_path(value, {"objective"}));
+  out.trials = number_of(value, {"trials"}, 0);
+  out.parallel = number_of(value, {"parallel"}, 1);
+  out.max_failures = number_of(value, {"max_failures"}, 0);
+  out.driven = at_path(value, {"driven"}) == true;
+  return out;
+}
+
+Record record_of(const Definition& definition, int trials, bool driven) {
+  Record out;
+  out.driven = driven;
+  out.space = definition.spec.space;
+  out.search = to_string(definition.spec.search.kind);
+  out.objective = definition.spec.objective;
+  out.trials = trials;
+  out.parallel = definition.spec.parallel;
+  out.max_failures = definition.spec.max_failures.value_or(usual_failures(static_cast<std::size_t>(trials)));
+  return out;
+}
+
+json owner_patch(const Definition& definition, int trials, bool driven) {
+  return {{"metadata", {{"annotations", {{labels::roles, json_text({{"trial", trials}})}}}}},
+          {"data", {{"sweep", json_text(to_json(record_of(definition, trials, driven)))}}}};
+}
+
+json owner_overlay(const Definition& definition, bool driven) {
+  json out = owner_patch(definition, static_cast<int>(definition.points.size()), driven);
+  out["metadata"]["labels"][labels::sweep] = definition.identity.run;
+  return out;
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,74 @@
+#include "sweeps/registry.h"
+
+#include <algorithm>
+#include <future>
+
+#include <fmt/format.h>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/find.h"
+#include "cli/run/indexes.h"
+#include "cli/run/labels.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view before_number = "-trials-";
+
+// The number of the Job that an object of this name belongs to; -1 for any other object.
+int number_of_job(const std::string& name, const std::string& sweep) {
+  if (!name.starts_with(sweep + std::string(before_number))) return -1;
+  return parse_int(std::string_view(name).substr(sweep.size() + before_number.size()), -1);
+}
+
+}  // namespace
+
+std::string job_name(const std::string& sweep, int job) {
+  return fmt::format("{}{}{}", sweep, before_number, job);
+}
+
+SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         WithPods pods) {
+  using namespace kube::resources;
+  const kube::ListOptions of_sweep{.label_selector = std::string(labels::sweep) + "=" + sweep};
+  const auto list = [&](const kube::Resource& resource) {
+    return std::async(std::launch::async, [&client, &resource, &name_space, &of_sweep] {
+      return client.list(resource, name_space, of_sweep).items;
+    });
+  };
+  auto list_of_maps = list(config_maps), list_of_jobs = list(jobs);
+  SweepObjects objects;
+  if (pods == WithPods::yes) objects.pods = client.list(kube::resources::pods, name_space, of_sweep).items;
+  objects.jobs = list_of_jobs.get();
+  objects.config_maps = list_of_maps.get();
+  const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
+  if (owner == objects.config_maps.end())
+    throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'");
+  objects.owner = std::move(*owner);
+  objects.config_maps.erase(owner);
+  return objects;
+}
+
+std::vector<Batch> batches_of(const SweepObjects& objects) {
+  const std::string sweep = kube::name_of(objects.owner);
+  std::map<int, Batch> batches;
+  for (const json& map : objects.config_maps) {
+    const int number = number_of_job(kube::name_of(map), sweep);
+    if (number < 0) continue;
+    batches[number].job = number;
+    batches[number].trials = parse_points(text_of(map, {"data", "points.jsonl"}));
+  }
+  for (const json& job : objects.jobs) {
+    const auto batch = batches.find(number_of_job(kube::name_of(job), sweep));
+    if (batch != batches.end()) batch->second.object = job;
+  }
+  std::vector<Batch> out;
+  for (auto& [number, batch] : batches) out.push_back(std::move(batch));
+  return out;
+}
+
+}  // namespace mlk::sweeps

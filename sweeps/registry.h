@@ -1,0 +1,45 @@
+// What the cluster holds of a sweep that it runs by itself: which trials there are, and in which Jobs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sweeps/trials_job.h"
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk::sweeps {
+
+// All objects of one sweep, as the API server gives them.
+struct SweepObjects {
+  nlohmann::json owner;
+  std::vector<nlohmann::json> config_maps, jobs, pods;
+};
+
+enum class WithPods { no, yes };
+
+// In three requests side by side. Throws Error{not_found} without an owner.
+SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         WithPods pods);
+
+// A ConfigMap with points, and its Job, which is missing when whoever made the first was cut off.
+struct Batch {
+  int job = 0;  // number of the Job
+  std::vector<TrialLine> trials;
+  std::optional<nlohmann::json> object;  // the Job
+};
+
+// Ascending by number. Pure.
+std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// "digits-abcde-trials-0"
+std::string job_name(const std::string& sweep, int job);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,255 @@
+#include "sweeps/spec.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "cli/experiment/check.h"
+#include "cli/experiment/schema.h"
+#include "cli/experiment/values.h"
+#include "cli/util/text.h"
+#include "sweeps/forms.h"
+#include "sweeps/names.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<Search::Kind, std::string_view>, 4> searches{{{Search::Kind::grid, "grid"},
+                                                                             {Search::Kind::random, "random"},
+                                                                             {Search::Kind::list, "list"},
+                                                                             {Search::Kind::tpe, "tpe"}}};
+constexpr int most_trials = 100'000;
+
+bool decides_by_count(Search::Kind kind) { return kind == Search::Kind::random || kind == Search::Kind::tpe; }
+
+// A whole number from `least` to `most`, or nothing after telling what is wrong.
+std::optional<std::int64_t> whole_of(const YamlNode& node, const std::string& of, std::int64_t least,
+                                     std::int64_t most, Problems& problems) {
+  const json value = to_json(node);
+  if (value.is_number_integer() && value >= least && value <= most) return value.get<std::int64_t>();
+  problems.add(node.place, fmt::format("{} must be a whole number from {} to {}, not {}", of, least, most,
+                                       describe(node)));
+  return std::nullopt;
+}
+
+class Reader {
+ public:
+  Reader(YamlNode& root, Problems& problems) : root_(root), names_(root), problems_(problems) {}
+
+  Spec read(const std::vector<std::string>& words) {
+    const YamlNode sweep = take_sweep();
+    const json checked = sweep.kind == YamlNode::Kind::map
+                             ? check_section(sweep, schema_section("sweep"), "sweep", problems_)
+                             : json::object();
+    read_parameters(sweep);
+    for (const std::string& word : words) read_argument(word);
+    check_order();
+    read_except(sweep);
+    out_.repeat = checked.value("repeat", 1);
+    out_.parallel = checked.value("parallel", 4);
+    if (checked.contains("max_failures") && checked["max_failures"].is_number())
+      out_.max_failures = checked["max_failures"].get<int>();
+    if (const YamlNode* points = sweep.find("points"); points != nullptr && checked.contains("points")) {
+      out_.points_file = points->text;
+      out_.points_place = points->place;
+    }
+    // The columns of a file with points give values too; they are known only when it is read.
+    if (out_.points_file.empty()) names_.check_all_given(out_.space.parameters, problems_);
+    if (!out_.points_file.empty() && !out_.space.parameters.empty())
+      problems_.add(out_.points_place,
+                    "sweep.points and sweep.parameters exclude each other: the columns of the "
+                    "file are the parameters");
+    read_search(sweep);
+    if (const YamlNode* objective = sweep.find("objective"))
+      out_.objective = read_objective(*objective, "sweep.objective", problems_);
+    if (const YamlNode* stop = sweep.find("stop"))
+      problems_.add(stop->place, "early stopping is not supported yet: leave sweep.stop out");
+    out_.decides = {{"search", {{"kind", to_string(out_.search.kind)}, {"seed", out_.search.seed}}},
+                    {"objective", checked.value("objective", json())}};
+    return std::move(out_);
+  }
+
+ private:
+  YamlNode take_sweep() {
+    YamlNode sweep;
+    for (YamlEntry& entry : root_.entries) {
+      if (entry.key == "sweep") sweep = std::move(entry.value);
+    }
+    std::erase_if(root_.entries, [](const YamlEntry& entry) { return entry.key == "sweep"; });
+    if (sweep.kind != YamlNode::Kind::map && sweep.kind != YamlNode::Kind::null)
+      check_section(sweep, schema_section("sweep"), "sweep", problems_);  // says that it must be a map
+    return sweep;
+  }
+
+  void put(Parameter parameter) {
+    const auto same = std::find_if(out_.space.parameters.begin(), out_.space.parameters.end(),
+                                   [&](const Parameter& each) { return each.path == parameter.path; });
+    if (same == out_.space.parameters.end()) {
+      out_.space.parameters.push_back(std::move(parameter));
+    } else {
+      *same = std::move(parameter);
+    }
+  }
+
+  bool has(const std::string& path) const {
+    return std::any_of(out_.space.parameters.begin(), out_.space.parameters.end(),
+                       [&](const Parameter& each) { return each.path == path; });
+  }
+
+  void read_parameters(const YamlNode& sweep) {
+    const YamlNode* parameters = sweep.find("parameters");
+    if (parameters == nullptr || parameters->kind != YamlNode::Kind::map) return;
+    for (const YamlEntry& entry : parameters->entries) {
+      const std::optional<std::string> path = names_.resolve(entry.key, entry.place, problems_);
+      if (!path) continue;
+      if (has(*path)) problems_.add(entry.place, fmt::format("{} is given twice", *path));
+      if (std::optional<Parameter> parameter = read_form(*path, entry.value, names_, problems_))
+        put(std::move(*parameter));
+    }
+  }
+
+  // One of the command line replaces that of the file.
+  void read_argument(const std::string& argument) {
+    const std::optional<Word> word = read_word(argument, problems_);
+    if (!word) return;
+    const std::optional<std::string> path = names_.resolve(word->path, word->place, problems_);
+    if (!path) return;
+    if (std::optional<Parameter> parameter = read_form(*path, word->values, names_, problems_))
+      put(std::move(*parameter));
+  }
+
+  // Those that others depend on come first: a search chooses one after the other.
+  void check_order() {
+    std::vector<Parameter>& all = out_.space.parameters;
+    std::vector<Parameter> ordered;
+    while (!all.empty()) {
+      const auto free = std::find_if(all.begin(), all.end(), [&](const Parameter& each) {
+        return std::all_of(each.when.begin(), each.when.end(), [&](const Condition& condition) {
+          return std::any_of(ordered.begin(), ordered.end(),
+                             [&](const Parameter& before) { return before.path == condition.path; });
+        });
+      });
+      if (free == all.end()) {
+        problems_.add(root_.place,
+                      fmt::format("when of {} names a parameter that the sweep does not have, or "
+                                  "that depends on {} itself",
+                                  all.front().path, all.front().path));
+        return;
+      }
+      ordered.push_back(std::move(*free));
+      all.erase(free);
+    }
+    all = std::move(ordered);
+  }
+
+  void read_except(const YamlNode& sweep) {
+    const YamlNode* except = sweep.find("except");
+    if (except == nullptr) return;
+    if (except->kind != YamlNode::Kind::list) {
+      problems_.add(except->place, fmt::format("sweep.except must be a list of maps such as [{{lr: 0.1, "
+                                               "batch: 16}}], not {}",
+                                               describe(*except)));
+      return;
+    }
+    for (const YamlNode& item : except->items) {
+      std::vector<Condition> conditions =
+          read_conditions(item, "an entry of sweep.except", names_, problems_);
+      for (const Condition& condition : conditions) {
+        if (!has(condition.path))
+          problems_.add(item.place, fmt::format("sweep.except names {}, which is no parameter of the sweep",
+                                                condition.path));
+      }
+      if (!conditions.empty()) out_.space.except.push_back(std::move(conditions));
+    }
+  }
+
+  void read_search(const YamlNode& sweep) {
+    const bool continuous =
+        std::any_of(out_.space.parameters.begin(), out_.space.parameters.end(), [](const Parameter& each) {
+          return each.kind == Parameter::Kind::uniform || each.kind == Parameter::Kind::log_uniform;
+        });
+    const YamlNode* node = sweep.find("search");
+    if (node == nullptr) {
+      out_.search.kind = !out_.points_file.empty() ? Search::Kind::list : Search::Kind::grid;
+      if (continuous && out_.points_file.empty()) {
+        problems_.add(root_.place,
+                      "a parameter with uniform or log_uniform has no end of values: say how many "
+                      "to try, for example search: {random: {trials: 50}}");
+      }
+      return;
+    }
+    const bool is_map = node->kind == YamlNode::Kind::map && node->entries.size() == 1;
+    const std::string kind = is_map ? node->entries.front().key : node->text;
+    const auto known =
+        std::find_if(searches.begin(), searches.end(), [&](const auto& each) { return each.second == kind; });
+    if (known == searches.end() || (!is_map && node->kind != YamlNode::Kind::scalar)) {
+      const std::string near = nearest(kind, {"grid", "random", "list", "tpe"});
+      problems_.add(node->place, fmt::format("sweep.search must be grid, random, list or tpe, not {}{}",
+                                             is_map ? fmt::format("'{}'", kind) : describe(*node),
+                                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      return;
+    }
+    out_.search.kind = known->first;
+    if (is_map) read_search_options(node->entries.front());
+    if (decides_by_count(out_.search.kind) && out_.search.trials == 0)
+      problems_.add(node->place,
+                    fmt::format("search {0} needs a number of trials: {{{0}: {{trials: 50}}}}", kind));
+    if (out_.search.kind == Search::Kind::tpe)
+      problems_.add(node->place, "search tpe is not supported yet: take random");
+    const bool list = out_.search.kind == Search::Kind::list;
+    if (!list && !out_.points_file.empty())
+      problems_.add(out_.points_place, fmt::format("sweep.points is for search list, not {}", kind));
+    if (list && out_.points_file.empty())
+      problems_.add(node->place, "search list takes its points from a file: give sweep.points");
+  }
+
+  void read_search_options(const YamlEntry& search) {
+    if (search.value.kind != YamlNode::Kind::map) {
+      if (search.value.kind != YamlNode::Kind::null)
+        problems_.add(search.value.place,
+                      fmt::format("search {} takes a map such as {{trials: 50, seed: 1}}, "
+                                  "not {}",
+                                  search.key, describe(search.value)));
+      return;
+    }
+    for (const YamlEntry& option : search.value.entries) {
+      const std::string of = fmt::format("{} of search {}", option.key, search.key);
+      if (option.key == "seed") {
+        constexpr std::int64_t largest = 9007199254740991;
+        if (const auto seed = whole_of(option.value, of, 0, largest, problems_))
+          out_.search.seed = static_cast<std::uint64_t>(*seed);
+      } else if (option.key == "trials" && decides_by_count(out_.search.kind)) {
+        if (const auto trials = whole_of(option.value, of, 1, most_trials, problems_))
+          out_.search.trials = static_cast<int>(*trials);
+      } else {
+        const std::string near = nearest(option.key, {"trials", "seed"});
+        problems_.add(option.place,
+                      fmt::format("search {} has no option '{}'{}", search.key, option.key,
+                                  near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      }
+    }
+  }
+
+  YamlNode& root_;
+  const Names names_;
+  Problems& problems_;
+  Spec out_;
+};
+
+}  // namespace
+
+std::string_view to_string(Search::Kind kind) {
+  for (const auto& [each, text] : searches) {
+    if (each == kind) return text;
+  }
+  return "";
+}
+
+Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems) {
+  return Reader(root, problems).read(words);
+}
+
+}  // namespace mlk::sweeps

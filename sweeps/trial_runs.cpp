@@ -1,0 +1,147 @@
+#include "sweeps/trial_runs.h"
+
+#include <atomic>
+#include <future>
+
+#include "cli/kube/objects.h"
+#include "cli/render/merge.h"
+#include "cli/run/facts.h"
+#include "cli/run/find.h"
+#include "cli/run/labels.h"
+#include "cli/util/hash.h"
+#include "cli/util/text.h"
+#include "sweeps/observe.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_at_once = 16;  // trials that are being created
+constexpr std::size_t hash_in_name = 6;
+
+// The objects of a trial's run belong to the sweep as well.
+void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
+  const json label = {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}};
+  rendered.owner = merge(std::move(rendered.owner), label);
+  rendered.owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
+  rendered.owner["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
+                                                    {"kind", "ConfigMap"},
+                                                    {"name", sweep},
+                                                    {"uid", sweep_uid},
+                                                    {"blockOwnerDeletion", false}}};
+  for (json& object : rendered.objects) {
+    if (object["kind"] != "Job") continue;
+    object = merge(std::move(object), label);
+    object["spec"]["template"] = merge(std::move(object["spec"]["template"]), label);
+  }
+}
+
+}  // namespace
+
+std::string trial_run(const std::string& sweep, const std::string& hash) {
+  return sweep + "-" + hash.substr(0, hash_in_name);
+}
+
+std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
+  std::map<std::string, RunObjects> runs;
+  for (RunObjects& run : group_by_run(objects.config_maps, objects.jobs, objects.pods)) {
+    const std::string name = kube::name_of(run.owner);
+    runs[name] = std::move(run);
+  }
+  return runs;
+}
+
+void read_run(const RunStatus& run, const std::optional<Objective>& objective, Trial& trial) {
+  switch (run.phase) {
+    case Phase::succeeded:
+      trial.state = TrialState::succeeded;
+      break;
+    case Phase::failed:
+      trial.state = TrialState::failed;
+      trial.failure = run.why;
+      break;
+    case Phase::stopped:
+      trial.state = TrialState::stopped;
+      break;
+    case Phase::running:
+    case Phase::restarting:
+      trial.state = TrialState::running;
+      break;
+    default:
+      trial.state = TrialState::waiting;
+  }
+  trial.tries = 1;
+  trial.started = run.started;
+  trial.ended = run.ended;
+  read_result(run.result, objective, trial);
+}
+
+TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version,
+                     bool local, const Definition& definition, const Surroundings& surroundings,
+                     const Templates& templates, const SubmitHooks& hooks)
+    : client_(client),
+      name_space_(name_space),
+      version_(version),
+      local_(local),
+      definition_(definition),
+      templates_(templates),
+      hooks_(hooks),
+      job_types_(templates.job_types()),
+      experiments_(definition.base, job_types_, surroundings) {}
+
+Rendered TrialRuns::render_of(const TrialLine& trial, const std::string& owner_uid) const {
+  RenderOptions options;
+  options.name_space = name_space_;
+  options.version = version_;
+  options.local = local_;
+  options.owner_uid = owner_uid;
+  options.files_of = definition_.identity.run;
+  options.secret = hex(random_bytes(32));
+  options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
+                              sha256_hex(definition_.identity.hash + trial.hash)};
+  return render(experiments_.of(trial.point), definition_.files, templates_, options);
+}
+
+void TrialRuns::check(const Point& point) const {
+  const Rendered rendered = render_of({0, hash_of(point), point, {}}, "");
+  for (const json& object : rendered.objects) Creation::check_kind(object);
+}
+
+void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
+  Creation creation(client_, name_space_, hooks_);
+  Rendered rendered = render_of(trial, "");
+  give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
+  const Creation::Owner owner = creation.create_owner(rendered.owner);
+  const std::string uid = kube::uid_of(owner.object);
+  try {
+    rendered = render_of(trial, uid);
+    give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
+    for (const json& object : rendered.objects) creation.create_owned(object, uid);
+  } catch (const Error& error) {
+    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
+    if (refused && owner.created) creation.take_back(rendered.run, uid);
+    throw;
+  }
+}
+
+void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < trials.size(); i = next++) create_one(trials[i], sweep_uid);
+  };
+  std::vector<std::future<void>> workers;
+  for (std::size_t i = 0; i < std::min(most_at_once, trials.size()); ++i)
+    workers.push_back(std::async(std::launch::async, work));
+  std::exception_ptr first;
+  for (std::future<void>& worker : workers) {
+    try {
+      worker.get();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,50 @@
+// Trials that the cluster runs by itself: an Indexed Job, and the ConfigMap with the points of its indexes.
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/render/render.h"
+#include "sweeps/trial_values.h"
+
+namespace mlk::sweeps {
+
+inline constexpr std::size_t most_points_bytes = 900 * 1024;  // of one ConfigMap; etcd takes 1.5 MiB
+inline constexpr int most_indexes = 20'000;                   // of one Job
+
+// A trial as the Job's ConfigMap has it: one line in points.jsonl, and one in points.env.
+struct TrialLine {
+  int number = 0;
+  std::string hash;
+  Point point;
+  Delta delta;
+
+  std::size_t bytes() const;  // of both lines
+};
+std::string points_line(const TrialLine& trial);
+
+// The inverse of points_line for all lines of a text; what is no such line is left out.
+std::vector<TrialLine> parse_points(std::string_view text);
+
+struct TrialsJob {
+  int job = 0;                    // the sweep's Jobs are counted from 0
+  std::vector<TrialLine> trials;  // ascending by number
+  int parallel = 1;
+  int may_fail = 0;  // more failed trials than this end the Job
+};
+
+// Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps.
+std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials);
+
+struct TrialsObjects {
+  nlohmann::json points, job;
+};
+
+// `rendered`: the objects of the sweep's first trial as a run (render.h) with the sweep's identity and owner.
+TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const Rendered& rendered,
+                            const Templates& templates);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,142 @@
+"""Sweeps that the cluster runs by itself: started, extended, watched, read. On both clusters."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import mlk
+
+DIGITS = mlk.EXAMPLES / "digits-sweep.yaml"
+
+PROGRAM = """
+name: {name}
+mode: single
+image: {image}
+run: |
+  echo "trial $MLK_TRIAL of lr $LR" ; {program}
+env: {{LR: "${{sweep.lr}}"}}
+workers: {{cpu: 20m, memory: 32Mi}}
+restart: {{retries: 0}}
+sweep: {{objective: maximize accuracy, parallel: {parallel}}}
+"""
+
+
+def program(name, what='echo "accuracy=0.$LR"', parallel=2):
+    return PROGRAM.format(name=name, image="mlk-runtime:test", program=what, parallel=parallel)
+
+
+def start(cluster, *args, check=0):
+    return cluster.mlk("sweep", *args, check=check, timeout=120)
+
+
+def handle(cluster, *args):
+    return json.loads(start(cluster, *args, "-o", "json").stdout)
+
+
+def results(cluster, sweep):
+    return cluster.mlk("results", sweep, "-o", "json", check=0, timeout=120).json()
+
+
+def status(cluster, sweep):
+    return cluster.mlk("status", sweep, "-o", "json", check=0).json()
+
+
+@pytest.mark.nodes
+def test_the_classic_sweep_ends_with_a_table_of_nine_and_starts_nothing_twice(cluster, name):
+    named = ("--set", f"name={name}", DIGITS)
+    first = handle(cluster, *named)
+    assert (first["trials"], first["started"]) == (9, 9)
+    sweep = first["sweep"]
+    assert cluster.mlk("wait", sweep, timeout=300).code == 0
+    table = results(cluster, sweep)
+    assert len(table) == 9 and {row["state"] for row in table} == {"Succeeded"}
+    accuracies = [row["objective"] for row in table]
+    assert accuracies == sorted(accuracies, reverse=True) and accuracies[0] > 0.9
+    assert {row["trial"] for row in table} == set(range(9))
+    again = handle(cluster, *named)
+    assert (again["sweep"], again["trials"], again["started"]) == (sweep, 9, 0)
+    more = handle(cluster, *named, "train.optimizer.lr=0.1,0.03,0.01,0.001")
+    assert (more["sweep"], more["trials"], more["started"]) == (sweep, 12, 3)
+    assert cluster.mlk("wait", sweep, timeout=300).code == 0
+    extended = {row["trial"]: row for row in results(cluster, sweep)}
+    assert set(extended) == set(range(12))
+    for row in table:
+        assert extended[row["trial"]]["parameters"] == row["parameters"], "numbers never change"
+    assert {extended[number]["parameters"]["train.optimizer.lr"] for number in (9, 10, 11)} == {0.03}
+    read = list(csv.DictReader(io.StringIO(cluster.mlk("results", sweep, "-o", "csv", check=0).stdout)))
+    assert [float(row["accuracy"]) for row in read] == sorted((row["objective"] for row in extended.values()), reverse=True)
+    assert cluster.mlk("delete", sweep, timeout=150).code == 0
+    assert cluster.mlk("status", sweep).code == 3
+
+
+@pytest.mark.nodes
+def test_a_program_gets_its_values_and_its_metric_is_read_from_its_log(cluster, name, experiment):
+    file = experiment(program(name))
+    sweep = start(cluster, file, "lr=1,3,2").stdout.strip()
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    assert [(row["trial"], row["objective"], row["parameters"]) for row in results(cluster, sweep)] == [
+        (1, 0.3, {"lr": 3}), (2, 0.2, {"lr": 2}), (0, 0.1, {"lr": 1})]
+    lines = cluster.mlk("logs", f"{sweep}/1", check=0).stdout.splitlines()
+    assert lines == ["trial/1 trial 1 of lr 3", "trial/1 accuracy=0.3"]
+    told = status(cluster, name)
+    assert told["phase"] == "Succeeded" and told["counts"]["succeeded"] == 3
+    assert told["best"] == {"trial": 1, "objective": 0.3, "parameters": {"lr": 3}}
+    assert sweep in cluster.mlk("ls", check=0).stdout
+
+
+@pytest.mark.nodes
+def test_failed_trials_are_told_and_started_again_when_asked(cluster, name, experiment):
+    file = experiment(program(name, "test $LR != 2 && echo accuracy=0.5"))
+    sweep = start(cluster, file, "lr=1,2,3").stdout.strip()
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0, "one failure of three is no failed sweep"
+    failed = [row for row in results(cluster, sweep) if row["state"] == "Failed"]
+    assert [row["trial"] for row in failed] == [1] and "exit code 1" in failed[0]["failure"]
+    assert handle(cluster, file, "lr=1,2,3")["started"] == 0
+    again = handle(cluster, file, "lr=1,2,3", "--retry-failed")
+    assert (again["started"], again["retried"], again["trials"]) == (1, 1, 3)
+    cluster.mlk("wait", sweep, timeout=150)
+    assert len(results(cluster, sweep)) == 3
+
+
+@pytest.mark.nodes
+def test_a_sweep_of_which_all_fails_ends_with_5_and_the_first_cause(cluster, name, experiment):
+    sweep = start(cluster, experiment(program(name, "echo broken >&2; exit 3")), "lr=1,2").stdout.strip()
+    ended = cluster.mlk("wait", sweep, timeout=150)
+    assert ended.code == 5 and "2 of 2 trials failed" in ended.stderr and "exit code 3" in ended.stderr
+
+
+@pytest.mark.nodes
+def test_a_stopped_sweep_runs_nothing_until_it_is_resumed(cluster, name, experiment):
+    sweep = start(cluster, experiment(program(name, "sleep 3; echo accuracy=0.5", parallel=1)), "lr=1,2,3").stdout.strip()
+    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 1, "a trial to run")
+    cluster.mlk("stop", sweep, check=0)
+    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 0, "no trial to run")
+    stopped = status(cluster, sweep)
+    assert stopped["phase"] == "Stopped"
+    assert cluster.mlk("wait", sweep).code == 8
+    cluster.mlk("resume", sweep, check=0)
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    assert status(cluster, sweep)["counts"]["succeeded"] == 3
+
+
+def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experiment):
+    file = experiment(program(name))
+    for words, said in (
+            (("lr=1..9:0",), "never comes from"), (("lrr=1", "lr=1"), "did you mean 'lr'?"), ((), "${sweep.lr} has no value"),
+            (("lr=1", "mode=single,x"), "the point lr=1 mode=x cannot be run"), (("lr=1", "workers.cpu=1,2"), "needs a run for each trial"),
+            (("lr=0.1..0.9",), "has no end of values"), (("lr=1..1000", "steps=1..1000", "env.A=1..1000"), "")):
+        refused = embedded.mlk("sweep", file, *words)
+        assert refused.code == 2 and said in refused.stderr, refused
+    assert embedded.mlk("submit", DIGITS).code == 2
+    assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
+
+
+def test_a_dry_run_shows_the_points_and_creates_nothing(embedded, name):
+    shown = embedded.mlk("sweep", "--dry-run", "--set", f"name={name}", DIGITS, check=0)
+    assert "would have 9 trials, 2 at a time" in shown.stderr or "would have 9 trials" in shown.stderr
+    rows = shown.stdout.splitlines()
+    assert rows[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and len(rows) == 10
+    assert embedded.mlk("sweep", "--dry-run=server", "--set", f"name={name}", DIGITS).code == 0
+    assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""

@@ -1,0 +1,136 @@
+#include "sweeps/definition.h"
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "sweeps/trial.h"
+#include "sweeps/trial_values.h"
+#include "tests/unit/paths.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+constexpr char smallest_train[] = "name: x\nmode: single\ntrain: {data: {path: /d, batch: 16}, steps: 1}\n";
+
+Definition define(const std::string& text, const std::vector<std::string>& words = {},
+                  const std::filesystem::path& folder = "") {
+  return define_sweep({"x.yaml", folder, text}, {}, words, Templates());
+}
+
+std::string refusal_of(const std::string& text, const std::vector<std::string>& words = {},
+                       const std::filesystem::path& folder = "") {
+  try {
+    define(text, words, folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool refused(const std::string& what, const std::string& part) {
+  return what.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself") {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(mlk::test::source_dir() / "examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const ExperimentFile file = read_experiment_file(entry.path().string());
+    if (file.text.find("\nsweep:") == std::string::npos) continue;
+    ++examples;
+    INFO(file.name);
+    const Definition sweep = define_sweep(file, {}, {}, Templates());
+    CHECK(sweep.points.size() > 1);
+    const Surroundings surroundings = surroundings_of(file, {});
+    const std::vector<std::string> job_types = Templates().job_types();
+    const Experiments experiments(sweep.base, job_types, surroundings);
+    const CommonPart common(sweep.base, sweep.spec.space, sweep.first, json::object());
+    for (const Point& point : sweep.points) CHECK(common.delta_of(experiments.of(point), 0).obstacle == "");
+  }
+  CHECK(examples == 1);
+}
+
+TEST_CASE("a grid has a point for each combination, the last parameter changing first") {
+  const Definition sweep = define(smallest_train, {"lr=0.1,0.2", "batch=8,16"});
+  REQUIRE(sweep.points.size() == 4);
+  CHECK(sweep.points[1] == Point{{"train.optimizer.lr", 0.1}, {"train.data.batch", 16}});
+  CHECK(sweep.points[2] == Point{{"train.optimizer.lr", 0.2}, {"train.data.batch", 8}});
+  CHECK(sweep.first.effective["train"]["data"]["batch"] == 8);
+  CHECK(sweep.identity.run.starts_with("x-"));
+}
+
+TEST_CASE("a file without parameters is a sweep of one point") {
+  const Definition sweep = define(smallest_train);
+  CHECK(sweep.points == std::vector<Point>{Point{}});
+}
+
+TEST_CASE("repeating adds trials with seeds of their own, and leaves the first ones as they were") {
+  const std::vector<Point> once = define(smallest_train, {"lr=0.1,0.2"}).points;
+  const std::vector<Point> thrice =
+      define(smallest_train + std::string("sweep: {repeat: 3}\n"), {"lr=0.1,0.2"}).points;
+  CHECK(thrice.size() == 6);
+  std::set<std::string> hashes;
+  for (const Point& point : thrice) hashes.insert(hash_of(point));
+  CHECK(hashes.size() == 6);
+  for (const Point& point : once) CHECK(hashes.count(hash_of(point)) == 1);
+  CHECK(thrice[2].at("train.seed") == 3);
+  CHECK(refused(refusal_of(smallest_train + std::string("sweep: {repeat: 3}\n"), {"seed=1,2"}),
+                "sweep.repeat varies train.seed, which is a parameter already"));
+  const std::string program = "name: x\nmode: single\nrun: a ${sweep.repeat}\nsweep: {repeat: 2}\n";
+  CHECK(define(program).first.effective["run"] == "a 1");
+  CHECK(define(program).points[1].at("repeat") == 2);
+}
+
+TEST_CASE("a space of a thousand million points is refused at once") {
+  std::vector<std::string> words;
+  for (const char* path : {"lr", "weight_decay", "momentum"})
+    words.push_back(path + std::string("=0.001..1:0.001"));
+  CHECK(refused(refusal_of(smallest_train, words),
+                "the sweep has 1000000000 points; a sweep has at most 100000"));
+}
+
+TEST_CASE("a sweep of which everything is left out has no points") {
+  CHECK(
+      refused(refusal_of(smallest_train + std::string("sweep: {parameters: {lr: [1]}, except: [{lr: 1}]}\n")),
+              "the sweep has no points"));
+}
+
+TEST_CASE("the columns of a file with points are parameters") {
+  const TemporaryFolder folder;
+  const std::string listed = smallest_train + std::string("sweep: {points: points.csv}\n");
+  folder.write("points.csv", "lr,train.data.batch\n0.1,8\n0.2,\n");
+  const Definition sweep = define(listed, {}, folder.path());
+  REQUIRE(sweep.points.size() == 2);
+  CHECK(sweep.points[0] == Point{{"train.optimizer.lr", 0.1}, {"train.data.batch", 8}});
+  CHECK(sweep.points[1] == Point{{"train.optimizer.lr", 0.2}});
+  folder.write("points.csv", "lr,speed\n0.1,8\n");
+  const std::string what = refusal_of(listed, {}, folder.path());
+  CHECK(refused(what, "points.csv:1:4: the experiment has no value 'speed'"));
+  CHECK(refused(refusal_of(smallest_train + std::string("sweep: {points: none.csv}\n"), {}, folder.path()),
+                "sweep.points: "));
+  CHECK(refused(refusal_of(smallest_train + std::string("sweep: {points: points.txt}\n"), {}, folder.path()),
+                "sweep.points"));
+}
+
+TEST_CASE("random points stay the same when more of them are tried") {
+  const auto points = [](const char* trials) {
+    return define(std::string(smallest_train) +
+                  "sweep: {parameters: {lr: {log_uniform: [1e-5, 1]}}, search: "
+                  "{random: {trials: " +
+                  trials + "}}}\n")
+        .points;
+  };
+  const std::vector<Point> few = points("5"), many = points("20");
+  CHECK(many.size() == 20);
+  CHECK(std::vector<Point>(many.begin(), many.begin() + 5) == few);
+}

@@ -1,0 +1,75 @@
+#include "sweeps/identity.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/util/error.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+constexpr char base_file[] =
+    "name: x\nmode: single\ntrain: {data: {path: /d, batch: 16}, steps: 1, optimizer: {lr: 0.5}}\n";
+
+std::string sweep_name(const std::string& text, const std::vector<std::string>& words,
+                       const json& digests = json::object(), const Templates& templates = Templates()) {
+  YamlNode root = parse_yaml(text, "x.yaml");
+  Problems problems;
+  const Spec spec = take_spec(root, words, problems);
+  problems.throw_if_any();
+  return identify_sweep("x", root, spec, digests, templates).run;
+}
+
+}  // namespace
+
+TEST_CASE("values that are added, and how many run at a time, leave a sweep what it is") {
+  const std::string name = sweep_name(base_file, {"lr=0.1,0.2"});
+  CHECK(name.size() == 7);
+  CHECK(sweep_name(base_file, {"lr=0.3,0.1,0.2"}) == name);
+  const std::string with = std::string(base_file) + "sweep: {parameters: {lr: [7]}, ";
+  CHECK(sweep_name(with + "parallel: 9, max_failures: 2}\n", {}) == name);
+  CHECK(sweep_name(with + "repeat: 3}\n", {}) == name);
+  CHECK(sweep_name(with + "except: [{lr: 1}]}\n", {}) == name);
+}
+
+TEST_CASE("the base value of what is swept does not count, nor do remarks") {
+  const std::string name = sweep_name(base_file, {"lr=0.1"});
+  const std::string other =
+      "mode: single\nname: x\nnote: a\ntags: [b]\ntrain: {data: {path: /d, batch: 16}, steps: 1, optimizer: "
+      "{lr: "
+      "9}}\n";
+  CHECK(sweep_name(other, {"lr=0.1"}) == name);
+  const std::string roles = base_file + std::string("roles: {worker: {cpu: 2}}\n"),
+                    workers = base_file + std::string("workers: {cpu: 3}\n");
+  CHECK(sweep_name(roles, {"workers.cpu=1"}) == sweep_name(workers, {"roles.worker.cpu=1"}));
+}
+
+TEST_CASE("whatever else runs, another parameter, search, objective, file or template is another sweep") {
+  const std::string name = sweep_name(base_file, {"lr=0.1"});
+  std::string more_steps = base_file;
+  more_steps.replace(more_steps.find("steps: 1"), 8, "steps: 2");
+  CHECK(sweep_name(more_steps, {"lr=0.1"}) != name);
+  CHECK(sweep_name(base_file, {"lr=0.1", "batch=16"}) != name);
+  CHECK(sweep_name(base_file + std::string("image: b\n"), {"lr=0.1"}) != name);
+  CHECK(sweep_name(base_file, {"lr=0.1"}, {{"data", {{"file", "digest"}}}}) != name);
+  const std::string with = std::string(base_file) + "sweep: {parameters: {lr: [7]}, ";
+  CHECK(sweep_name(with + "search: {random: {trials: 1}}}\n", {}) != name);
+  CHECK(sweep_name(with + "objective: maximize accuracy}\n", {}) != name);
+  Templates own;
+  own.add("shapes/job.yaml", {"a: b\n", "mine.yaml"});
+  CHECK(sweep_name(base_file, {"lr=0.1"}, json::object(), own) != name);
+}
+
+TEST_CASE("how many random points are tried leaves a sweep what it is; their seed does not") {
+  const auto searched = [](const std::string& options) {
+    return sweep_name(
+        std::string(base_file) + "sweep: {parameters: {lr: [7]}, search: {random: " + options + "}}\n", {});
+  };
+  CHECK(searched("{trials: 5}") == searched("{trials: 50}"));
+  CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
+}
