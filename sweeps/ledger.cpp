@@ -16,11 +16,12 @@ namespace mlk::sweeps {
 namespace {
 
 using json = nlohmann::json;
-using Curve = std::vector<std::pair<std::int64_t, double>>;
+using LedgerCurve = std::vector<std::pair<std::int64_t, double>>;
 
 // The longest line: keys, braces and the state, three numbers, the objective and two times take less than 300
 // bytes; a point of the curve is "[step,value],", of at most 16 + 24 + 4 bytes; in a failure every byte may
-// need a backslash.
+// need a backslash. That makes 11908 bytes, and leaves room for keys of later versions: 64 lines of 14 KiB
+// with their newlines are 917568 bytes, and 900 KiB are 921600.
 constexpr std::size_t longest_rest = 300;
 constexpr std::size_t longest_curve_point = 44;
 static_assert(longest_rest + longest_point + longest_metrics + longest_curve * longest_curve_point +
@@ -31,9 +32,9 @@ constexpr std::int64_t most_steps_kept = 999'999'999'999'999;  // 15 digits and 
 constexpr int most_tries = 1'000'000;
 
 // At most `longest_curve` points, the first and the last among them, evenly chosen by their position.
-Curve thinned(const Curve& curve) {
+LedgerCurve thinned_curve(const LedgerCurve& curve) {
   if (curve.size() <= longest_curve) return curve;
-  Curve out;
+  LedgerCurve out;
   for (std::size_t i = 0; i < longest_curve; ++i) {
     out.push_back(curve[i * (curve.size() - 1) / (longest_curve - 1)]);
   }
@@ -63,23 +64,23 @@ json bounded_metrics(const json& metrics) {
   return out;
 }
 
-json curve_json(const Curve& curve) {
+json curve_json(const LedgerCurve& curve) {
   json out = json::array();
   for (const auto& [step, value] : curve) out.push_back({step, value});
   return out;
 }
 
 // Points whose value or step no line can hold are left out before the others are chosen.
-Curve bounded_curve(const Curve& curve) {
-  Curve out;
+LedgerCurve bounded_curve(const LedgerCurve& curve) {
+  LedgerCurve out;
   std::copy_if(curve.begin(), curve.end(), std::back_inserter(out), [](const auto& point) {
     return std::isfinite(point.second) && point.first >= 0 && point.first <= most_steps_kept;
   });
-  return thinned(out);
+  return thinned_curve(out);
 }
 
 // A whole number from 0 to `most`; `otherwise` when there is none.
-std::int64_t whole_of(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
+std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return otherwise;
   // One over the range of signed numbers is negative after this.
@@ -87,19 +88,19 @@ std::int64_t whole_of(const json& object, const char* key, std::int64_t most, st
   return value < 0 || value > most ? otherwise : value;
 }
 
-std::string line_text_of(const json& object, const char* key) {
+std::string text_in_line(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-const json& part_of(const json& object, const char* key) {
+const json& part_of_line(const json& object, const char* key) {
   static const json none;
   const auto found = object.find(key);
   return found == object.end() ? none : *found;
 }
 
-Curve curve_of(const json& value) {
-  Curve curve;
+LedgerCurve curve_in_line(const json& value) {
+  LedgerCurve curve;
   if (!value.is_array()) return curve;
   for (const json& point : value) {
     if (!point.is_array() || point.size() != 2 || !point[0].is_number_integer() || !point[1].is_number())
@@ -110,7 +111,7 @@ Curve curve_of(const json& value) {
 }
 
 // A number for the state: of two that are otherwise alike the higher one wins.
-int order_of(TrialState state) {
+int state_order(TrialState state) {
   switch (state) {
     case TrialState::waiting:
       return 0;
@@ -127,17 +128,17 @@ int order_of(TrialState state) {
 }
 
 // Whether `b` wins. What stands behind the step in the rank only makes the choice the same for both orders.
-bool loses(const Trial& a, const Trial& b) {
+bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
-    return std::tuple(trial.tries, has_ended(trial.state), trial.step, order_of(trial.state), trial.ended,
+    return std::tuple(trial.tries, has_ended(trial.state), trial.step, state_order(trial.state), trial.ended,
                       trial.objective, json_text(trial.metrics), trial.failure, trial.number,
                       json_text(json(trial.point)), trial.hash);
   };
   return rank(a) < rank(b);
 }
 
-bool is_longer(const Curve& a, const Curve& b) {
-  const auto rank = [](const Curve& curve) {
+bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
+  const auto rank = [](const LedgerCurve& curve) {
     return std::tuple(curve.empty() ? -1 : curve.back().first, curve.size());
   };
   return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
@@ -154,7 +155,7 @@ std::string to_line(const Trial& trial) {
   for (const auto& [path, value] : trial.point) line["p"][path] = value;
   if (json metrics = bounded_metrics(trial.metrics); !metrics.is_null()) line["m"] = std::move(metrics);
   if (trial.objective && std::isfinite(*trial.objective)) line["o"] = *trial.objective;
-  if (const Curve curve = bounded_curve(trial.curve); !curve.empty()) line["c"] = curve_json(curve);
+  if (const LedgerCurve curve = bounded_curve(trial.curve); !curve.empty()) line["c"] = curve_json(curve);
   if (!trial.failure.empty()) line["f"] = failure_line(trial.failure);
   if (trial.started) line["a"] = format_time_micro(*trial.started);
   if (trial.ended) line["e"] = format_time_micro(*trial.ended);
@@ -165,9 +166,9 @@ std::optional<Trial> from_line(std::string_view line) {
   if (line.size() > longest_line) return std::nullopt;
   const json object = json_or_null(line, {.depth = 32, .values = longest_line});
   if (!object.is_object()) return std::nullopt;
-  const std::int64_t number = whole_of(object, "n", std::numeric_limits<int>::max(), -1);
-  const json& point = part_of(object, "p");
-  const std::optional<TrialState> state = parse_trial_state(line_text_of(object, "s"));
+  const std::int64_t number = whole_in_line(object, "n", std::numeric_limits<int>::max(), -1);
+  const json& point = part_of_line(object, "p");
+  const std::optional<TrialState> state = parse_trial_state(text_in_line(object, "s"));
   if (number < 0 || !state || !point.is_object() || json_text(point).size() > longest_point)
     return std::nullopt;
   Trial trial;
@@ -175,15 +176,15 @@ std::optional<Trial> from_line(std::string_view line) {
   trial.point = point.get<Point>();
   trial.hash = hash_of(trial.point);
   trial.state = *state;
-  trial.tries = static_cast<int>(whole_of(object, "t", most_tries, 0));
-  trial.step = whole_of(object, "i", most_steps_kept, 0);
-  trial.metrics = bounded_metrics(part_of(object, "m"));
-  if (const json& objective = part_of(object, "o"); objective.is_number())
+  trial.tries = static_cast<int>(whole_in_line(object, "t", most_tries, 0));
+  trial.step = whole_in_line(object, "i", most_steps_kept, 0);
+  trial.metrics = bounded_metrics(part_of_line(object, "m"));
+  if (const json& objective = part_of_line(object, "o"); objective.is_number())
     trial.objective = objective.get<double>();
-  trial.curve = curve_of(part_of(object, "c"));
-  trial.failure = failure_line(line_text_of(object, "f"));
-  trial.started = parse_time(line_text_of(object, "a"));
-  trial.ended = parse_time(line_text_of(object, "e"));
+  trial.curve = curve_in_line(part_of_line(object, "c"));
+  trial.failure = failure_line(text_in_line(object, "f"));
+  trial.started = parse_time(text_in_line(object, "a"));
+  trial.ended = parse_time(text_in_line(object, "e"));
   return trial;
 }
 
@@ -198,7 +199,7 @@ std::vector<Trial> from_shard(std::string_view text) {
 }
 
 Trial merge(const Trial& a, const Trial& b) {
-  const bool first_loses = loses(a, b);
+  const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
   // What an earlier try had reached says nothing about this one.
@@ -210,7 +211,7 @@ Trial merge(const Trial& a, const Trial& b) {
   if (has_ended(merged.state) && !merged.ended) merged.ended = other.ended;
   if (merged.failure.empty()) merged.failure = other.failure;
   if (!merged.started || (other.started && *other.started < *merged.started)) merged.started = other.started;
-  if (is_longer(other.curve, merged.curve)) merged.curve = other.curve;
+  if (curve_is_longer(other.curve, merged.curve)) merged.curve = other.curve;
   return merged;
 }
 

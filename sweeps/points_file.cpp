@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,7 @@ constexpr std::size_t longest_column = 256;           // bytes of its name
 constexpr std::size_t longest_yaml_points = 1 << 20;  // what parse_yaml() takes
 constexpr std::size_t many_yaml_values = 3000;        // it takes 10000 keys, values and lists
 
-enum class PointsFormat { csv, tsv, json, yaml };
+enum class PointsFormat { csv, tsv, json_list, yaml_list };
 
 std::optional<PointsFormat> points_format(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -35,8 +36,8 @@ std::optional<PointsFormat> points_format(std::string_view name) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (ending == "csv") return PointsFormat::csv;
   if (ending == "tsv") return PointsFormat::tsv;
-  if (ending == "json") return PointsFormat::json;
-  if (ending == "yaml" || ending == "yml") return PointsFormat::yaml;
+  if (ending == "json") return PointsFormat::json_list;
+  if (ending == "yaml" || ending == "yml") return PointsFormat::yaml_list;
   return std::nullopt;
 }
 
@@ -51,16 +52,12 @@ class PointsBuilder {
     } else if (name.size() > longest_column || file_.columns.size() == most_columns) {
       problems_.add(place, fmt::format("more than {} parameters, or a name of more than {} bytes",
                                        most_columns, longest_column));
-    } else if (columns_.emplace(name, place).second) {
+    } else if (columns_.insert(name).second) {
       file_.columns.emplace_back(name, place);
     }
   }
 
-  // Where the column was met first; nullptr for a new one.
-  const Place* column(const std::string& name) const {
-    const auto found = columns_.find(name);
-    return found == columns_.end() ? nullptr : &found->second;
-  }
+  bool has_column(const std::string& name) const { return columns_.contains(name); }
 
   // false when there is room for no more.
   bool add_point(Point point, const Place& place) {
@@ -87,7 +84,7 @@ class PointsBuilder {
  private:
   Problems& problems_;
   PointsFile file_;
-  std::map<std::string, Place> columns_;
+  std::set<std::string> columns_;
   std::map<std::string, std::size_t> lines_;  // by the JSON text of the point
 };
 
@@ -136,7 +133,7 @@ std::vector<std::string> read_header(const CsvRecord& header, PointsBuilder& bui
     problems.add(header[0].place, "the fields must be separated by commas, not by ';'");
   }
   for (const CsvField& field : header) {
-    if (const Place* first = builder.column(field.text)) {
+    if (builder.has_column(field.text)) {
       problems.add(field.place,
                    fmt::format("'{}' is given twice; it is column {} too", field.text,
                                std::find(names.begin(), names.end(), field.text) - names.begin() + 1));
@@ -292,9 +289,9 @@ std::optional<PointsFile> read_points(const std::string& text, const std::string
     problems.add(top, fmt::format("larger than {} MiB", longest_points_file >> 20));
   } else if (source->text.find_first_not_of(" \t\r\n") == std::string::npos) {
     problems.add(top, "the file is empty");
-  } else if (*format == PointsFormat::json) {
+  } else if (*format == PointsFormat::json_list) {
     read_json_points(source, builder, problems);
-  } else if (*format == PointsFormat::yaml) {
+  } else if (*format == PointsFormat::yaml_list) {
     read_yaml_points(source, builder, problems);
   } else {
     read_table(source, *format == PointsFormat::csv ? ',' : '\t', builder, problems);

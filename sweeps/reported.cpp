@@ -22,14 +22,14 @@ constexpr std::size_t longest_pattern = 256;   // bytes
 constexpr std::size_t largest_pattern = 2048;  // bytes with the repeats in braces written out, about
 constexpr double most_steps = 1e15;            // as in metrics lines
 
-std::optional<double> number_in(const std::string& text) {
+std::optional<double> number_in_text(const std::string& text) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   return end == text.c_str() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-std::optional<std::int64_t> step_of(double value) {
+std::optional<std::int64_t> reported_step(double value) {
   if (!std::isfinite(value) || value < 0 || value >= most_steps) return std::nullopt;
   return static_cast<std::int64_t>(value);
 }
@@ -47,13 +47,13 @@ std::optional<Reported> find_in_words(std::string_view line, const std::string& 
     const std::string_view key = word.substr(0, equals);
     std::string_view text = word.substr(equals + 1);
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
-    const std::optional<double> value = number_in(std::string(text));
+    const std::optional<double> value = number_in_text(std::string(text));
     if (!value) continue;
     if (key == metric) {
       reported.value = *value;
       found = true;
     }
-    if (key == "step") reported.step = step_of(*value);
+    if (key == "step") reported.step = reported_step(*value);
   }
   return found ? std::optional(reported) : std::nullopt;
 }
@@ -82,7 +82,7 @@ std::optional<double> json_number(const nlohmann::json& object, const std::strin
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
-  return found->is_string() ? number_in(found->get_ref<const std::string&>()) : std::nullopt;
+  return found->is_string() ? number_in_text(found->get_ref<const std::string&>()) : std::nullopt;
 }
 
 std::optional<Reported> find_in_json(std::string_view line, const std::string& metric) {
@@ -93,7 +93,7 @@ std::optional<Reported> find_in_json(std::string_view line, const std::string& m
   const std::optional<double> value = json_number(object, metric);
   if (!value) return std::nullopt;
   const std::optional<double> step = json_number(object, "step");
-  return Reported{step ? step_of(*step) : std::nullopt, *value};
+  return Reported{step ? reported_step(*step) : std::nullopt, *value};
 }
 
 std::optional<Reported> find_in_metrics(const Metrics& metrics, const std::string& metric) {
@@ -119,7 +119,7 @@ std::size_t size_of_pattern(const std::string& pattern) {
 
 // The library's search backtracks, which can take longer than anybody lives. GNU's can be told to follow all
 // possibilities side by side instead (Thompson 1968); the one of LLVM gives up by itself.
-std::regex compiled(const std::string& pattern) {
+std::regex compiled_pattern(const std::string& pattern) {
   auto flags = std::regex::ECMAScript;
 #ifdef __GLIBCXX__
   flags |= std::regex_constants::__polynomial;
@@ -142,7 +142,7 @@ std::string why_no_pattern(const std::string& pattern) {
   try {
     std::regex alone(pattern);  // so that a bracket too many does not close one of ours
     if (alone.mark_count() == 0) return "needs a group in parentheses that matches the number";
-    compiled(pattern);
+    compiled_pattern(pattern);
   } catch (const std::regex_error& error) {
     using namespace std::regex_constants;
     if (error.code() == error_paren) return "a parenthesis is not closed, or not opened";
@@ -162,7 +162,7 @@ MetricFinder::MetricFinder(const Objective& objective) : metric_(objective.metri
   if (const std::string why = why_no_pattern(objective.regex); !why.empty()) {
     throw Error(ExitCode::usage, printable(fmt::format("regex of the objective: {}", why)));
   }
-  pattern_ = std::make_unique<const Pattern>(Pattern{compiled(objective.regex)});
+  pattern_ = std::make_unique<const Pattern>(Pattern{compiled_pattern(objective.regex)});
 }
 
 MetricFinder::~MetricFinder() = default;
@@ -183,7 +183,7 @@ std::optional<Reported> MetricFinder::find(std::string_view line) const {
   } catch (const std::regex_error&) {  // it took too long
     return std::nullopt;
   }
-  const std::optional<double> value = number_in(std::string(trim(match[1].str())));
+  const std::optional<double> value = number_in_text(std::string(trim(match[1].str())));
   return value ? std::optional(Reported{std::nullopt, *value}) : std::nullopt;
 }
 

@@ -36,7 +36,7 @@ std::string separated(const ResultTable& table, char separator, const Cell& cell
 }
 
 // Four digits say which of two is better; of numbers up to a billion all that stand before the point.
-std::string rounded(double value) {
+std::string rounded_cell(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
@@ -44,7 +44,7 @@ std::string rounded(double value) {
 std::string shown_cell(const json& value, Column::Kind kind) {
   if (value.is_number() && kind == Column::Kind::duration)
     return format_duration(std::chrono::seconds(std::llround(value.get<double>())));
-  if (value.is_number_float() && std::isfinite(value.get<double>())) return rounded(value.get<double>());
+  if (value.is_number_float() && std::isfinite(value.get<double>())) return rounded_cell(value.get<double>());
   return printable(plain_cell(value));
 }
 

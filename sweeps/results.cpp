@@ -15,7 +15,6 @@ namespace mlk::sweeps {
 namespace {
 
 using json = nlohmann::json;
-using Kind = Column::Kind;
 
 constexpr std::size_t most_parameter_columns = 512;  // nobody searches as many
 constexpr std::size_t most_metric_columns = 256;
@@ -31,7 +30,7 @@ bool ranks_before(const Trial& a, const Trial& b, const Objective& objective) {
 }
 
 // Paths of all parameters: those of the space in its order, then what else the trials have.
-std::vector<std::string> paths_of(const std::vector<Trial>& trials, const Space& space) {
+std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const Space& space) {
   std::vector<std::string> paths;
   std::set<std::string> known;
   for (const Parameter& parameter : space.parameters) {
@@ -47,13 +46,13 @@ std::vector<std::string> paths_of(const std::vector<Trial>& trials, const Space&
   return paths;
 }
 
-json value_at(const Point& point, const std::string& path) {
+json parameter_value(const Point& point, const std::string& path) {
   const auto found = point.find(path);
   return found == point.end() ? json() : found->second;
 }
 
 // Whether the space leaves a choice, or the trials differ.
-bool varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
+bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
                                       [&](const Parameter& each) { return each.path == path; });
   if (parameter != space.parameters.end()) {
@@ -61,12 +60,12 @@ bool varies(const std::string& path, const std::vector<Trial>& trials, const Spa
     if (choice ? parameter->values.size() > 1 : parameter->low < parameter->high) return true;
   }
   return std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
-    return value_at(trial.point, path) != value_at(trials.front().point, path);
+    return parameter_value(trial.point, path) != parameter_value(trials.front().point, path);
   });
 }
 
 // The last `words` words of a path, all of it when it has no more.
-std::string tail(const std::string& path, std::size_t words) {
+std::string path_tail(const std::string& path, std::size_t words) {
   std::size_t at = path.size();
   for (; words > 0 && at != std::string::npos && at > 0; --words) at = path.rfind('.', at - 1);
   return at == std::string::npos || words > 0 ? path : path.substr(at + 1);
@@ -80,9 +79,10 @@ class ColumnNames {
   std::string of_parameter(const std::string& path, const std::vector<std::string>& paths) {
     const auto words = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')) + 1;
     for (std::size_t count = 1; count <= words; ++count) {
-      const std::string name = tail(path, count);
-      const auto same = std::count_if(paths.begin(), paths.end(),
-                                      [&](const std::string& other) { return tail(other, count) == name; });
+      const std::string name = path_tail(path, count);
+      const auto same = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
+        return path_tail(other, count) == name;
+      });
       if (same == 1 && taken_.insert(name).second) return name;
     }
     // Another path may end with the whole of this one.
@@ -115,27 +115,28 @@ std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Obje
   return metrics;
 }
 
-std::vector<Column> columns_of(const std::vector<Trial>& trials, const Objective& objective,
-                               const Space& space, bool wide) {
+std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objective& objective,
+                                   const Space& space, bool wide) {
   ColumnNames names;
   for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"}) names.take(name);
-  std::vector<Column> columns{{Kind::trial, "trial", ""},
-                              {Kind::state, "state", ""},
-                              {Kind::objective, names.of_metric(objective.metric), objective.metric}};
-  const std::vector<std::string> paths = paths_of(trials, space);
+  std::vector<Column> columns{{Column::Kind::trial, "trial", ""},
+                              {Column::Kind::state, "state", ""},
+                              {Column::Kind::objective, names.of_metric(objective.metric), objective.metric}};
+  const std::vector<std::string> paths = parameter_paths(trials, space);
   for (const std::string& path : paths) {
     const std::string name = names.of_parameter(path, paths);
-    if (wide || varies(path, trials, space)) columns.push_back({Kind::parameter, name, path});
+    if (wide || parameter_varies(path, trials, space))
+      columns.push_back({Column::Kind::parameter, name, path});
   }
   if (wide) {
     for (const std::string& metric : other_metrics(trials, objective))
-      columns.push_back({Kind::metric, names.of_metric(metric), metric});
+      columns.push_back({Column::Kind::metric, names.of_metric(metric), metric});
   }
-  columns.push_back({Kind::duration, "duration", ""});
-  columns.push_back({Kind::tries, "tries", ""});
+  columns.push_back({Column::Kind::duration, "duration", ""});
+  columns.push_back({Column::Kind::tries, "tries", ""});
   const bool any_failed =
       std::any_of(trials.begin(), trials.end(), [](const Trial& trial) { return !trial.failure.empty(); });
-  if (wide || any_failed) columns.push_back({Kind::failure, "failure", ""});
+  if (wide || any_failed) columns.push_back({Column::Kind::failure, "failure", ""});
   return columns;
 }
 
@@ -149,29 +150,29 @@ json seconds_of(const Trial& trial) {
   return std::max(std::round(milliseconds(*trial.ended) - milliseconds(*trial.started)), 0.0) / 1000;
 }
 
-json cell_of(const Column& column, const Trial& trial) {
+json result_cell(const Column& column, const Trial& trial) {
   switch (column.kind) {
-    case Kind::trial:
+    case Column::Kind::trial:
       return trial.number;
-    case Kind::state:
+    case Column::Kind::state:
       return std::string(to_string(trial.state));
-    case Kind::objective:
+    case Column::Kind::objective:
       return trial.objective ? json(*trial.objective) : json();
-    case Kind::parameter:
-      return value_at(trial.point, column.of);
-    case Kind::metric:
+    case Column::Kind::parameter:
+      return parameter_value(trial.point, column.of);
+    case Column::Kind::metric:
       return trial.metrics.is_object() ? trial.metrics.value(column.of, json()) : json();
-    case Kind::duration:
+    case Column::Kind::duration:
       return seconds_of(trial);
-    case Kind::tries:
+    case Column::Kind::tries:
       return trial.tries;
-    case Kind::failure:
+    case Column::Kind::failure:
       return trial.failure.empty() ? json() : json(trial.failure);
   }
   return nullptr;
 }
 
-std::string in_lower_case(std::string text) {
+std::string column_in_lower_case(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
   return text;
@@ -179,13 +180,15 @@ std::string in_lower_case(std::string text) {
 
 Column column_named(const std::string& name, const std::vector<Column>& columns) {
   const auto is_named = [&](const Column& column) {
-    return column.name == name || (column.kind == Kind::parameter && column.of == name) ||
-           (column.kind == Kind::objective && name == "objective");
+    return column.name == name || (column.kind == Column::Kind::parameter && column.of == name) ||
+           (column.kind == Column::Kind::objective && name == "objective");
   };
   const auto exact = std::find_if(columns.begin(), columns.end(), is_named);
   if (exact != columns.end()) return *exact;
   // A terminal shows the names in capitals.
-  const auto same = [&](const Column& column) { return in_lower_case(column.name) == in_lower_case(name); };
+  const auto same = [&](const Column& column) {
+    return column_in_lower_case(column.name) == column_in_lower_case(name);
+  };
   const auto near = std::find_if(columns.begin(), columns.end(), same);
   if (near != columns.end()) return *near;
   std::vector<std::string> names;
@@ -197,12 +200,12 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
               printable("sort by one of: " + join(names, ", ")));
 }
 
-bool is_nothing(const json& cell) {
+bool cell_is_nothing(const json& cell) {
   return cell.is_null() || (cell.is_number_float() && std::isnan(cell.get<double>()));
 }
 
 // Numbers by value and before texts, which are compared by their characters. Neither is nothing.
-bool is_less(const json& a, const json& b) {
+bool cell_is_less(const json& a, const json& b) {
   if (a.is_number() != b.is_number()) return a.is_number();
   return a.is_number() ? a < b : plain_cell(a) < plain_cell(b);
 }
@@ -225,13 +228,13 @@ std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& o
   if (!order.sort.empty()) {
     const bool falling = order.sort.starts_with('-');
     const Column column =
-        column_named(order.sort.substr(falling ? 1 : 0), columns_of(trials, objective, space, true));
+        column_named(order.sort.substr(falling ? 1 : 0), result_columns(trials, objective, space, true));
     std::vector<json> cells;
-    for (const Trial& trial : trials) cells.push_back(cell_of(column, trial));
+    for (const Trial& trial : trials) cells.push_back(result_cell(column, trial));
     std::stable_sort(indices.begin(), indices.end(), [&](std::size_t i, std::size_t j) {
       const json &a = cells[i], &b = cells[j];
-      if (is_nothing(a) || is_nothing(b)) return !is_nothing(a) && is_nothing(b);
-      return falling ? is_less(b, a) : is_less(a, b);
+      if (cell_is_nothing(a) || cell_is_nothing(b)) return !cell_is_nothing(a) && cell_is_nothing(b);
+      return falling ? cell_is_less(b, a) : cell_is_less(a, b);
     });
   }
   if (order.top > 0 && order.top < indices.size()) indices.resize(order.top);
@@ -244,10 +247,10 @@ std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& o
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide) {
   ResultTable table;
-  table.columns = columns_of(trials, objective, space, wide);
+  table.columns = result_columns(trials, objective, space, wide);
   for (const Trial& trial : trials) {
     std::vector<json>& row = table.rows.emplace_back();
-    for (const Column& column : table.columns) row.push_back(cell_of(column, trial));
+    for (const Column& column : table.columns) row.push_back(result_cell(column, trial));
   }
   return table;
 }
