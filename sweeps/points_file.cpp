@@ -47,12 +47,14 @@ class PointsBuilder {
   explicit PointsBuilder(Problems& problems) : problems_(problems) {}
 
   void add_column(const std::string& name, const Place& place) {
+    if (columns_.contains(name)) return;
     if (name.empty()) {
       problems_.add(place, "a parameter without a name; pandas writes none with to_csv(index=False)");
     } else if (name.size() > longest_column || file_.columns.size() == most_columns) {
       problems_.add(place, fmt::format("more than {} parameters, or a name of more than {} bytes",
                                        most_columns, longest_column));
-    } else if (columns_.insert(name).second) {
+    } else {
+      columns_.insert(name);
       file_.columns.emplace_back(name, place);
     }
   }

@@ -76,7 +76,9 @@ TEST_CASE("a trial is written on one line and reads back equal") {
   const std::string line = to_line(trial);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(ledger_same(ledger_read(line), trial));
-  CHECK(ledger_same(ledger_read(to_line(Trial{.hash = hash_of({})})), Trial{.hash = hash_of({})}));
+  Trial empty;
+  empty.hash = hash_of({});
+  CHECK(ledger_same(ledger_read(to_line(empty)), empty));
 }
 
 TEST_CASE("the text of a trial is known to other versions, and holds nothing that is absent") {

@@ -178,6 +178,21 @@ TEST_CASE("a file of points has bounds, and the way around those of YAML is name
   CHECK_FALSE(points_mistakes("a\n\"" + std::string(10000, '[') + "\"\n").empty());
 }
 
+TEST_CASE("a point has at most 256 parameters, and the same ones may be in every point") {
+  std::string header = "p0", row = "0", object = "{\"p0\": 0";
+  for (int i = 1; i < 256; ++i) {
+    header += ",p" + std::to_string(i);
+    row += ",";
+    object += ", \"p" + std::to_string(i) + "\": null";
+  }
+  CHECK(points_of(header + "\n" + row + "\n").columns.size() == 256);
+  CHECK(points_mistakes(header + ",more\n" + row + ",\n").find("more than 256 parameters") !=
+        std::string::npos);
+  const std::string list = "[" + object + "}, {\"p1\": 1, \"p255\": 2}]";
+  CHECK(points_of(list, "p.json").columns.size() == 256);
+  CHECK_FALSE(points_mistakes("[" + object + ", \"q\": 1}]", "p.json").empty());
+}
+
 TEST_CASE("names of files that hold points are known by their ending") {
   for (const char* name : {"a.csv", "b/c.TSV", "x.y.json", "a.yaml", "a.yml"}) CHECK(is_points_file(name));
   for (const char* name : {"", "csv", "a.csv.gz", "a.", "a.txt"}) CHECK_FALSE(is_points_file(name));
