@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/util/error.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -45,7 +44,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, const 
   } catch (const nlohmann::json::exception&) {  // a number out of range
     at = text.size();
   }
-  if (at > 0) throw Error(ExitCode::failure, name + " is not JSON: byte " + std::to_string(at));
+  if (at > 0) throw NotJson(name, at);
   return value;
 }
 

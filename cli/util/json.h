@@ -9,6 +9,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/util/error.h"
+
 namespace mlk {
 
 // Objects of Kubernetes have some 20 levels. A value takes up to 64 bytes of memory.
@@ -20,8 +22,17 @@ struct JsonBounds {
 // "nested deeper than 200 levels" or "more than 8000000 values"; empty when the text is within its bounds.
 std::string over_bounds(std::string_view text, const JsonBounds& bounds = {});
 
-// Throws Error{failure}: "NAME is not JSON: ...", "NAME: nested deeper than 200 levels", "NAME: more than
-// 8000000 values". No error repeats the text, which may be a secret.
+// Text that is not JSON.
+class NotJson : public Error {
+ public:
+  NotJson(const std::string& name, std::size_t at)
+      : Error(ExitCode::failure, name + " is not JSON: byte " + std::to_string(at)), byte(at) {}
+
+  const std::size_t byte;  // the last one that was read, from 1
+};
+
+// Throws NotJson, which is an Error{failure}, and Error{failure}: "NAME: nested deeper than 200 levels",
+// "NAME: more than 8000000 values". No error repeats the text, which may be a secret.
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds = {});
 
 // The same for those who treat text that cannot be read as missing: null instead of an error.

@@ -57,6 +57,17 @@ TEST_CASE("text that is not JSON is refused, and the error does not repeat it") 
   CHECK(problem("{\"token\": hunter2}").find("hunter") == std::string::npos);
 }
 
+TEST_CASE("the error of text that is not JSON knows where it stopped") {
+  try {
+    mlk::parse_json("[1,\n 2,]", "x");
+    FAIL("nothing was thrown");
+  } catch (const mlk::NotJson& error) {
+    CHECK(error.byte == 8);
+    CHECK(error.what() == std::string("x is not JSON: byte 8"));
+    CHECK(error.code() == mlk::ExitCode::failure);
+  }
+}
+
 TEST_CASE("the text of a value is UTF-8 without what steers a terminal, and reads the same") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);

@@ -1,0 +1,13 @@
+// One cell of a table of results as text.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk::sweeps {
+
+// Text as it is, anything else as JSON; "" for null.
+std::string plain_cell(const nlohmann::json& value);
+
+}  // namespace mlk::sweeps
