@@ -212,15 +212,15 @@ Config::Checkpoint read_checkpoint(Object object) {
   return checkpoint;
 }
 
-}  // namespace
-
-Config parse_config(std::string_view text) {
-  json value;
+json parse_text(std::string_view text) {
   try {
-    value = parse_json(text, "configuration");
+    return parse_json(text, "configuration");
   } catch (const std::runtime_error& error) {
     fail(error.what());
   }
+}
+
+Config read_root(const json& value) {
   Object root(value, "");
   root.integer("schema", 1, 1);
   Config config;
@@ -249,7 +249,7 @@ Config parse_config(std::string_view text) {
   return config;
 }
 
-Config load_config(const std::string& path) {
+std::string read_config_file(const std::string& path) {
   constexpr std::size_t limit = 1 << 20;
   std::ifstream file(path, std::ios::binary);
   std::string text(limit + 1, '\0');
@@ -257,10 +257,24 @@ Config load_config(const std::string& path) {
   if (file.bad() || !file.is_open() || (file.gcount() == 0 && !file.eof())) fail(path + ": cannot be read");
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > limit) fail(path + ": more than 1 MiB");
+  return text;
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text) { return read_root(parse_text(text)); }
+
+Config load_config(const std::string& path) { return load_config(path, json::object(), ""); }
+
+Config load_config(const std::string& path, const json& patch, const std::string& patch_name) {
+  const std::string text = read_config_file(path);
   try {
-    return parse_config(text);
+    json value = parse_text(text);
+    if (value.is_object()) value.merge_patch(patch);
+    return read_root(value);
   } catch (const Failure& failure) {
-    throw Failure(failure.code, path + ": " + failure.what());
+    const std::string whose = patch_name.empty() ? "" : ", changed by " + patch_name;
+    throw Failure(failure.code, path + whose + ": " + failure.what());
   }
 }
 

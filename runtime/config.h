@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "kernels/ops.h"
 
 namespace mlk::rt {
@@ -84,6 +86,9 @@ Config parse_config(std::string_view text);
 
 // The same for the file (at most 1 MiB), which the message then names.
 Config load_config(const std::string& path);
+
+// The same with a merge patch (RFC 7386) over it, which messages call `patch_name`: "trial 7".
+Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
 // With `epochs`: the steps that take as many passes over so many samples, or a little more. Throws
 // Failure{bad_configuration} if the configuration does not fit them.

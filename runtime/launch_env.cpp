@@ -57,6 +57,18 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
+// In a trial the rank is no index of a Job: a template that mixes them up would have all trials but one write
+// no result.
+void read_place_in_sweep(LaunchEnv& env) {
+  env.points = value_of("MLK_POINTS");
+  if (env.points.empty()) return;
+  const std::string index = required("MLK_TRIAL_INDEX");
+  if (!parse_rank(index, env.trial_index))
+    refuse("MLK_TRIAL_INDEX",
+           "must be an index from 0 to " + std::to_string(highest_rank) + ", not '" + index + "'");
+  if (env.rank != 0) refuse("MLK_RANK", "must be 0 in a trial, not '" + std::to_string(env.rank) + "'");
+}
+
 }  // namespace
 
 LaunchEnv read_launch_env() {
@@ -68,6 +80,7 @@ LaunchEnv read_launch_env() {
   const std::string rank = required("MLK_RANK");
   if (!parse_rank(rank, env.rank))
     refuse("MLK_RANK", "must be a rank from 0 to " + std::to_string(highest_rank) + ", not '" + rank + "'");
+  read_place_in_sweep(env);
   env.address = value_of("MLK_ADDRESS");
   if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
   env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");

@@ -15,10 +15,12 @@ struct LaunchEnv {
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, checkpoints, result, secret_path, incarnation;
   std::string tensorboard;   // folder for event files
+  std::string points;        // of a trial of a sweep: the file that has its values
+  int trial_index = 0;       // of a trial: its line there, from 0
   int metrics_port = 0;      // 0: nobody asks
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
-  // For how long a process that knows that the run is trained stays for ranks that do not know it yet. The Job
-  // controller starts a lost rank again after 10 s at the earliest.
+  // For how long a process that knows that the run is trained stays for ranks that do not know it yet. The
+  // Job controller starts a lost rank again after 10 s at the earliest.
   int late_seconds = 60;
   int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
 };

@@ -3,6 +3,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "runtime/allreduce.h"
@@ -18,6 +19,7 @@
 #include "runtime/reporter.h"
 #include "runtime/single.h"
 #include "runtime/stop_signal.h"
+#include "runtime/trial.h"
 
 namespace mlk::rt {
 namespace {
@@ -48,6 +50,28 @@ std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& rep
     log.line(std::string("metrics: ") + error.what() + "; goes on without");
     return nullptr;
   }
+}
+
+// Empty for a process that is no trial.
+std::optional<Trial> enter_trial(LaunchEnv& env) {
+  if (env.points.empty()) return std::nullopt;
+  Trial trial = load_trial(env.points, env.trial_index);
+  enter_folders(env, trial);
+  return trial;
+}
+
+Config config_of(const LaunchEnv& env, const std::optional<Trial>& trial) {
+  if (!trial) return load_config(env.config);
+  Config config = load_config(env.config, trial->config, "trial " + std::to_string(trial->number));
+  if (config.mode != Mode::single)
+    throw Failure(ExitCode::bad_configuration,
+                  env.config + ": a trial is one process: mode must be \"single\"");
+  return config;
+}
+
+std::string name_of_process(const LaunchEnv& env, const std::optional<Trial>& trial) {
+  return trial ? "mlk-runtime trial " + std::to_string(trial->number)
+               : "mlk-runtime " + env.role + "/" + std::to_string(env.rank);
 }
 
 // All processes of the run come to the same number: servers, too, which need nothing else of the data.
@@ -86,17 +110,20 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
 ExitCode run(std::ostream& metrics) {
   StopSignal stop;
   LaunchEnv env;
+  std::optional<Trial> trial;
   Reporter early(metrics, result_path_from_env(), rank_from_env());
   const ExitCode environment = guarded(Log("mlk-runtime"), early, [&] {
     env = read_launch_env();
+    trial = enter_trial(env);
     return ExitCode::trained;
   });
   if (environment != ExitCode::trained) return environment;
 
-  const Log log("mlk-runtime " + env.role + "/" + std::to_string(env.rank));
+  const Log log(name_of_process(env, trial));
   Reporter reporter(metrics, env.result, env.rank);
   return guarded(log, reporter, [&] {
-    Config config = load_config(env.config);
+    if (trial) log.line(trial->values);
+    Config config = config_of(env, trial);
     settle_length(config, env, reporter, log);
     if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
     const auto metrics_server = serve_metrics(env, reporter, log);

@@ -112,6 +112,19 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
                 "Invalid value: field is immutable");
 }
 
+// It may be given later, and be lowered.
+void check_pod_deadline(const Kind& kind, const json& before, const json& after) {
+  const json& old_value = field(before.at("spec"), "activeDeadlineSeconds");
+  const json& new_value = field(after.at("spec"), "activeDeadlineSeconds");
+  if (old_value.is_null()) return;
+  const auto refuse = [&](const std::string& why) {
+    throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(),
+                  "spec.activeDeadlineSeconds", "Invalid value: " + new_value.dump() + ": " + why);
+  };
+  if (new_value.is_null()) refuse("must not update from a positive integer to nil value");
+  if (new_value > old_value) refuse("must be less than or equal to previous value");
+}
+
 void check_immutable(const Kind& kind, const json& before, const json& after) {
   const auto same = [&](const char* field) {
     check_unchanged(kind, before, after, json::json_pointer(field));
@@ -123,6 +136,7 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
   } else if (kind.kind == "Service") {
     same("/spec/clusterIP");
   } else if (kind.kind == "Pod") {
+    check_pod_deadline(kind, before, after);
     json old_spec = before.at("spec"), new_spec = after.at("spec");
     for (json* spec : {&old_spec, &new_spec}) {
       for (const char* field :

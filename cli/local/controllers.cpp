@@ -75,8 +75,9 @@ void Controllers::run() {
     timeout = std::chrono::duration_cast<milliseconds>(next_sweep - steady_clock::now()) + milliseconds(1);
     try {
       const auto again = step_jobs(store_, now);
+      if (sweep) limit_finished_pods(store_, most_finished_pods);
       kubelet_.step(now, sweep);
-      collect_garbage(store_, now);
+      if (something_goes() || sweep) collect_garbage(store_, now);
       if (sweep) expire_events(store_, now);
       if (again)
         timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
@@ -84,6 +85,21 @@ void Controllers::run() {
       std::cerr << error.what() << std::endl;
     }
     timeout = std::max(timeout, milliseconds(0));
+  }
+}
+
+// Whether objects have gone or are going since the last call: only then is there garbage. To find it, all
+// objects are looked at, and most changes are of pods that come and end.
+bool Controllers::something_goes() {
+  try {
+    const auto changes = store_.changes_after(seen_, "", steady_clock::now());
+    return std::any_of(changes.begin(), changes.end(), [](const Change& change) {
+      return change.type == Change::Type::deleted ||
+             change.object->at("metadata").contains("deletionTimestamp");
+    });
+  } catch (const Refusal&) {  // more changes than the store remembers
+    seen_ = store_.revision();
+    return true;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,12 +24,14 @@ class Controllers {
 
  private:
   void run();
+  bool something_goes();
   void read_notices();
   void wake();
 
   Store& store_;
   Kubelet kubelet_;
-  std::string notices_;  // begun line
+  std::string notices_;     // begun line
+  std::uint64_t seen_ = 0;  // the version up to which something_goes() has looked
   int fifo_ = -1;
   int wake_[2] = {-1, -1};
   std::atomic<bool> woken_{false};

@@ -148,8 +148,11 @@ class Rules {
                 "Required value: valid values: \"OnFailure\", \"Never\""))
       require(restart == "Never", path + ".restartPolicy",
               "Unsupported value: \"" + restart + "\": the local cluster knows \"Never\" alone");
-    require(!spec.contains("activeDeadlineSeconds"), path + ".activeDeadlineSeconds",
-            "Unsupported: the local cluster knows the deadline of a Job alone");
+    if (spec.contains("activeDeadlineSeconds")) {
+      const auto seconds = spec.at("activeDeadlineSeconds").get<long long>();
+      require(seconds >= 1 && seconds <= std::numeric_limits<int>::max(), path + ".activeDeadlineSeconds",
+              "Invalid value: " + std::to_string(seconds) + ": must be between 1 and 2147483647, inclusive");
+    }
     const std::string host = spec.value("hostname", ""), subdomain = spec.value("subdomain", "");
     require(host.empty() || is_label(host), path + ".hostname", "Invalid value: \"" + host + "\"");
     require(subdomain.empty() || is_label(subdomain), path + ".subdomain",

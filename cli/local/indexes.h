@@ -1,27 +1,34 @@
 // Sets of completion indexes as a Job's status writes them: "0,2-4,7". Pure.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
 namespace mlk::local {
 
+// Kept as runs of neighbours: of the indexes of a Job most are done in their order, so a set of thousands is
+// a few runs.
 class Indexes {
  public:
   // nullopt when it is no such text, or an index is over 99999.
   static std::optional<Indexes> parse(std::string_view text);
 
   std::string text() const;
-  bool contains(int index) const { return indexes_.contains(index); }
-  void insert(int index) { indexes_.insert(index); }
-  void drop_from(int end) { indexes_.erase(indexes_.lower_bound(end), indexes_.end()); }
-  std::size_t size() const { return indexes_.size(); }
-  const std::set<int>& all() const { return indexes_; }
+  bool contains(int index) const { return first_absent(index) != index; }
+  int first_absent(int from) const;  // the lowest that is not in the set, `from` or above
+  void insert(int index) { insert_run(index, index); }
+  void drop_from(int end);
+  std::size_t size() const { return size_; }
+  std::size_t size_of_common(const Indexes& other) const;  // how many are in both
 
  private:
-  std::set<int> indexes_;
+  void insert_run(int first, int last);
+
+  std::map<int, int> runs_;  // first -> last; between two of them at least one index is absent
+  std::size_t size_ = 0;
 };
 
 }  // namespace mlk::local

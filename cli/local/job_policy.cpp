@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/local/json_field.h"
+
 namespace mlk::local {
 
 using nlohmann::json;
@@ -11,7 +13,7 @@ namespace {
 // The terminated container that fits, as {name, code}.
 std::optional<std::pair<std::string, int>> matching_exit(const json& rule, const json& pod) {
   const bool in = rule.at("operator") == "In";
-  for (const json& status : pod.value("/status/containerStatuses"_json_pointer, json::array())) {
+  for (const json& status : field(field(pod, "status"), "containerStatuses")) {
     const std::string name = status.value("name", "");
     if (rule.contains("containerName") && rule.at("containerName") != name) continue;
     const json::json_pointer at("/state/terminated/exitCode");
@@ -49,13 +51,13 @@ FailureRule match_failure(const json& job_spec, const json& pod) {
   if (!job_spec.contains("podFailurePolicy")) return {};
   // A rule is about how a pod ended: one that is still terminating has not.
   if (pod.value("/status/phase"_json_pointer, "") != "Failed") return {};
-  const json conditions = pod.value("/status/conditions"_json_pointer, json::array());
+  const json& conditions = field(field(pod, "status"), "conditions");
   const json& metadata = pod.at("metadata");
   const std::string name = metadata.value("namespace", "") + "/" + metadata.value("name", "");
   int index = -1;
   for (const json& rule : job_spec.at("podFailurePolicy").at("rules")) {
     ++index;
-    const json patterns = rule.value("onPodConditions", json::array());
+    const json& patterns = field(rule, "onPodConditions");
     const std::string action = rule.value("action", "");
     const std::string place = " matching " + action + " rule at index " + std::to_string(index);
     if (rule.contains("onExitCodes")) {
@@ -80,8 +82,7 @@ std::optional<int> matched_success_rule(const json& job_spec, const Indexes& com
     if (rule.contains("succeededIndexes")) {
       const Indexes chosen =
           Indexes::parse(rule.at("succeededIndexes").get<std::string>()).value_or(Indexes());
-      met = static_cast<std::size_t>(std::count_if(chosen.all().begin(), chosen.all().end(),
-                                                   [&](int i) { return completed.contains(i); }));
+      met = chosen.size_of_common(completed);
       wanted = chosen.size();
     }
     if (rule.contains("succeededCount")) wanted = rule.at("succeededCount").get<std::size_t>();

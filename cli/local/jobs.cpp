@@ -7,6 +7,7 @@
 #include "cli/local/admit.h"
 #include "cli/local/events.h"
 #include "cli/local/identity.h"
+#include "cli/local/json_field.h"
 #include "cli/local/kinds.h"
 #include "cli/local/reconcile.h"
 
@@ -18,8 +19,9 @@ std::string namespace_of_object(const json& object) { return object.at("metadata
 
 // uid of the Job that made this pod; empty when none did.
 std::string controller_of(const json& pod) {
-  for (const json& owner : pod.at("metadata").value("ownerReferences", json::array())) {
-    if (owner.value("controller", false) && owner.value("kind", "") == "Job") return owner.value("uid", "");
+  for (const json& owner : field(pod.at("metadata"), "ownerReferences")) {
+    if (owner.value("controller", false) && text_field(owner, "kind") == "Job")
+      return text_field(owner, "uid");
   }
   return "";
 }

@@ -1,6 +1,8 @@
 // Reading fields that may be missing, without copies.
 #pragma once
 
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 namespace mlk::local {
@@ -13,6 +15,17 @@ inline const nlohmann::json& field(const nlohmann::json& object, const char* nam
   if (!object.is_object()) return nothing;
   const auto found = object.find(name);
   return found == object.end() ? nothing : *found;
+}
+
+// The text of a value; empty when it is none.
+inline const std::string& text_in(const nlohmann::json& value) {
+  static const std::string none;
+  return value.is_string() ? value.get_ref<const std::string&>() : none;
+}
+
+// The text of the field; empty when it is missing.
+inline const std::string& text_field(const nlohmann::json& object, const char* name) {
+  return text_in(field(object, name));
 }
 
 }  // namespace mlk::local

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "cli/local/events.h"
+#include "cli/local/json_field.h"
 #include "cli/local/pod_status.h"
 #include "cli/local/spawn.h"
 #include "cli/util/error.h"
@@ -29,8 +30,16 @@ bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionT
 std::string host_of(const json& pod) { return pod.at("spec").value("hostname", name_of(pod)); }
 
 bool is_finished_pod(const json& pod) {
-  const std::string phase = text_at(pod, "/status/phase");
+  const std::string& phase = text_field(field(pod, "status"), "phase");
   return phase == "Succeeded" || phase == "Failed";
+}
+
+// Others find it by its host name, so its address is kept as long as it or its Job is there.
+bool has_name_in_service(const json& pod_spec) { return !text_field(pod_spec, "subdomain").empty(); }
+
+bool is_past_deadline(const json& pod, Time now) {
+  const auto deadline = deadline_of(pod);
+  return deadline && now >= *deadline;
 }
 
 // What a pod has from the shell in which the cluster was started: enough to find programs, and no keys.
@@ -80,10 +89,8 @@ void Kubelet::notice(const std::string& uid) {
 
 void Kubelet::step(Time now, bool sweep) {
   reap();
-  std::set<std::string> known, hosts;
   for (const Object& pod : store_.list("pods")) {
-    known.insert(pod_uid_of(*pod));
-    hosts.insert(namespace_of(*pod) + "/" + host_of(*pod));
+    if (is_finished_pod(*pod) && !is_deleted(*pod)) continue;  // there may be thousands
     try {
       if (!pod->at("spec").contains("nodeName")) {
         schedule(*pod, now);
@@ -96,9 +103,21 @@ void Kubelet::step(Time now, bool sweep) {
       std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
     }
   }
-  if (!sweep) return;
+  if (sweep) clear_up();
+}
+
+void Kubelet::clear_up() {
+  std::set<std::string> known, hosts;
+  for (const Object& pod : store_.list("pods")) {
+    known.insert(pod_uid_of(*pod));
+    if (!is_finished_pod(*pod) || has_name_in_service(pod->at("spec")))
+      hosts.insert(namespace_of(*pod) + "/" + host_of(*pod));
+  }
   remove_strays(known);
-  for (const Object& job : store_.list("jobs")) hosts.insert(namespace_of(*job) + "/" + name_of(*job));
+  for (const Object& job : store_.list("jobs")) {
+    if (has_name_in_service(field(field(job->at("spec"), "template"), "spec")))
+      hosts.insert(namespace_of(*job) + "/" + name_of(*job));
+  }
   addresses_.forget_unless([&](const std::string& host) {
     return hosts.contains(host) || hosts.contains(host.substr(0, host.rfind('-')));
   });
@@ -134,6 +153,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
     local.stage = Local::Stage::starting;  // by an earlier server
   }
   if (local.stage == Local::Stage::waiting) {
+    if (!is_deleted(pod) && is_past_deadline(pod, now)) return enforce_deadline(pod, local, now);
     if (!is_deleted(pod)) return start(pod, local, now);
     // Never started, never will be.
     json status = pod.value("status", json::object());
@@ -142,7 +162,26 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
     return finish_deleted(pod, now);
   }
   if (local.look || sweep) look(pod, local, now);
-  if (is_deleted(pod) && local.stage != Local::Stage::ended) stop(pod, local, now);
+  if (local.stage == Local::Stage::ended) return;
+  if (is_deleted(pod)) {
+    stop(pod, local, {pod.at("metadata").value("deletionGracePeriodSeconds", 30L), ""}, now);
+  } else if (is_past_deadline(pod, now)) {
+    enforce_deadline(pod, local, now);
+  }
+}
+
+void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
+  if (local.stop_grace < 0) event(pod, "Normal", deadline_reason, deadline_message, now);
+  if (local.stage != Local::Stage::waiting) {
+    const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
+    return stop(pod, local, {grace, deadline_reason}, now);
+  }
+  // It has no process, as its container could not be made so far.
+  const std::string at = format_time(now);
+  PodState state;
+  state.exit = Exit{128 + SIGKILL, SIGKILL, at, at, deadline_reason, ""};
+  set_status(pod, pod_status(pod, state, now));
+  local.stage = Local::Stage::ended;
 }
 
 Process Kubelet::localised(const json& pod) {
@@ -175,8 +214,9 @@ bool Kubelet::has_other_pods(const json& pod, const std::string& service) const 
   const std::vector<Object> all = store_.list("pods", namespace_of(pod));
   return std::any_of(all.begin(), all.end(), [&](const Object& other) {
     const auto found = pods_.find(pod_uid_of(*other));
-    const bool runs = found != pods_.end() && (found->second.stage == Local::Stage::starting ||
-                                               found->second.stage == Local::Stage::running);
+    const bool runs =
+        !is_finished_pod(*other) && found != pods_.end() &&
+        (found->second.stage == Local::Stage::starting || found->second.stage == Local::Stage::running);
     return runs && pod_uid_of(*other) != pod_uid_of(pod) &&
            other->at("spec").value("subdomain", "") == service;
   });
@@ -260,6 +300,9 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   if (exit) {
     state.exit = exit;
     state.termination_message = termination_message(pod, *exit);
+    // As Kubernetes does: what a pod alone can see ends with it. Each has a copy of its ConfigMaps.
+    std::error_code ignored;
+    std::filesystem::remove_all(folder.path() / "volumes", ignored);
     local.stage = Local::Stage::ended;
   } else if (started && started->group > 0) {
     state.running_since = started->at;
@@ -306,15 +349,14 @@ std::string Kubelet::termination_message(const json& pod, const Exit& exit) cons
   return clean_text(message, message_limit);
 }
 
-void Kubelet::stop(const json& pod, Local& local, Time now) {
-  const long grace = pod.at("metadata").value("deletionGracePeriodSeconds", 30L);
+void Kubelet::stop(const json& pod, Local& local, const Stop& how, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
-  if (local.stop_grace >= 0 && local.stop_grace <= grace) return;
+  if (local.stop_grace >= 0 && local.stop_grace <= how.grace_seconds) return;
   if (local.stop_grace < 0)
     event(pod, "Normal", "Killing",
           "Stopping container " + pod.at("/spec/containers/0/name"_json_pointer).get<std::string>(), now);
-  folder.ask_to_stop({grace, ""});
-  local.stop_grace = grace;
+  folder.ask_to_stop(how);
+  local.stop_grace = how.grace_seconds;
 }
 
 // A deleted pod has ended: nothing holds it any more but its finalizers.

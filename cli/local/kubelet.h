@@ -43,9 +43,11 @@ class Kubelet {
   void start_supervisor(const json& pod, Local& local, Time now);
   void hold_up(const json& pod, const std::string& reason, const std::string& message, Time now);
   void look(const json& pod, Local& local, Time now);
-  void stop(const json& pod, Local& local, Time now);
+  void stop(const json& pod, Local& local, const Stop& how, Time now);
+  void enforce_deadline(const json& pod, Local& local, Time now);
   void finish_deleted(const json& pod, Time now);
   bool declare_lost(const PodFolder& folder);
+  void clear_up();
   void remove_strays(const std::set<std::string>& known);
   void reap();
 

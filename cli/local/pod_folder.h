@@ -34,9 +34,12 @@ struct Start {
 // Of a Stop and an Exit: the whole cluster goes down, and the Job is to restart the pod when it is up again.
 constexpr char shutdown_reason[] = "shutdown";
 
+// Likewise: the pod has run for activeDeadlineSeconds. Also the reason in its status.
+constexpr char deadline_reason[] = "DeadlineExceeded";
+
 struct Stop {
   long grace_seconds = 0;
-  std::string reason;  // shutdown_reason or empty
+  std::string reason;  // one of the above, or empty
 };
 
 struct Started {

@@ -1,5 +1,6 @@
 #include "cli/local/pod_status.h"
 
+#include "cli/local/json_field.h"
 #include "cli/local/pod_values.h"
 #include "cli/util/json.h"
 
@@ -74,11 +75,13 @@ json pod_status(const json& pod, const PodState& state, Time now) {
                            {"started", running},
                            {"lastState", json::object()}};
   std::string reason;
+  const bool too_late = state.exit && state.exit->reason == deadline_reason;
+  const bool succeeded = state.exit && state.exit->code == 0 && !too_late;
   if (state.exit) {
-    status["phase"] = state.exit->code == 0 ? "Succeeded" : "Failed";
+    status["phase"] = succeeded ? "Succeeded" : "Failed";
     container_status["state"]["terminated"] = terminated_state(*state.exit, state.termination_message);
     container_status["containerID"] = "local://" + pod.at("metadata").value("uid", "");
-    reason = state.exit->code == 0 ? "PodCompleted" : "PodFailed";
+    reason = succeeded ? "PodCompleted" : "PodFailed";
   } else if (running) {
     status["phase"] = "Running";
     container_status["state"]["running"]["startedAt"] = *state.running_since;
@@ -95,8 +98,7 @@ json pod_status(const json& pod, const PodState& state, Time now) {
   const std::string not_ready = reason == "ContainersNotReady"
                                     ? "containers with unready status: [" + container.value("name", "") + "]"
                                     : "";
-  put_condition(conditions, old_conditions, "Initialized", true,
-                state.exit && state.exit->code == 0 ? reason : "", "", now);
+  put_condition(conditions, old_conditions, "Initialized", true, succeeded ? reason : "", "", now);
   put_condition(conditions, old_conditions, "Ready", running, running ? "" : reason, not_ready, now);
   put_condition(conditions, old_conditions, "ContainersReady", running, running ? "" : reason, not_ready,
                 now);
@@ -110,8 +112,20 @@ json pod_status(const json& pod, const PodState& state, Time now) {
     status["reason"] = state.exit->reason == "Lost" ? "NodeLost" : "Terminated";
     status["message"] = state.exit->message;
   }
+  if (too_late) {
+    status["reason"] = deadline_reason;
+    status["message"] = deadline_message;
+  }
   status["conditions"] = conditions;
   return status;
+}
+
+std::optional<Time> deadline_of(const json& pod) {
+  const json& seconds = field(pod.at("spec"), "activeDeadlineSeconds");
+  if (!seconds.is_number_integer()) return std::nullopt;
+  const auto start = parse_time(text_field(field(pod, "status"), "startTime"));
+  if (!start) return std::nullopt;
+  return later(*start, seconds.get<long>());
 }
 
 std::optional<std::string> why_unschedulable(const json& pod) {

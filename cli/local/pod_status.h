@@ -23,6 +23,10 @@ struct PodState {
 // Keeps from the old status what is to be kept: start time, times of conditions that did not change.
 nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time now);
 
+// When the kubelet ends the pod: activeDeadlineSeconds after its start time. nullopt: never, or not started.
+std::optional<Time> deadline_of(const nlohmann::json& pod);
+inline constexpr char deadline_message[] = "Pod was active on the node longer than the specified deadline";
+
 // The scheduler: the one node is called "local". nullopt: the pod fits. Otherwise the message of its
 // PodScheduled condition.
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod);

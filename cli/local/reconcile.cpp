@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "cli/local/indexes.h"
 #include "cli/local/job_pod.h"
 #include "cli/local/job_policy.h"
+#include "cli/local/json_field.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -74,14 +77,18 @@ class Pass {
   void count_flushed() {
     json& uncounted = status_["uncountedTerminatedPods"];
     if (!uncounted.is_object()) uncounted = json::object();
+    if (uncounted.empty()) return;
+    std::map<std::string_view, const JobPod*> tracked;
+    for (const JobPod& pod : pods_) {
+      if (pod.tracked) tracked.emplace(pod.uid, &pod);
+    }
     for (const char* kind : {"succeeded", "failed"}) {
       json rest = json::array();
       for (const json& uid : uncounted.value(kind, json::array())) {
-        const auto pod = std::find_if(pods_.begin(), pods_.end(),
-                                      [&](const JobPod& p) { return p.uid == uid && p.tracked; });
-        if (pod != pods_.end()) {
+        const auto pod = tracked.find(text_in(uid));
+        if (pod != tracked.end()) {
           rest.push_back(uid);
-          actions_.release.push_back(pod->name);
+          actions_.release.push_back(pod->second->name);
         } else if (std::string(kind) == "failed") {
           status_["failed"] = status_.value("failed", 0) + 1;
         }
@@ -98,7 +105,11 @@ class Pass {
     for (JobPod& pod : pods_) {
       if (pod.index < 0 || pod.index >= completions_) continue;
       if (pod.succeeded && pod.tracked) completed_.insert(pod.index);
-      if (!pod.failed) continue;
+      if (!pod.failed) {
+        int& carried = carried_on_[pod.index];
+        carried = std::max(carried, pod.all_failures());
+        continue;
+      }
       pod.rule = match_failure(spec_, *pod.object);
       if (pod.rule.action == FailureAction::fail_job && pod.tracked && !failing_) failing_ = pod.rule.message;
       const JobPod*& last = last_failure_[pod.index];
@@ -122,18 +133,15 @@ class Pass {
       return false;
     const auto last = last_failure_.find(pod.index);
     if (last == last_failure_.end() || last->second != &pod) return false;
-    return std::none_of(pods_.begin(), pods_.end(), [&](const JobPod& other) {
-      return other.index == pod.index && !other.failed && other.all_failures() > pod.all_failures();
-    });
+    const auto carried = carried_on_.find(pod.index);
+    return carried == carried_on_.end() || carried->second <= pod.all_failures();
   }
 
   void count_finished(bool ended) {
     json& uncounted = status_["uncountedTerminatedPods"];
+    const std::set<std::string> known(actions_.release.begin(), actions_.release.end());
     for (const JobPod& pod : pods_) {
-      if (!pod.tracked) continue;
-      const bool known =
-          std::find(actions_.release.begin(), actions_.release.end(), pod.name) != actions_.release.end();
-      if (known) continue;
+      if (!pod.tracked || known.contains(pod.name)) continue;
       if (pod.index < 0 || pod.index >= completions_) {
         // Left over by an elastic Job that became smaller: of no account.
         if (pod.finished || pod.deleted) actions_.release.push_back(pod.name);
@@ -275,8 +283,9 @@ class Pass {
   }
 
   void create_missing(const std::map<int, int>& occupied, int room) {
-    for (int index = 0; index < completions_ && room > 0; ++index) {
-      if (occupied.contains(index) || completed_.contains(index) || failed_indexes_.contains(index)) continue;
+    for (int index = completed_.first_absent(0); index < completions_ && room > 0;
+         index = completed_.first_absent(index + 1)) {
+      if (occupied.contains(index) || failed_indexes_.contains(index)) continue;
       NewPod pod{index, 0, 0};
       Time due = now_;
       const auto last = last_failure_.find(index);
@@ -313,9 +322,10 @@ class Pass {
 
   void write_numbers() {
     int active_count = 0, ready = 0, terminating = 0;
+    const std::set<std::string> going(actions_.remove.begin(), actions_.remove.end());
     for (const JobPod& pod : pods_) {
-      const bool goes =
-          std::find(actions_.remove.begin(), actions_.remove.end(), pod.name) != actions_.remove.end();
+      if (pod.finished) continue;
+      const bool goes = going.contains(pod.name);
       if (pod.active() && !goes) ++active_count;
       if (pod.active() && !goes && pod.ready) ++ready;
       if (pod.terminating() || goes) ++terminating;
@@ -379,6 +389,7 @@ class Pass {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
+  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself carries on
   std::optional<std::string> failing_;
   JobActions actions_;
 };

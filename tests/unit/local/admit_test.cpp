@@ -315,3 +315,18 @@ TEST_CASE("what may change in a pod") {
     CHECK_MESSAGE(refused_change("pods", before, {{"spec", patch}}).starts_with("422 spec: "), patch.dump());
   CHECK(refused_change("pods", before, {{"metadata", {{"labels", {{"l", "1"}}}}}}) == "taken");
 }
+
+TEST_CASE("the deadline of a pod may be set later, and be lowered, but not be raised or taken away") {
+  json before = stored("pods", bare_pod());
+  const auto with = [&](const json& seconds) {
+    return refused_change("pods", before, {{"spec", {{"activeDeadlineSeconds", seconds}}}});
+  };
+  CHECK(with(5) == "taken");
+  before["spec"]["activeDeadlineSeconds"] = 5;
+  CHECK(with(5) == "taken");
+  CHECK(with(4) == "taken");
+  const std::string field = "422 spec.activeDeadlineSeconds: Invalid value: ";
+  CHECK(with(6) == field + "6: must be less than or equal to previous value");
+  CHECK(with(nullptr) == field + "null: must not update from a positive integer to nil value");
+  CHECK(with(0) == field + "0: must be between 1 and 2147483647, inclusive");
+}

@@ -226,8 +226,13 @@ TEST_CASE("a pod is one process that never restarts in place") {
              "containers\n");
   CHECK(broken_in_job(json::object(), {{"restartPolicy", "OnFailure"}}) ==
         at + "restartPolicy: Unsupported value: \"OnFailure\": the local cluster knows \"Never\" alone\n");
-  CHECK(broken_in_job(json::object(), {{"activeDeadlineSeconds", 5}}) ==
-        at + "activeDeadlineSeconds: Unsupported: the local cluster knows the deadline of a Job alone\n");
+  for (const int seconds : {1, 2147483647})
+    CHECK(broken_in_job(json::object(), {{"activeDeadlineSeconds", seconds}}).empty());
+  for (const long long seconds : {0LL, -1LL, 2147483648LL}) {
+    CHECK(broken_in_job(json::object(), {{"activeDeadlineSeconds", seconds}}) ==
+          at + "activeDeadlineSeconds: Invalid value: " + std::to_string(seconds) +
+              ": must be between 1 and 2147483647, inclusive\n");
+  }
   CHECK(broken_in_job(json::object(), {{"hostname", "a"}, {"subdomain", "b"}}).empty());
   CHECK(broken_in_job(json::object(), {{"hostname", "A"}}) == at + "hostname: Invalid value: \"A\"\n");
   CHECK(broken_in_job(json::object(), {{"subdomain", "a.b"}}) == at + "subdomain: Invalid value: \"a.b\"\n");

@@ -430,7 +430,7 @@ TEST_CASE("a supervisor is asked to stop once for each grace") {
 
 TEST_CASE("the address of a host is kept while a pod or a Job has it, and given back after") {
   Node node;
-  node.store.create("jobs", samples::job(1));
+  node.store.create("jobs", samples::job(1, {{"template", {{"spec", {{"subdomain", "s"}}}}}}));
   for (const char* name : {"a", "j-0", "j-1"}) create_pod(node, name);
   create_pod(node, "b", R"({"hostname": "host"})"_json);
   node.step();
@@ -445,6 +445,52 @@ TEST_CASE("the address of a host is kept while a pod or a Job has it, and given 
   const json all = addresses_in(node);
   CHECK_FALSE(all.contains("default/a"));
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
+}
+
+TEST_CASE("where nobody looks for a pod by its name, its address is given back when it has ended") {
+  Node node;
+  node.store.create("jobs", samples::job(1));
+  for (const char* name : {"j-0", "j-1"}) create_pod(node, name);
+  create_pod(node, "j-2", R"({"hostname": "j-2", "subdomain": "s"})"_json);
+  node.step();
+  node.step();
+  for (const char* name : {"j-0", "j-2"}) {
+    record_of(node, name).write(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+    node.kubelet.notice(Node::uid + "-" + name);
+  }
+  node.step(true);
+  create_pod(node, "next");
+  node.step(true);
+  node.step();
+  const json all = addresses_in(node);
+  CHECK_FALSE(all.contains("default/j-0"));
+  for (const char* host : {"j-1", "j-2", "next"}) CHECK(all.contains(std::string("default/") + host));
+}
+
+TEST_CASE("the volumes of a pod end with it, claims stay, and so does its log") {
+  Node node;
+  node.store.create("configmaps",
+                    {{"apiVersion", "v1"},
+                     {"kind", "ConfigMap"},
+                     {"metadata", {{"name", "points"}, {"namespace", "default"}, {"uid", "points"}}},
+                     {"data", {{"points.jsonl", std::string(1 << 19, 'x')}, {"points.env", "y"}}}});
+  node.start(R"({"spec": {
+      "volumes": [{"name": "f", "configMap": {"name": "points"}}, {"name": "e", "emptyDir": {}},
+                  {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}}],
+      "containers": [{"name": "main", "image": "i", "command": ["work"], "volumeMounts": [
+          {"name": "f", "mountPath": "/f"}, {"name": "e", "mountPath": "/e"}, {"name": "c", "mountPath": "/c"}]}]}})"_json);
+  const auto folder = node.record().path();
+  write_text(folder / "log", "2026-11-21T12:00:06.000000000Z stdout F words\n");
+  write_text(folder / "volumes/e/scratch", "z");
+  write_text(node.paths.claims() / "default/claim/kept", "z");
+  node.runs();
+  CHECK(std::filesystem::file_size(folder / "volumes/f/points.jsonl") == 1 << 19);
+  CHECK(read_file(folder / "volumes/f/points.env", 10) == "y");
+  node.supervisor_says(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
+  CHECK(node.phase() == "Succeeded");
+  CHECK_FALSE(std::filesystem::exists(folder / "volumes"));
+  CHECK(std::filesystem::exists(node.paths.claims() / "default/claim/kept"));
+  CHECK(node.logs.tail(Node::uid, 5, 100) == "words\n");
 }
 
 TEST_CASE("the pods of a service agree on a port while one of them is there, and choose anew after") {

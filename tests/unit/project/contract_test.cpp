@@ -43,12 +43,20 @@ std::set<std::string> matches(const std::string& text, const std::regex& pattern
 
 std::string contract_text() { return text_of(top / "runtime" / "CONTRACT.md"); }
 
+// The variables that the tables of one section of the contract list.
+std::set<std::string> variables_in(const std::string& contract, const std::string& title) {
+  const std::size_t begin = contract.find("\n## " + title + "\n");
+  REQUIRE_MESSAGE(begin != std::string::npos, title);
+  const std::string section = contract.substr(begin, contract.find("\n## ", begin + 1) - begin);
+  return matches(section, std::regex("\\n\\| `(MLK_[A-Z_]+)` \\|"));
+}
+
 }  // namespace
 
 TEST_CASE(
     "every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
   const std::string contract = contract_text();
-  const std::set<std::string> named = matches(contract, std::regex("\\n\\| `(MLK_[A-Z_]+)` \\|"));
+  const std::set<std::string> named = variables_in(contract, "Environment");
   REQUIRE(named.size() == 15);
   const std::set<std::string> read = matches(text_below(top / "runtime"), std::regex("\"(MLK_[A-Z_]+)\""));
   const std::set<std::string> set =
@@ -60,10 +68,14 @@ TEST_CASE(
   std::set<std::string> known = matches(contract, std::regex("\\n- `(MLK_[A-Z_]+)="));  // set by hand only
   for (const std::string& name : known) CHECK_MESSAGE(set.count(name) == 0, name, " is rendered");
   known.insert(named.begin(), named.end());
+  // Of trials of a sweep: what the runtime reads, and what the wrapper of a program sets.
+  const std::set<std::string> of_trials = variables_in(contract, "Trials of a sweep");
+  REQUIRE(of_trials == std::set<std::string>{"MLK_POINTS", "MLK_TRIAL", "MLK_TRIAL_INDEX"});
+  known.insert({"MLK_POINTS", "MLK_TRIAL_INDEX"});
   CHECK(read == known);
   for (const std::string& name : named) CHECK_MESSAGE(set.count(name) == 1, name, " is not rendered");
   for (const std::string& name : set) {
-    const bool there = named.count(name) + for_programs.count(name) == 1;
+    const bool there = named.count(name) + for_programs.count(name) + of_trials.count(name) == 1;
     CHECK_MESSAGE(there, name, " is not in the contract");
   }
 }

@@ -63,6 +63,42 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.offline_seconds == 60);
 }
 
+TEST_CASE("a merge patch changes, adds and takes away keys before the configuration is checked") {
+  const mlk::test::TemporaryFolder folder;
+  const std::string path = folder / "config.json";
+  mlk::test::write_file(path, contract_example.dump());
+  const json patch = {{"optimizer",
+                       {{"type", "adam"},
+                        {"momentum", nullptr},
+                        {"nesterov", nullptr},
+                        {"beta1", 0.5},
+                        {"beta2", 0.75},
+                        {"epsilon", 0.125}}},
+                      {"seed", 9}};
+  const Config config = load_config(path, patch, "trial 7");
+  CHECK(config.optimizer.type == OptimizerType::adam);
+  CHECK(config.optimizer.beta2 == 0.75);
+  CHECK(config.optimizer.lr == 0.01);
+  CHECK(config.seed == 9);
+  CHECK(config.steps == 2000);
+  CHECK(load_config(path).seed == 1);
+  const auto said = [&](const json& wrong) {
+    try {
+      load_config(path, wrong, "trial 7");
+      return std::string("accepted");
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_configuration);
+      return std::string(failure.what());
+    }
+  };
+  CHECK(said({{"optimizer", {{"lr", -1}}}}) ==
+        path + ", changed by trial 7: configuration: optimizer.lr must be above 0 and at most 1e6");
+  CHECK(said({{"sead", 1}}) == path + ", changed by trial 7: configuration: unknown key sead");
+  CHECK(said({{"steps", nullptr}}) == path + ", changed by trial 7: configuration: steps is missing");
+  mlk::test::write_file(path, "[]");
+  CHECK(said({{"seed", 1}}) == path + ", changed by trial 7: configuration: must be an object");
+}
+
 TEST_CASE("adam, adamw and each schedule have keys of their own") {
   json changed = contract_example;
   changed["optimizer"] = {{"type", "adamw"},

@@ -83,6 +83,43 @@ TEST_CASE("a cluster that does not tell how often a rank has failed is no mistak
         "environment: MLK_LATE_SECONDS must be a number of seconds from 0 to 600, not '601'");
 }
 
+TEST_CASE("a trial is told by its file of points, its index there, and has rank 0") {
+  Values values = complete;
+  values["MLK_POINTS"] = "/points/points.jsonl";
+  const auto with = [&](const char* rank, const char* index) {
+    values["MLK_RANK"] = rank;
+    values["MLK_TRIAL_INDEX"] = index;
+    const Environment environment(values);
+    try {
+      return std::to_string(read_launch_env().trial_index);
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_configuration);
+      return std::string(failure.what());
+    }
+  };
+  CHECK(with("0", "0") == "0");
+  CHECK(with("0", "999999") == "999999");
+  CHECK(with("0", "") == "environment: MLK_TRIAL_INDEX is not set");
+  CHECK(with("7", "7") == "environment: MLK_RANK must be 0 in a trial, not '7'");
+  for (const char* index : {"-1", "1x", "1.0", "1000000", "99999999999"}) {
+    CHECK(with("0", index) ==
+          std::string("environment: MLK_TRIAL_INDEX must be an index from 0 to 999999, not '") + index + "'");
+  }
+  values["MLK_TRIAL_INDEX"] = "4";
+  values["MLK_RANK"] = "0";
+  {
+    const Environment environment(values);
+    CHECK(read_launch_env().points == "/points/points.jsonl");
+  }
+  // Whoever is no trial may have any.
+  values.erase("MLK_POINTS");
+  values["MLK_TRIAL_INDEX"] = "x";
+  values["MLK_RANK"] = "3";
+  const Environment environment(values);
+  CHECK(read_launch_env().points == "");
+  CHECK(read_launch_env().trial_index == 0);
+}
+
 TEST_CASE("a variable that is missing is named") {
   for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
                            "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {

@@ -160,5 +160,47 @@ TEST_CASE("a process leaves event files where it is told to") {
   CHECK_FALSE(std::filesystem::is_empty(launched.folder / "events"));
 }
 
+// The same as a trial of a sweep: the third line of its file of points.
+struct LaunchedTrial : Launched {
+  json point = {{"trial", 7}, {"hash", "abc"}, {"parameters", {{"steps", 6}}}, {"config", {{"steps", 6}}}};
+
+  LaunchedTrial() {
+    env["MLK_POINTS"] = folder / "points.jsonl";
+    env["MLK_TRIAL_INDEX"] = "2";
+    write_points();
+  }
+  void write_points() const { test::write_file(folder / "points.jsonl", "{}\n{}\n" + point.dump() + "\n"); }
+};
+
+TEST_CASE("a trial trains with the values of its line, in folders of its own") {
+  LaunchedTrial trial;
+  trial.env["MLK_TENSORBOARD"] = trial.folder / "events";
+  REQUIRE(trial.run() == ExitCode::trained);
+  CHECK(trial.result().at("step") == 6);
+  CHECK(std::filesystem::exists(trial.folder / "checkpoints/7/step-000000000006/manifest.json"));
+  CHECK_FALSE(std::filesystem::is_empty(trial.folder / "events/7"));
+  for (const char* folder : {"checkpoints", "events"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(trial.folder / folder))
+      CHECK(entry.path().filename() == "7");
+  }
+}
+
+TEST_CASE("a trial that cannot be told from its points is refused, and so is one with peers") {
+  LaunchedTrial trial;
+  trial.env["MLK_TRIAL_INDEX"] = "3";
+  CHECK(refusal(trial, ExitCode::bad_configuration) == trial.env["MLK_POINTS"] + ":4: there is no such line");
+  trial.env["MLK_TRIAL_INDEX"] = "2";
+  trial.point["config"] = {{"optimizer", {{"lr", "high"}}}};
+  trial.write_points();
+  CHECK(refusal(trial, ExitCode::bad_configuration) ==
+        trial.env["MLK_CONFIG"] + ", changed by trial 7: configuration: optimizer.lr must be a number");
+  for (const char* mode : {"ps", "allreduce"}) {
+    trial.point["config"] = {{"mode", mode}, {"servers", {{"count", 1}}}};
+    trial.write_points();
+    CHECK(refusal(trial, ExitCode::bad_configuration) ==
+          trial.env["MLK_CONFIG"] + ": a trial is one process: mode must be \"single\"");
+  }
+}
+
 }  // namespace
 }  // namespace mlk::rt
