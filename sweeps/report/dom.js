@@ -24,7 +24,8 @@ function furnish(element, attributes, children) {
 function formatNumber(value) {
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
   const rounded = Number(value.toPrecision(4));
-  return Math.abs(rounded) >= 1e7 ? rounded.toExponential() : String(rounded);
+  const size = Math.abs(rounded);
+  return size >= 1e7 || (size < 1e-4 && size > 0) ? rounded.toExponential().replace("e+", "e") : String(rounded);
 }
 
 function formatValue(value) {

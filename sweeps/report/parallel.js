@@ -17,8 +17,7 @@ function startParallel() {
   ];
   let lines = [], front = null;
 
-  function draw(svg, _, height) {
-    const width = svg.viewBox.baseVal.width;
+  function draw(svg, width, height) {
     const left = 30, right = width - 62, top = 34, bottom = height - 34;
     const gap = (right - left) / (list.length - 1);
     const yOf = (place) => bottom - place * (bottom - top);
