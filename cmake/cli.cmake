@@ -10,13 +10,19 @@ if(NOT TARGET yaml-cpp::yaml-cpp)
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)   # 0.7 has no namespace
 endif()
 
-# templates/**.yaml, compiled in as one table of (path, text).
-file(GLOB_RECURSE template_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/templates/*.yaml)
-set(embedded ${CMAKE_BINARY_DIR}/embedded_templates.cpp)
-add_custom_command(OUTPUT ${embedded}
-  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DROOT=${CMAKE_SOURCE_DIR}/templates "-DFILES=${template_files}"
-          -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${template_files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+# mlk_embed(NAMESPACE::FUNCTION HEADER FOLDER ENDINGS...): the files of the folder, compiled in as one table of (path, text).
+function(mlk_embed name header folder)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/${folder}/*. OUTPUT_VARIABLE patterns)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${patterns})
+  string(REGEX MATCH "^(.+)::([^:]+)$" matched ${name})
+  set(out ${CMAKE_BINARY_DIR}/${CMAKE_MATCH_2}.cpp)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DROOT=${CMAKE_SOURCE_DIR}/${folder} "-DFILES=${files}" -DHEADER=${header}
+            -DNAMESPACE=${CMAKE_MATCH_1} -DFUNCTION=${CMAKE_MATCH_2} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+endfunction()
+mlk_embed(mlk::embedded_templates cli/render/embedded.h templates yaml)
+mlk_embed(mlk::sweeps::report_assets sweeps/report_assets.h sweeps/report html css js)
 
 set(completions ${CMAKE_BINARY_DIR}/embedded_completions.cpp)
 add_custom_command(OUTPUT ${completions}
@@ -37,7 +43,8 @@ mlk_library(sweeps sweeps mlk_run)
 mlk_library(local cli/local mlk_kube PkgConfig::HTTPLIB OpenSSL::SSL)
 set_target_properties(mlk_local PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
 mlk_library(commands cli/commands mlk_sweeps mlk_local mlk_ui CLI11::CLI11)
-target_sources(mlk_render PRIVATE ${embedded})
+target_sources(mlk_render PRIVATE ${CMAKE_BINARY_DIR}/embedded_templates.cpp)
+target_sources(mlk_sweeps PRIVATE ${CMAKE_BINARY_DIR}/report_assets.cpp)
 target_sources(mlk_commands PRIVATE ${completions})
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
@@ -57,6 +64,10 @@ mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
 mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)
 mlk_test(sweeps mlk_sweeps)
+if(MLK_TESTS)   # reports to look at, and for tests/e2e/test_report.py
+  add_executable(report_sample tests/support/report_sample.cpp)
+  target_link_libraries(report_sample PRIVATE mlk_sweeps)
+endif()
 mlk_test(local mlk_local)
 if(TARGET mlk_app)
   mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages and completions; whole commands

@@ -39,6 +39,9 @@ zsh zsh
 fish fish
 clang-19 clang++-19
 libclang-rt-19-dev /usr/lib/llvm-19/lib/clang/19/include/fuzzer/FuzzedDataProvider.h'
+# For tests of the report in a browser. Ubuntu has Chromium as a snap only, which sees no pipes and few folders: there, and
+# wherever it is missing, those tests are skipped.
+browser='chromium-headless-shell chromium-headless-shell'
 format='clang-format-19 clang-format-19'
 
 missing=()
@@ -63,10 +66,12 @@ look_for_go() {  # the test cluster is built once; where there is no Go for it, 
   has_module python3 pip || missing+=(python3-pip)
 }
 
+system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || system=unknown
 case ${1-} in
   build) look_for "$build" ;;
   test)
     look_for "$build"$'\n'"$test"
+    [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_go
     ;;
@@ -75,7 +80,6 @@ case ${1-} in
 esac
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || system=unknown
 case $system in
   debian-12 | ubuntu-24.04) ;;
   *) fail "this needs, by their Debian names: ${missing[*]}; they are installed by hand on $system (only Debian 12 and Ubuntu 24.04 are prepared)" ;;
