@@ -10,8 +10,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 elseif(MLK_SANITIZE MATCHES "fuzzer")
   target_compile_options(mlk_options INTERFACE -w)   # clang; the other builds warn
 endif()
-if(CMAKE_UNITY_BUILD)   # names of other files of the group; the preset dev compiles each by itself
-  target_compile_options(mlk_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+if(CMAKE_UNITY_BUILD)   # a name may shadow one of another file of the group
+  target_compile_options(mlk_options INTERFACE -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
 endif()
 if(MLK_SANITIZE)
   target_compile_options(mlk_options INTERFACE -fsanitize=${MLK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
