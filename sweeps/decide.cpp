@@ -5,9 +5,9 @@
 
 namespace mlk::sweeps {
 
-Decision decide(const std::vector<Point>& points, const std::vector<Trial>& trials, int parallel,
+NextStep decide(const std::vector<Point>& points, const std::vector<Trial>& trials, int parallel,
                 int max_failures) {
-  Decision out;
+  NextStep out;
   std::set<std::string> known;
   int going_on = 0, failed = 0;
   for (const Trial& trial : trials) {

@@ -7,7 +7,7 @@
 
 namespace mlk::sweeps {
 
-struct Decision {
+struct NextStep {
   std::vector<Point> start;  // new trials
   bool ended = false;        // nothing is left to start, and nothing runs
   bool hopeless = false;     // more trials have failed than may: what runs is to be stopped
@@ -15,7 +15,7 @@ struct Decision {
 
 // `points`: of the search, in its order. `trials`: all that there are. At most `parallel` go on at a time,
 // and more than `max_failures` failed ones end the sweep, as does a failure of all.
-Decision decide(const std::vector<Point>& points, const std::vector<Trial>& trials, int parallel,
+NextStep decide(const std::vector<Point>& points, const std::vector<Trial>& trials, int parallel,
                 int max_failures);
 
 }  // namespace mlk::sweeps

@@ -87,13 +87,13 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
     if (status.phase == Phase::stopped) return stop_all(runs);
     const Record record = read_record(objects.owner);
-    const Decision decision = decide(request_.definition.points, status.trials,
-                                     request_.definition.spec.parallel, record.max_failures);
-    if (decision.hopeless) stop_all(runs);
-    const std::vector<TrialLine> registered = register_trials(objects, status, decision.start);
+    const NextStep next = decide(request_.definition.points, status.trials, request_.definition.spec.parallel,
+                                 record.max_failures);
+    if (next.hopeless) stop_all(runs);
+    const std::vector<TrialLine> registered = register_trials(objects, status, next.start);
     start_missing(objects, status, runs, registered);
     const bool runs_on = status.counts.waiting + status.counts.running > 0;
-    if (decision.ended || (decision.hopeless && !runs_on)) end(objects, status, decision.hopeless);
+    if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
   // The final records of trials, while their pods are there; and Jobs that nobody needs any more.

@@ -137,7 +137,7 @@ std::string to_string(const Expression& expression) {
       break;
   }
   const Comparison& comparison = expression.comparison;
-  return name_text(comparison.left.name) + " " + std::string(text_of(comparison.op)) + " " +
+  return name_text(comparison.left.name) + " " + std::string(sign_of(comparison.op)) + " " +
          json_text(comparison.value);
 }
 

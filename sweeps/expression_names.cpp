@@ -1,4 +1,4 @@
-// Names and values of expressions, held against what there is.
+// NameList and values of expressions, held against what there is.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,16 +12,16 @@ namespace {
 
 using nlohmann::json;
 using Operator = Comparison::Operator;
-using Names = std::vector<std::string>;
+using NameList = std::vector<std::string>;
 
-bool has_name(const Names& names, const std::string& name) {
+bool has_name(const NameList& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // "a, b or 3 others": at most as many as are read.
-std::string some_of(const Names& names, std::string_view last_word) {
+std::string some_of(const NameList& names, std::string_view last_word) {
   constexpr std::size_t few = 8;
-  Names told(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), few)));
+  NameList told(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), few)));
   if (names.size() > few) told.push_back(fmt::format("{} others", names.size() - few));
   if (told.size() == 1) return told.front();
   const std::string last = told.back();
@@ -29,32 +29,32 @@ std::string some_of(const Names& names, std::string_view last_word) {
   return fmt::format("{} {} {}", join(told, ", "), last_word, last);
 }
 
-Names without_repeats(Names names) {
+NameList without_repeats(NameList names) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
 // Those that end in it, from a dot on.
-Names paths_ending_in(const std::string& name, const Names& known) {
-  Names found;
+NameList paths_ending_in(const std::string& name, const NameList& known) {
+  NameList found;
   for (const std::string& path : known) {
     if (path.ends_with("." + name)) found.push_back(path);
   }
   return without_repeats(found);
 }
 
-std::string advice_on(const std::string& name, const Names& known) {
-  Names candidates = known;
+std::string advice_on(const std::string& name, const NameList& known) {
+  NameList candidates = known;
   for (const std::string& path : known) candidates.push_back(path.substr(path.rfind('.') + 1));
   const std::string near = nearest(name, candidates);
   return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
 // The name as `known` has it; where it has none, a problem more.
-std::string resolved(const NameUse& use, const Names& known, Problems& problems) {
+std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
   if (has_name(known, use.name)) return use.name;
-  const Names paths = paths_ending_in(use.name, known);
+  const NameList paths = paths_ending_in(use.name, known);
   if (paths.size() == 1) return paths.front();
   if (paths.empty()) {
     problems.add(use.place, fmt::format("there is no parameter, metric or field '{}'{}", use.name,
@@ -66,7 +66,7 @@ std::string resolved(const NameUse& use, const Names& known, Problems& problems)
   return use.name;
 }
 
-void resolve_names(Expression& expression, const Names& known, Problems& problems) {
+void resolve_names(Expression& expression, const NameList& known, Problems& problems) {
   if (expression.kind == Expression::Kind::comparison) {
     NameUse& left = expression.comparison.left;
     left.name = resolved(left, known, problems);
@@ -74,7 +74,7 @@ void resolve_names(Expression& expression, const Names& known, Problems& problem
   for (Expression& part : expression.parts) resolve_names(part, known, problems);
 }
 
-void check_text(const Comparison& comparison, const json& value, const Names& values, Problems& problems) {
+void check_text(const Comparison& comparison, const json& value, const NameList& values, Problems& problems) {
   if (!value.is_string()) return;
   const std::string text = value.get<std::string>();
   const bool any_case = ignores_case(comparison.left.name);
@@ -88,7 +88,7 @@ void check_text(const Comparison& comparison, const json& value, const Names& va
                            near.empty() ? "it is " + some_of(values, "or") : "did you mean '" + near + "'?"));
 }
 
-void check_comparisons(const Expression& expression, const std::string& name, const Names& values,
+void check_comparisons(const Expression& expression, const std::string& name, const NameList& values,
                        Problems& problems) {
   const Comparison& comparison = expression.comparison;
   if (expression.kind == Expression::Kind::comparison && comparison.left.name == name) {
@@ -103,7 +103,7 @@ void check_comparisons(const Expression& expression, const std::string& name, co
 
 }  // namespace
 
-Expression check_names(const Expression& expression, const Names& known) {
+Expression check_names(const Expression& expression, const NameList& known) {
   Expression checked = expression;
   Problems problems;
   resolve_names(checked, known, problems);
@@ -111,7 +111,7 @@ Expression check_names(const Expression& expression, const Names& known) {
   return checked;
 }
 
-void check_values(const Expression& expression, const std::string& name, const Names& values) {
+void check_values(const Expression& expression, const std::string& name, const NameList& values) {
   Problems problems;
   check_comparisons(expression, name, values, problems);
   problems.throw_if_any();

@@ -62,7 +62,7 @@ std::optional<Operator> operator_of(const Token& token) {
   if (token.kind != Token::Kind::sign) return std::nullopt;
   for (const Operator op : {Operator::equal, Operator::not_equal, Operator::less, Operator::at_most,
                             Operator::greater, Operator::at_least}) {
-    if (token.text == text_of(op)) return op;
+    if (token.text == sign_of(op)) return op;
   }
   return std::nullopt;
 }
@@ -195,7 +195,7 @@ class ExpressionParser {
     const bool fits = next().kind == Token::Kind::text ||
                       (next().kind == Token::Kind::word && bare_value(next().text).is_number());
     if (!fits)
-      refuse(next().place, fmt::format("a number, or text in quotes, must follow '{}', not {}", text_of(op),
+      refuse(next().place, fmt::format("a number, or text in quotes, must follow '{}', not {}", sign_of(op),
                                        shown(next())));
   }
 

@@ -142,7 +142,7 @@ bool is_plain_name(std::string_view text) {
          text != "and" && text != "or" && text != "not" && text != "in";
 }
 
-std::string_view text_of(Operator op) {
+std::string_view sign_of(Operator op) {
   switch (op) {
     case Operator::equal:
       return "==";

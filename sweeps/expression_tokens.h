@@ -27,7 +27,7 @@ std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 // Whether a name may stand without quotes.
 bool is_plain_name(std::string_view text);
 
-std::string_view text_of(Comparison::Operator op);  // "==", "not in"
+std::string_view sign_of(Comparison::Operator op);  // "==", "not in"
 
 std::string lower_case(std::string text);  // of the letters a to z
 

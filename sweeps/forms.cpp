@@ -56,7 +56,8 @@ void read_range(const YamlNode& node, const std::string& of, Parameter& out, Pro
   const double step = numbers.size() == 3 ? numbers[2].get<double>() : 1;
   if (step == 0 || (last - first) / step < 0) {
     problems.add(node.place, fmt::format("{} never comes from {} to {} in steps of {}", of,
-                                         json(first).dump(), json(last).dump(), json(step).dump()));
+                                         text_of_value(numbers[0]), text_of_value(numbers[1]),
+                                         numbers.size() == 3 ? text_of_value(numbers[2]) : "1"));
     return;
   }
   const double count = std::floor((last - first) / step + 1e-9) + 1;

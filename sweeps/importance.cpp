@@ -15,7 +15,7 @@ constexpr std::size_t most_rows = 1000;
 constexpr std::size_t trees = 32;
 constexpr std::size_t paired = 4;              // parameters whose interactions are computed
 constexpr double smallest_interaction = 0.01;  // of the variance
-constexpr double absent = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 using Leaves = std::vector<Leaf>;
 
@@ -32,22 +32,22 @@ double in_unit(double value, double low, double high) {
 // The place of a value between 0 and 1, so that the whole range is uniform.
 double encoded(const Parameter& parameter, const Point& point) {
   const auto found = point.find(parameter.path);
-  if (found == point.end()) return absent;
+  if (found == point.end()) return no_value;
   if (parameter.kind == Parameter::Kind::choice) {
     const auto value = std::find(parameter.values.begin(), parameter.values.end(), found->second);
-    if (value == parameter.values.end()) return absent;
+    if (value == parameter.values.end()) return no_value;
     return (static_cast<double>(value - parameter.values.begin()) + 0.5) / value_count(parameter);
   }
-  if (!found->second.is_number()) return absent;
+  if (!found->second.is_number()) return no_value;
   const double value = found->second.get<double>();
-  if (!std::isfinite(value)) return absent;
+  if (!std::isfinite(value)) return no_value;
   switch (parameter.kind) {
     case Parameter::Kind::integer:
       return in_unit(value, parameter.low - 0.5, parameter.high + 0.5);
     case Parameter::Kind::log_uniform:
       return value > 0 && parameter.low > 0
                  ? in_unit(std::log(value), std::log(parameter.low), std::log(parameter.high))
-                 : absent;
+                 : no_value;
     default:
       return in_unit(value, parameter.low, parameter.high);
   }
@@ -122,7 +122,7 @@ struct Held {
   }
 };
 
-// The leaves of every tree. Each has its own random values for what is absent.
+// The leaves of every tree. Each has its own random values for what is no_value.
 std::vector<Leaves> grow_forest(const Space& space, const Samples& samples, double& fit) {
   std::mt19937_64 random(20140621);
   const std::size_t rows = samples.y.size();

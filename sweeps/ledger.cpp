@@ -198,7 +198,7 @@ std::vector<Trial> from_shard(std::string_view text) {
   return trials;
 }
 
-Trial merge(const Trial& a, const Trial& b) {
+Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;

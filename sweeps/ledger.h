@@ -43,7 +43,7 @@ std::vector<Trial> from_shard(std::string_view text);
 // Two views of one trial as one. A view with more tries wins; of the same try one that has ended, then the
 // one with more steps. What the winner does not know it takes from the other. The same for both orders, and
 // merging a view again changes nothing.
-Trial merge(const Trial& a, const Trial& b);
+Trial combine(const Trial& a, const Trial& b);
 
 // How many lines a shard of at most `limit` bytes holds, however long they become; at least one.
 std::size_t lines_per_shard(std::size_t limit);

@@ -52,7 +52,7 @@ class Writer {
       std::map<int, Trial> all = map ? trials_of_shard(*map) : std::map<int, Trial>();
       for (const Trial* trial : trials) {
         const auto here = all.find(trial->number);
-        all[trial->number] = here == all.end() ? *trial : merge(here->second, *trial);
+        all[trial->number] = here == all.end() ? *trial : combine(here->second, *trial);
       }
       const std::string text = text_of_shard(all);
       if (map && text == text_of(*map, {"data", "trials.jsonl"})) return;

@@ -43,7 +43,7 @@ class SweepObservation {
     if (status_.record.driven) read_runs();
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps)) {
       const auto trial = trials_.find(known.number);
-      if (trial != trials_.end()) trial->second = merge(known, trial->second);
+      if (trial != trials_.end()) trial->second = combine(known, trial->second);
     }
     for (auto& [number, trial] : trials_) {
       count(trial.state);
@@ -143,7 +143,8 @@ class SweepObservation {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, labels::phase));
     if (written) return *written;
     if (stopped_) return Phase::stopped;
-    return status_.counts.running > 0 ? Phase::running : Phase::scheduling;
+    const Counts& counts = status_.counts;
+    return counts.running + counts.succeeded + counts.failed > 0 ? Phase::running : Phase::scheduling;
   }
 
   Phase phase() const {
@@ -162,7 +163,7 @@ class SweepObservation {
       return hopeless || counts.succeeded == 0 ? Phase::failed : Phase::succeeded;
     }
     if (stopped_) return Phase::stopped;
-    if (counts.running > 0) return Phase::running;
+    if (counts.running + counts.succeeded + counts.failed > 0) return Phase::running;
     const bool any_pod = std::any_of(facts_.pods.begin(), facts_.pods.end(),
                                      [](const PodFacts& pod) { return !pod.ended() && pod.scheduled; });
     return any_pod ? Phase::starting : Phase::scheduling;
@@ -171,8 +172,9 @@ class SweepObservation {
   std::string why() const {
     if (status_.phase == Phase::incomplete) return "the command that starts it was cut off: say it again";
     if (status_.phase == Phase::failed) return first_failure();
-    if (status_.record.driven || (status_.phase != Phase::scheduling && status_.phase != Phase::starting))
-      return "";
+    const bool waits =
+        status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
+    if (status_.record.driven || !waits) return "";
     std::vector<Cause> causes;
     for (const JobFacts& job : facts_.jobs) {
       causes.push_back(why_no_pod(job, facts_));
@@ -256,19 +258,24 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   std::size_t succeeded = 0, failed = 0;
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   for (const JobFacts& job : facts.jobs) {
-    succeeded += job.completed.size();
-    failed += job.failed_ranks.size();
-    ended = ended && (job.finished || job.ending);
+    const bool of_run = job.role != "trial";  // of a trial that is a run: one of its Jobs ends it
+    if (of_run && !job.decides && job.role != "worker") continue;
+    succeeded +=
+        of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
+    failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
+    ended = ended && !of_run && (job.finished || job.ending);
     hopeless = hopeless || job.end_reason == hopeless_reason;
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
   const bool stopped = !kube::annotation_of(objects.owner, labels::stopped).empty();
-  row.phase = facts.jobs.empty() ? Phase::incomplete
-              : ended            ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
-              : stopped          ? Phase::stopped
-              : active           ? Phase::running
-                                 : Phase::scheduling;
+  const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
+  row.phase = written   ? *written
+              : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
+              : stopped ? Phase::stopped
+              : active || succeeded + failed > 0 ? Phase::running
+              : facts.jobs.empty()               ? Phase::incomplete
+                                                 : Phase::scheduling;
   const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
   row.steps = count_of(roles, {"trial"}, 0);
   row.result = {{"step", succeeded + failed}};

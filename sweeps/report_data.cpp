@@ -244,7 +244,7 @@ json page_of(const ReportData& data, const ReportBounds& bounds) {
   return page;
 }
 
-double median_of(const std::vector<double>& sorted) {
+double median_of_sorted(const std::vector<double>& sorted) {
   const std::size_t middle = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
@@ -317,7 +317,7 @@ std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Tri
     }
     row.trials = seconds.size();
     row.shortest = seconds.front();
-    row.median = median_of(seconds);
+    row.median = median_of_sorted(seconds);
     row.longest = seconds.back();
     rows.push_back(std::move(row));
     if (rows.back().median > 0) rows.back().speedup = rows.front().median / rows.back().median;

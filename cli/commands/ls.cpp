@@ -17,6 +17,7 @@ namespace {
 
 struct LsOptions {
   std::string name;
+  std::string sweep;
   std::string tag;
   std::string output;
 };
@@ -25,7 +26,14 @@ void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
   const bool wide = options.output == "wide", as_json = options.output == "json";
-  const RunFilter filter{.name = options.name, .tag = options.tag, .configured = wide || as_json};
+  std::string sweep;
+  if (!options.sweep.empty()) {
+    const RunAddress address = session.find_run(*client, options.sweep);
+    if (!address.is_sweep) throw Error(ExitCode::usage, address.run + " is a run, not a sweep");
+    sweep = address.run;
+  }
+  const RunFilter filter{
+      .sweep = sweep, .name = options.name, .tag = options.tag, .configured = wide || as_json};
   if (options.output == "name") {
     for (const std::string& run : list_names(*client, name_space, filter))
       session.out << printable(run) << '\n';
@@ -55,6 +63,8 @@ void add_ls(CLI::App& root, Session& session) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* command = root.add_subcommand("ls", "List the runs of the namespace, newest first");
   command->add_option("NAME", options->name, "Only the runs of this experiment");
+  command->add_option("--sweep", options->sweep, "Only the trials of this sweep that are runs")
+      ->type_name("SWEEP");
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
   command->add_option("-o,--output", options->output, "wide, name or json")

@@ -21,7 +21,7 @@ using sweeps::SweepStatus;
 using sweeps::Trial;
 using sweeps::TrialState;
 
-constexpr std::size_t label_width = 12;
+constexpr std::size_t sweep_label_width = 12;
 constexpr std::size_t most_trials_shown = 20;
 
 std::string counts_text(const Counts& counts) {
@@ -117,7 +117,7 @@ void print_sweep(const SweepStatus& status, Session& session) {
   session.out << join(head, "  ") << '\n';
   const auto field = [&](const std::string& label, const std::string& value) {
     if (value.empty()) return;
-    session.out << "  " << style.paint(ui::pad(label, label_width), ui::Color::gray) << printable(value)
+    session.out << "  " << style.paint(ui::pad(label, sweep_label_width), ui::Color::gray) << printable(value)
                 << '\n';
   };
   field("why", status.why);

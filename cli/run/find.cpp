@@ -140,8 +140,11 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   }
   // Jobs and pods without an owner are being collected; they are no run any more.
   for (json& job : jobs) {
-    if (const auto run = runs.find(kube::label_of(job, labels::run)); run != runs.end())
-      run->second.jobs.push_back(std::move(job));
+    const std::string of_run = kube::label_of(job, labels::run),
+                      of_sweep = kube::label_of(job, labels::sweep);
+    if (const auto sweep = runs.find(of_sweep); sweep != runs.end() && of_sweep != of_run)
+      sweep->second.jobs.push_back(job);
+    if (const auto run = runs.find(of_run); run != runs.end()) run->second.jobs.push_back(std::move(job));
   }
   for (json& pod : pods) {
     if (const auto run = runs.find(kube::label_of(pod, labels::run)); run != runs.end())
@@ -188,7 +191,9 @@ std::vector<json> list_owners(kube::Client& client, const std::string& name_spac
       filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
                         : client.list(config_maps, name_space, by_label(selector, true)).items;
   std::erase_if(owners, [&](const json& owner) {
-    return (!filter.name.empty() && kube::label_of(owner, labels::name) != filter.name) ||
+    const std::string sweep = is_sweep(owner) ? "" : kube::label_of(owner, labels::sweep);
+    return sweep != filter.sweep ||
+           (!filter.name.empty() && kube::label_of(owner, labels::name) != filter.name) ||
            (!filter.tag.empty() && !has_tag(owner, filter.tag));
   });
   return owners;
@@ -210,8 +215,9 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
   // Not those of sweeps, which may be thousands.
-  auto list_of_pods =
-      list_aside(client, pods, name_space, by_label(selector + ",!" + std::string(labels::sweep)));
+  const std::string which = (filter.sweep.empty() ? "!" : "") + std::string(labels::sweep) +
+                            (filter.sweep.empty() ? "" : "=" + filter.sweep);
+  auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));
   std::vector<json> owners = list_owners(client, name_space, filter);
   std::vector<RunObjects> runs = group_by_run(std::move(owners), list_of_jobs.get(), list_of_pods.get());
   std::vector<RunObjects*> all;

@@ -23,24 +23,24 @@ constexpr std::size_t most_held_lines = 100'000;
 constexpr std::size_t reads_at_once = 16;
 
 // Whose log it is; the line's text and time are filled in later.
-struct Source {
+struct LogSource {
   RunLogLine who;
   std::string uid, container;
 };
 
-std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<json>& pods,
+std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
                                                            const LogFilter& filter) {
   RunObjects objects;
   objects.pods = pods;
   const Facts facts = read_facts(objects);
   std::map<std::string, const PodFacts*> by_uid;
   for (const PodFacts& pod : facts.pods) by_uid[pod.uid] = &pod;
-  std::vector<std::pair<Source, const json*>> sources;
+  std::vector<std::pair<LogSource, const json*>> sources;
   for (const json& pod : pods) {
     const PodFacts& known = *by_uid.at(kube::uid_of(pod));
     if (!filter.role.empty() && known.role != filter.role) continue;
     if (filter.rank && known.number != *filter.rank) continue;
-    Source source;
+    LogSource source;
     source.who.role = known.role;
     source.who.rank = known.number;
     source.who.attempt = known.failures_before + 1;
@@ -54,7 +54,7 @@ std::vector<std::pair<Source, const json*>> choose_sources(const std::vector<jso
   return sources;
 }
 
-RunLogLine line_of(const Source& source, Time time, std::string text) {
+RunLogLine line_of(const LogSource& source, Time time, std::string text) {
   RunLogLine line = source.who;
   line.time = time;
   line.text = std::move(text);
@@ -105,7 +105,7 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
           }));
     }
     for (std::size_t i = first; i < last; ++i) {
-      const Source& source = sources[i].first;
+      const LogSource& source = sources[i].first;
       try {
         for (kube::LogLine& line : reads[i - first].get()) {
           merger.push(static_cast<int>(i), line_of(source, line.time, std::move(line.text)), {});

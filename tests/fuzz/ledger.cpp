@@ -48,6 +48,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   demand(written.size() <= longest_line && written.find('\n') == std::string::npos);
   const std::optional<Trial> again = from_line(written);
   demand(again.has_value() && to_line(*again) == written);
-  demand(to_line(merge(*trial, *again)) == written);
+  demand(to_line(combine(*trial, *again)) == written);
   return 0;
 }

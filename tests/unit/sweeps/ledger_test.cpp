@@ -238,18 +238,18 @@ TEST_CASE("of two views the one with more tries wins, then the one that has ende
   again.tries = 2;
   running.step = 900;
   ended.step = 500;
-  CHECK(merge(running, ended).state == TrialState::failed);
-  CHECK(merge(ended, again).state == TrialState::running);
-  CHECK_FALSE(merge(ended, again).ended.has_value());
+  CHECK(combine(running, ended).state == TrialState::failed);
+  CHECK(combine(ended, again).state == TrialState::running);
+  CHECK_FALSE(combine(ended, again).ended.has_value());
   Trial further = running;
   further.step = 1000;
   further.metrics = {{"loss", 1}};
   further.objective = 1;
   running.metrics = {{"loss", 2}};
   running.objective = 2;
-  CHECK(merge(further, running).step == 1000);
-  CHECK(merge(further, running).objective == 1);
-  CHECK(merge(further, running).metrics == json{{"loss", 1}});
+  CHECK(combine(further, running).step == 1000);
+  CHECK(combine(further, running).objective == 1);
+  CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
 TEST_CASE("what the winning view does not know comes from the other one") {
@@ -263,7 +263,7 @@ TEST_CASE("what the winning view does not know comes from the other one") {
   running.curve = {{100, 2}, {400, 1}};
   running.failure = "preempted";
   running.started = mlk::parse_time("2026-11-23T10:00:00Z");
-  const Trial merged = merge(ended, running);
+  const Trial merged = combine(ended, running);
   CHECK(merged.state == TrialState::succeeded);
   CHECK(merged.step == 400);
   CHECK(merged.objective == 1);
@@ -284,7 +284,7 @@ TEST_CASE("the metrics of an earlier try are not those of the next one") {
   first.objective = 1;
   first.failure = "exit code 1";
   first.curve = {{400, 1}};
-  const Trial merged = merge(first, second);
+  const Trial merged = combine(first, second);
   CHECK(merged.step == 0);
   CHECK(merged.metrics.is_null());
   CHECK_FALSE(merged.objective.has_value());
@@ -296,11 +296,11 @@ TEST_CASE("views merge the same in both orders, and a view that was merged alrea
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     const Trial a = ledger_random_view(random), b = ledger_random_view(random);
-    const Trial merged = merge(a, b);
-    REQUIRE(ledger_same(merged, merge(b, a)));
-    REQUIRE(ledger_same(merge(a, a), a));
-    REQUIRE(ledger_same(merge(merged, a), merged));
-    REQUIRE(ledger_same(merge(b, merged), merged));
+    const Trial merged = combine(a, b);
+    REQUIRE(ledger_same(merged, combine(b, a)));
+    REQUIRE(ledger_same(combine(a, a), a));
+    REQUIRE(ledger_same(combine(merged, a), merged));
+    REQUIRE(ledger_same(combine(b, merged), merged));
     REQUIRE(merged.curve.size() >= (a.curve.empty() && b.curve.empty() ? 0 : 1));
     REQUIRE(merged.failure.empty() == (a.failure.empty() && b.failure.empty()));
     REQUIRE(merged.tries == std::max(a.tries, b.tries));
