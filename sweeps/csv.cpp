@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/util/text.h"
+#include "cli/util/unicode.h"
 
 namespace mlk::sweeps {
 
@@ -86,16 +87,18 @@ bool CsvReader::next(CsvRecord& record) {
 
 namespace {
 
-// Keeps newlines and tabs.
+// Keeps newlines and tabs; bytes that are no UTF-8 become U+FFFD, as in JSON.
 std::string without_steering(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const std::string_view piece = text.substr(0, text.find('\t'));
-    out += escape_controls(piece);
-    text.remove_prefix(piece.size());
-    if (text.empty()) break;
-    out += '\t';
-    text.remove_prefix(1);
+    const Character character = first_character(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    if (!character.valid) {
+      out += "\xEF\xBF\xBD";
+    } else {
+      out += character.code == '\t' ? std::string(bytes) : escape_controls(bytes);
+    }
+    text.remove_prefix(bytes.size());
   }
   return out;
 }

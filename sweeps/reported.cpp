@@ -145,11 +145,12 @@ std::string why_no_pattern(const std::string& pattern) {
     compiled_pattern(pattern);
   } catch (const std::regex_error& error) {
     using namespace std::regex_constants;
-    if (error.code() == error_paren) return "a parenthesis is not closed, or not opened";
+    // GNU's library does not tell these two apart.
+    if (error.code() == error_paren || error.code() == error_badrepeat)
+      return "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?";
     if (error.code() == error_brack) return "a '[' is not closed";
     if (error.code() == error_brace || error.code() == error_badbrace)
       return "braces need numbers, as in {1,3}";
-    if (error.code() == error_badrepeat) return "nothing stands before a *, +, ? or {";
     if (error.code() == error_escape) return "this escape with '\\' is not known";
     if (error.code() == error_complexity) return "too complex, or it refers back to a group";
     return "not a regular expression";

@@ -93,6 +93,7 @@ TEST_CASE("fields are quoted where a reader needs it only") {
   CHECK(csv_field("a\nb") == "\"a\nb\"");
   CHECK(csv_field(" a") == "\" a\"");
   CHECK(csv_field("a\tb\x1b[1m\r") == "a\tb\\u001b[1m\\u000d");
+  CHECK(csv_field("a\xffz") == "a\xEF\xBF\xBDz");
   CHECK(tsv_field("a\tb\nc,\"d\"\x1b") == "a b c,\"d\"\\u001b");
 }
 

@@ -98,7 +98,8 @@ TEST_CASE("mistakes in an objective are told at their place, with what was meant
        "f:1:32: objective.count must be a whole number from 1 to 1000, not '1001'"},
       {"{maximize: a, of: mean, count: 99999999999999999999}", "f:1:32: objective.count must be"},
       {"{maximize: a, regex: [b]}", "f:1:22: objective.regex must be text, not a list"},
-      {"{maximize: a, regex: 'b('}", "f:1:22: objective.regex: a parenthesis is not closed, or not opened"},
+      {"{maximize: a, regex: 'b('}",
+       "f:1:22: objective.regex: a '(' or ')' lacks the other one, or nothing stands before a *, + or ?"},
       {"{maximize: a, regex: 'b'}", "f:1:22: objective.regex: needs a group"},
   };
   for (const auto& [yaml, said] : cases) {

@@ -97,12 +97,14 @@ TEST_CASE("a pattern that finds nothing is refused with the reason") {
   CHECK(why_no_pattern("") == "is empty");
   CHECK(why_no_pattern("abc") == "needs a group in parentheses that matches the number");
   CHECK(why_no_pattern("(?:abc)") == "needs a group in parentheses that matches the number");
-  CHECK(why_no_pattern("(a") == "a parenthesis is not closed, or not opened");
-  CHECK(why_no_pattern("(a))|((b)") == "a parenthesis is not closed, or not opened");
+  CHECK(why_no_pattern("(a") == "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?");
+  CHECK(why_no_pattern("(a))|((b)") ==
+        "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?");
   CHECK(why_no_pattern("([a)") == "a '[' is not closed");
-  CHECK(why_no_pattern("*(a)") == "nothing stands before a *, +, ? or {");
+  CHECK(why_no_pattern("*(a)") == "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?");
   CHECK_FALSE(why_no_pattern("(a){2,x}").empty());
   CHECK_FALSE(why_no_pattern("(a)\\").empty());
+  CHECK_FALSE(why_no_pattern("(a)\\1").empty());
   CHECK(why_no_pattern("(" + std::string(254, 'a') + ")").empty());
   CHECK(why_no_pattern("(" + std::string(255, 'a') + ")") == "longer than 256 bytes");
   CHECK(why_no_pattern(std::string("(a)\0", 4)) == "has a zero byte");
