@@ -27,7 +27,7 @@ const shortened = (text, pixels) => {
 
 // Draws both axes, and returns where values lie: {x(value), y(value)}, in pixels, and the frame.
 function axes(svg, width, height, xScale, yScale, xLabel, yLabel) {
-  const yTicks = yScale.ticks(Math.floor(height / 50));
+  const yTicks = yScale.ticks(Math.floor((height - 62) / 32));
   const left = 14 + 6.8 * Math.max(...yTicks.map((tick) => tick.label.length), 1);
   const frame = {left, right: width - 14, top: 24, bottom: height - 38};
   const x = (value) => frame.left + xScale.at(value) * (frame.right - frame.left);
