@@ -1,6 +1,6 @@
 // What the charts share: they draw themselves anew for every width, so that texts keep their size on a phone.
 
-const redraws = [];  // all charts of the page: for this width, or without one for that of the screen
+const redraws = [];  // all charts of the page: for a page of paper of that width, or without one for the screen
 
 // draw(svg, width, height) fills an empty drawing. Returns a function that draws it again.
 function chart(container, label, height, draw) {
@@ -16,7 +16,7 @@ function chart(container, label, height, draw) {
     if (container.clientWidth && container.clientWidth !== width) redraw(container.clientWidth);
   };
   new ResizeObserver(fit).observe(container);
-  redraws.push((forced) => redraw(forced ?? container.clientWidth));
+  redraws.push((forced) => redraw(Math.min(forced ?? Infinity, container.clientWidth)));
   return redraw;
 }
 
@@ -27,7 +27,7 @@ const shortened = (text, pixels) => {
 
 // Draws both axes, and returns where values lie: {x(value), y(value)}, in pixels, and the frame.
 function axes(svg, width, height, xScale, yScale, xLabel, yLabel) {
-  const yTicks = yScale.ticks(Math.floor(height / 50));
+  const yTicks = yScale.ticks(Math.floor((height - 62) / 32));
   const left = 14 + 6.8 * Math.max(...yTicks.map((tick) => tick.label.length), 1);
   const frame = {left, right: width - 14, top: 24, bottom: height - 38};
   const x = (value) => frame.left + xScale.at(value) * (frame.right - frame.left);

@@ -24,7 +24,7 @@ function parameterScale(parameter, index) {
   const numbers = seen.filter((value) => typeof value === "number");
   const low = numbers.reduce((a, b) => Math.min(a, b), Infinity), high = numbers.reduce((a, b) => Math.max(a, b), -Infinity);
   if (numbers.length === 0) return linearScale(0, 1);
-  return parameter.kind === "log" && low > 0 ? logScale(low, high) : linearScale(low, high);
+  return parameter.kind === "log" && low > 0 ? logScale(low, high) : linearScale(low, high, parameter.kind === "integer");
 }
 
 const valued = trials.filter((trial) => trial.o !== null);
@@ -42,7 +42,10 @@ const columns = [
   {key: "trial", label: "trial", number: true, of: (trial) => trial.n},
   {key: "state", label: "state", of: (trial) => trial.s},
   {key: metricName, label: metricName, number: true, of: (trial) => trial.o},
-  ...parameters.map((parameter, i) => ({key: parameter.path, label: parameter.label, number: !parameter.scale.category, of: (trial) => trial.v[i]})),
+  ...parameters.map((parameter, i) => ({
+    key: parameter.path, label: parameter.label, of: (trial) => trial.v[i],
+    number: trials.every((trial) => trial.v[i] === null || typeof trial.v[i] === "number"),
+  })),
   {key: "step", label: "step", number: true, of: (trial) => trial.e},
   {key: "time", label: "time", number: true, of: (trial) => trial.d ?? null, format: formatSeconds},
   {key: "tries", label: "tries", number: true, of: (trial) => trial.t},

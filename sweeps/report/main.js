@@ -15,7 +15,7 @@ function startSummary() {
   const tile = (count, label, name) => make("li", {class: name}, make("b", {}, count), make("span", {}, label));
   byId("states").append(tile(all, all === 1 ? "trial" : "trials"), ...counts.map(([state, count]) => tile(count, state.toLowerCase(), state.toLowerCase())));
   const time = trials.reduce((sum, trial) => sum + (trial.d ?? 0), 0);
-  if (time > 0) byId("states").append(tile(formatSeconds(time), trials.length < all ? "of the trials below, together" : "of all trials together"));
+  if (time > 0) byId("states").append(tile(formatSeconds(time), trials.length < all ? "taken by the trials below" : "taken by all trials"));
   if (!best) {
     byId("best").append(make("p", {}, `No trial has a value of ${metricName} yet.`));
     return;
@@ -41,7 +41,7 @@ function startImportance() {
     return make("div", {class: "meter"}, inner);
   };
   const most = 20;
-  const table = makeTable("Importance of the parameters", [{label: "parameter"}, {label: ""}, {label: "share of the variance", number: true}],
+  const table = makeTable("Importance of the parameters", [{label: "parameter"}, {label: ""}, {label: "share", number: true}],
     effects.slice(0, most).map((effect) => [name(effect), bar(effect.share), percent(effect.share)]));
   table.className = "bars";
   byId("importance-table").append(table);

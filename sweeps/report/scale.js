@@ -1,12 +1,14 @@
 // Scales: at(value) is its place from 0 to 1, NaN where it has none; ticks(count) are [{at, label}].
 
-function linearScale(low, high) {
+// `whole`: ticks at whole numbers only.
+function linearScale(low, high, whole = false) {
   if (!(high > low)) [low, high] = [low - (Math.abs(low) || 1) / 2, low + (Math.abs(low) || 1) / 2];
   const at = (value) => Math.min(1, Math.max(0, (value - low) / (high - low)));
   const ticks = (count) => {
     const rough = (high - low) / Math.max(1, count);
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+    const nice = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.75);
+    const step = whole ? Math.max(1, nice) : nice;
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9 && found.length < 50; i++) {
       found.push({at: at(i * step), label: formatNumber(i * step)});
