@@ -114,6 +114,13 @@ TEST_CASE("a trial that failed counts as the worst at the rung that it was train
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
+TEST_CASE("a trial that failed counts at one rung only") {
+  std::vector<Progress> trials = paused_at(2, {0.5});
+  trials.push_back(trial_of(1, TrialState::running, 1, {}));
+  trials.push_back(trial_of(2, TrialState::failed, 1, {}));
+  CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
+}
+
 TEST_CASE("a trial that ended well before a rung stands there with its last value") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::succeeded, 8, {{1, 0.9}}));
@@ -239,9 +246,11 @@ TEST_CASE("a trial is stopped when its best is worse than the median of the runn
   };
   CHECK(stops({{1, 0.9}, {2, 0.76}}));
   CHECK_FALSE(stops({{1, 0.9}, {2, 0.74}}));
+  CHECK_FALSE(stops({{2, 0.75}}));            // the median itself
   CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // its best counts
   CHECK(stops({{1, not_a_number}, {2, not_a_number}}));
   CHECK_FALSE(stops({}));
+  CHECK(stops({{2, 0.9}}, {.grace = 2, .min_trials = 3}));
   CHECK_FALSE(stops({{2, 0.9}}, {.grace = 3, .min_trials = 3}));
   CHECK_FALSE(stops({{2, 0.9}}, {.grace = 1, .min_trials = 4}));
   trials[2].state = TrialState::stopped;
