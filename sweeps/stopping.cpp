@@ -190,22 +190,27 @@ std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
   return promotions.decisions();
 }
 
-std::vector<int> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials) {
+std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials) {
   const std::vector<std::int64_t> rungs = rungs_of(options);
-  std::vector<int> stops;
+  std::vector<Decision> decisions;
   for (std::size_t rung = 0; rung + 1 < rungs.size(); ++rung) {
     const std::vector<Standing> standings = standings_at(rungs, rung, goal, trials);
     const std::size_t best =
         std::max<std::size_t>(1, standings.size() / static_cast<std::size_t>(options.factor));
     for (std::size_t i = 0; i < standings.size(); ++i) {
       const Progress& trial = *standings[i].trial;
-      const bool last_rung = !has_come_to(trial, rungs[rung + 1]);
-      const bool among_best = i < best && standings[i].cost != worst;
-      if (trial.state == TrialState::running && last_rung && !among_best) stops.push_back(trial.number);
+      const bool judged = trial.until > rungs[rung] || has_come_to(trial, rungs[rung + 1]);
+      if (trial.state != TrialState::running || judged) continue;
+      if (i < best && standings[i].cost != worst) {
+        decisions.push_back({Decision::Kind::promote, trial.number, rungs[rung + 1]});
+      } else {
+        decisions.push_back({Decision::Kind::stop, trial.number, rungs[rung]});
+      }
     }
   }
-  std::sort(stops.begin(), stops.end());
-  return stops;
+  std::sort(decisions.begin(), decisions.end(),
+            [](const Decision& a, const Decision& b) { return a.number < b.number; });
+  return decisions;
 }
 
 std::vector<int> median_stops(const MedianOptions& options, Goal goal, const std::vector<Progress>& trials) {

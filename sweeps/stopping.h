@@ -21,7 +21,8 @@ struct Progress {
   // Waiting: not started yet, or paused at its rung, so that it can be resumed. Succeeded, failed and stopped
   // trials train no further.
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;                                // how far it may train for now; 0: never started
+  std::int64_t until =
+      0;  // how far it may train before it is judged, as last decided; 0: nothing was decided
   std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
 };
 
@@ -48,10 +49,11 @@ struct Decision {
     start,    // a new trial, until `until`
     promote,  // let the trial train until `until`: resumed from its checkpoint, unless it runs
     pause,    // stop the trial with a checkpoint: it has come to its rung, and may be promoted later
+    stop,     // stop the trial for good
   };
   Kind kind = Kind::start;
   int number = -1;         // of the trial; of a start: none
-  std::int64_t until = 0;  // of a pause: where it stands
+  std::int64_t until = 0;  // of a pause or a stop: the rung to which it came
 
   bool operator==(const Decision&) const = default;
 };
@@ -64,10 +66,11 @@ struct Decision {
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
-// ASHA for trials that cannot be resumed, as in Ray and Optuna: all run until max, and the running ones that
-// are not among the best 1/factor (at least one) of those that have come to their last rung are stopped, also
-// when others push them out later. Numbers of trials, ascending; a stopped one never comes back.
-std::vector<int> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
+// ASHA for trials that cannot be resumed, as in Ray and Optuna: each is judged when it has come to a rung,
+// and stopped unless it is among the best 1/factor, at least one, of those that have come there so far. Those
+// that pass are promoted: until the next rung they are not judged again. Where `until` of a trial is not
+// kept, but 0, it is judged in each call, and later ones may push it out. In the order of the numbers.
+std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 struct MedianOptions {
   std::int64_t grace = 1;  // resource before which no trial is stopped

@@ -99,7 +99,7 @@ class Frame {
         y_(values_of(points, [](const auto& point) { return point.second; }), options.y.logarithmic),
         rows_(std::clamp<std::size_t>(options.height, 2, 100)) {
     const std::size_t width = std::clamp<std::size_t>(options.width, 24, 400);
-    for (const auto& [value, text] : y_.ticks(std::clamp<std::size_t>(rows_ / 3, 2, 6))) {
+    for (const auto& [value, text] : y_.ticks(std::clamp<std::size_t>(rows_ / 2, 2, 6))) {
       y_ticks_.push_back({nearest_index(1 - y_.share(value), rows_ * dots_down) / dots_down, text});
       gutter_ = std::max(gutter_, text.size());
     }

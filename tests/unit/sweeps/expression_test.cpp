@@ -184,7 +184,7 @@ TEST_CASE("a mistake is shown where it is") {
         "--where:1:20: '=' does not compare; write '=='\n"
         "  lr < 0.01 && state = Succeeded\n"
         "                     ^");
-  CHECK(parse_refusal("lr < 1\n  && (accuracy > ") ==
+  CHECK(parse_refusal("lr < 1\n  && (accuracy >") ==
         "--where:2:17: a number, or text in quotes, must follow '>', not the end\n"
         "    && (accuracy >\n"
         "                  ^");

@@ -114,6 +114,13 @@ TEST_CASE("a trial that failed counts as the worst at the rung that it was train
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
+TEST_CASE("a trial that failed counts at one rung only") {
+  std::vector<Progress> trials = paused_at(2, {0.5});
+  trials.push_back(trial_of(1, TrialState::running, 1, {}));
+  trials.push_back(trial_of(2, TrialState::failed, 1, {}));
+  CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
+}
+
 TEST_CASE("a trial that ended well before a rung stands there with its last value") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::succeeded, 8, {{1, 0.9}}));
@@ -140,56 +147,77 @@ TEST_CASE("a trial is worth its last report up to the rung, else its first one b
   CHECK(promoted({{10, not_a_number}, {9, 0.1}}, {{10, 0.4}}) == 1);
 }
 
-TEST_CASE("when nothing else is left the best trial goes on until one is whole") {
-  std::vector<Progress> trials = paused_at(1, {0.5});
-  CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0) ==
-        std::vector<Decision>{{Kind::promote, 0, 2}});
-  trials = paused_at(2, {0.5, not_a_number});
-  trials[0].reports[0].second = 0.7;
-  trials.push_back(trial_of(2, TrialState::failed, 4, {{2, 0.1}}));
-  trials.push_back(trial_of(3, TrialState::waiting, 1, {{1, 0.01}}));
-  CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).at(0).number == 3);  // it is the best of four
-  trials[3].state = TrialState::stopped;
-  trials.push_back(trial_of(4, TrialState::waiting, 1, {{1, 0.9}}));
-  CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0) ==
-        std::vector<Decision>{{Kind::promote, 0, 4}});
-  SUBCASE("but not while one runs") { trials.push_back(trial_of(5, TrialState::running, 1, {})); }
-  SUBCASE("or one is yet to be resumed") {
-    trials.push_back(trial_of(5, TrialState::waiting, 4, {{2, 0.9}}));
-  }
-  SUBCASE("or when one is whole") { trials.push_back(trial_of(5, TrialState::succeeded, 8, {{8, 0.9}})); }
-  const std::vector<Decision> decisions = asha_promotions(by_two, Goal::minimize, trials, 1, 0);
-  CHECK((trials.size() == 5 || decisions.empty()));
+TEST_CASE("when nothing else is left the best trial of the highest rung goes on until one is whole") {
+  const std::vector<Decision> none, on = {{Kind::promote, 0, 16}};
+  const auto decided = [&](const Progress& other, int free, int unstarted) {
+    const std::vector<Progress> trials = {trial_of(0, TrialState::waiting, 4, {{4, 0.5}}), other};
+    return asha_promotions({.min = 1, .max = 64, .factor = 4}, Goal::minimize, trials, free, unstarted);
+  };
+  CHECK(decided(trial_of(1, TrialState::waiting, 1, {{1, 0.01}}), 1, 0) == on);
+  CHECK(decided(trial_of(1, TrialState::waiting, 4, {{4, 0.6}}), 2, 0) == on);
+  CHECK(decided(trial_of(1, TrialState::failed, 16, {{4, 0.1}}), 1, 0) == on);
+  CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, not_a_number}}), 1, 0) == on);
+  CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // was never started
+  // A trial is left to start, to come to its rung, to be resumed, or whole; or there is no place.
+  CHECK(decided(trial_of(1, TrialState::failed, 1, {}), 1, 1) == std::vector<Decision>{{Kind::start, -1, 1}});
+  CHECK(decided(trial_of(1, TrialState::running, 1, {}), 1, 0) == none);
+  CHECK(decided(trial_of(1, TrialState::waiting, 4, {{1, 0.9}}), 1, 0) == none);
+  CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, 0.9}}), 1, 0) == none);
+  CHECK(decided(trial_of(1, TrialState::waiting, 1, {{1, 0.01}}), 0, 0) == none);
+  CHECK(asha_promotions(by_two, Goal::minimize, paused_at(1, {not_a_number}), 1, 0) == none);
 }
 
-TEST_CASE("a running trial is stopped when it is not among the best of its last rung") {
-  CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {0.4, 0.1, 0.3, 0.2})) == Numbers{0, 2});
-  CHECK(asha_stops(by_two, Goal::maximize, running_at(1, {0.4, 0.1, 0.3, 0.2})) == Numbers{1, 3});
-  CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {0.4})).empty());
-  CHECK(asha_stops({.min = 1, .max = 8, .factor = 4}, Goal::minimize, running_at(1, {0.2, 0.1, 0.3})) ==
-        Numbers{0, 2});
+Numbers stopped_by(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials) {
+  Numbers numbers;
+  for (const Decision& decision : asha_stops(options, goal, trials)) {
+    if (decision.kind == Kind::stop) numbers.push_back(decision.number);
+  }
+  return numbers;
+}
+
+TEST_CASE("a running trial is stopped when it is not among the best of the rung that it came to") {
+  CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {0.4, 0.1, 0.3, 0.2})) ==
+        std::vector<Decision>{
+            {Kind::stop, 0, 1}, {Kind::promote, 1, 2}, {Kind::stop, 2, 1}, {Kind::promote, 3, 2}});
+  CHECK(stopped_by(by_two, Goal::maximize, running_at(1, {0.4, 0.1, 0.3, 0.2})) == Numbers{1, 3});
+  CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {0.4})).empty());
+  const AshaOptions by_four{.min = 1, .max = 16, .factor = 4};
+  CHECK(stopped_by(by_four, Goal::minimize, running_at(1, {0.2, 0.1, 0.3})) == Numbers{0, 2});
   CHECK(asha_stops(by_two, Goal::minimize, running_at(8, {0.4, 0.1})).empty());  // they are whole
-  CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
+  CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
+}
+
+TEST_CASE("a trial that passed a rung is judged again at the next one only") {
+  std::vector<Progress> trials = running_at(1, {0.4, 0.1});
+  trials[0].until = 2;
+  CHECK(asha_stops(by_two, Goal::minimize, trials) == std::vector<Decision>{{Kind::promote, 1, 2}});
+  trials[1].until = 2;
+  CHECK(asha_stops(by_two, Goal::minimize, trials).empty());
+  trials[0].reports.emplace_back(2, 0.4);
+  trials[1].reports.emplace_back(3, 0.1);
+  CHECK(asha_stops(by_two, Goal::minimize, trials) ==
+        std::vector<Decision>{{Kind::stop, 0, 2}, {Kind::promote, 1, 4}});
 }
 
 TEST_CASE("trials before the first rung are not stopped, and those that ended are compared with") {
   const AshaOptions from_two{.min = 2, .max = 8, .factor = 2};
   CHECK(asha_stops(from_two, Goal::minimize, running_at(1, {0.4, 0.1})).empty());
   std::vector<Progress> trials = running_at(2, {0.4, 0.1});
+  for (Progress& trial : trials) trial.until = 0;
   trials[1].state = TrialState::stopped;
-  CHECK(asha_stops(from_two, Goal::minimize, trials) == Numbers{0});
+  CHECK(stopped_by(from_two, Goal::minimize, trials) == Numbers{0});
   // At the next rung it stands alone.
   trials[0].reports.emplace_back(4, 0.4);
-  CHECK(asha_stops(from_two, Goal::minimize, trials).empty());
+  CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }
 
 TEST_CASE("the order of trials and of reports decides nothing") {
   std::vector<Progress> trials = paused_at(1, {0.5, 0.4, 0.3, 0.3, 0.2, not_a_number});
   trials[4] = trial_of(4, TrialState::running, 8, {{1, 0.2}, {2, 0.3}, {3, 0.1}});
-  trials[1] = trial_of(1, TrialState::running, 8, {{1, 0.4}, {2, 0.2}, {2, not_a_number}});
+  trials[1] = trial_of(1, TrialState::running, 0, {{1, 0.4}, {2, 0.2}, {2, not_a_number}});
   trials.push_back(trial_of(6, TrialState::succeeded, 8, {{1, 0.2}, {2, 1e308}, {3, 1e308}, {4, -1e308}}));
   const std::vector<Decision> promotions = asha_promotions(by_two, Goal::minimize, trials, 2, 3);
-  const Numbers stops = asha_stops(by_two, Goal::minimize, trials);
+  const std::vector<Decision> stops = asha_stops(by_two, Goal::minimize, trials);
   const Numbers medians = median_stops({1, 1}, Goal::minimize, trials);
   CHECK_FALSE(promotions.empty());
   CHECK_FALSE(stops.empty());
@@ -218,9 +246,11 @@ TEST_CASE("a trial is stopped when its best is worse than the median of the runn
   };
   CHECK(stops({{1, 0.9}, {2, 0.76}}));
   CHECK_FALSE(stops({{1, 0.9}, {2, 0.74}}));
+  CHECK_FALSE(stops({{2, 0.75}}));            // the median itself
   CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // its best counts
   CHECK(stops({{1, not_a_number}, {2, not_a_number}}));
   CHECK_FALSE(stops({}));
+  CHECK(stops({{2, 0.9}}, {.grace = 2, .min_trials = 3}));
   CHECK_FALSE(stops({{2, 0.9}}, {.grace = 3, .min_trials = 3}));
   CHECK_FALSE(stops({{2, 0.9}}, {.grace = 1, .min_trials = 4}));
   trials[2].state = TrialState::stopped;
