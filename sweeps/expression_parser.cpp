@@ -104,7 +104,7 @@ class ExpressionParser {
   bool is_word(std::string_view word) const {
     return next().kind == Token::Kind::word && next().text == word;
   }
-  bool accept(std::string_view sign, std::string_view word = "") {
+  bool take_if(std::string_view sign, std::string_view word = "") {
     if (!is_sign(sign) && !(is_word(word) && !word.empty())) return false;
     take();
     return true;
@@ -114,7 +114,7 @@ class ExpressionParser {
     std::vector<Expression> parts;
     do {
       parts.push_back(all());
-    } while (accept("||", "or"));
+    } while (take_if("||", "or"));
     return joined(Expression::Kind::any, std::move(parts));
   }
 
@@ -122,20 +122,20 @@ class ExpressionParser {
     std::vector<Expression> parts;
     do {
       parts.push_back(one());
-    } while (accept("&&", "and"));
+    } while (take_if("&&", "and"));
     return joined(Expression::Kind::all, std::move(parts));
   }
 
   Expression one() {
     const Level level(*this);
     const Place place = next().place;
-    if (accept("!", "not")) {
+    if (take_if("!", "not")) {
       Expression negation;
       negation.kind = Expression::Kind::negation;
       negation.parts.push_back(one());
       return negation;
     }
-    if (accept("(")) {
+    if (take_if("(")) {
       Expression inner = any();
       close(")", place, "'&&', '||' or ')'");
       return inner;
@@ -147,7 +147,7 @@ class ExpressionParser {
   }
 
   void close(std::string_view sign, const Place& opened, const std::string& due) {
-    if (accept(sign)) return;
+    if (take_if(sign)) return;
     if (next().kind == Token::Kind::end)
       refuse(opened, fmt::format("this '{}' is not closed", sign == ")" ? "(" : sign == "]" ? "[" : "{"));
     refuse(next().place, fmt::format("{} must follow here, not {}", due, shown(next())));
@@ -170,7 +170,7 @@ class ExpressionParser {
     if (is_sign("=")) refuse(next().place, "'=' does not compare; write '=='");
     if (is_word("in") || is_word("not")) {
       out.op = take().text == "in" ? Operator::in : Operator::not_in;
-      if (out.op == Operator::not_in && !accept("", "in"))
+      if (out.op == Operator::not_in && !take_if("", "in"))
         refuse(next().place, "'in' must follow 'not' here, not " + shown(next()));
       if (!is_sign("["))
         refuse(next().place, "a list must follow 'in', for example [0.1, 0.01], not " + shown(next()));
@@ -218,24 +218,24 @@ class ExpressionParser {
 
   json list(const Place& opened) {
     json out = json::array();
-    if (accept("]")) return out;
+    if (take_if("]")) return out;
     do {
       out.push_back(value());
-    } while (accept(","));
+    } while (take_if(","));
     close("]", opened, "',' or ']'");
     return out;
   }
 
   json map(const Place& opened) {
     json out = json::object();
-    if (accept("}")) return out;
+    if (take_if("}")) return out;
     do {
       const Token& key = take();
       if (key.kind != Token::Kind::text && key.kind != Token::Kind::word)
         refuse(key.place, "a key must stand here, not " + shown(key));
-      if (!accept(":")) refuse(next().place, "':' must follow the key, not " + shown(next()));
+      if (!take_if(":")) refuse(next().place, "':' must follow the key, not " + shown(next()));
       out[key.text] = value();
-    } while (accept(","));
+    } while (take_if(","));
     close("}", opened, "',' or '}'");
     return out;
   }

@@ -237,8 +237,7 @@ void add_settable_keys(const Section& of, const std::string& path, std::vector<s
       add_settable_keys(schema_section(key.detail), name + ".", keys);
     } else if (key.type == sections) {
       add_settable_keys(schema_section(key.detail), name + ".0.", keys);
-    } else if (key.type != section_map && key.type != free_map && key.type != any &&
-               key.type != later) {
+    } else if (key.type != section_map && key.type != free_map && key.type != later) {
       keys.push_back(name);
     }
   }

@@ -15,9 +15,9 @@ class Client;
 namespace mlk {
 
 struct RunFilter {
-  std::string sweep;        // the trials of this sweep that are runs; empty: all runs that are no trials
-  std::string name;         // of the experiment; empty: any
-  std::string tag;          // KEY or KEY=VALUE; empty: any
+  std::string sweep{};      // the trials of this sweep that are runs; empty: all runs that are no trials
+  std::string name{};       // of the experiment; empty: any
+  std::string tag{};        // KEY or KEY=VALUE; empty: any
   bool configured = false;  // with RunStatus::experiment of each: more to read
 };
 

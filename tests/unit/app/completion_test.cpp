@@ -98,5 +98,6 @@ TEST_CASE("the keys of --set are completed part by part") {
   CHECK(complete({"submit", "--set=train.pre"}) == "--set=train.precision=\n");
   CHECK(complete({"render", "--set", "wor"}) == "workdir=\nworkers.\n");
   CHECK(complete({"render", "--set", "data.0.mo"}) == "data.0.mount=\n");
-  CHECK(complete({"render", "--set", "sw"}).empty());
+  CHECK(complete({"render", "--set", "sw"}) == "sweep.\n");
+  CHECK(complete({"render", "--set", "cod"}).empty());
 }

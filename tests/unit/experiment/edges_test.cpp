@@ -41,7 +41,8 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
       "scheduling.priority scheduling.node.selector scheduling.node.tolerations.0.key "
       "scheduling.node.tolerations.0.operator scheduling.node.tolerations.0.value "
       "scheduling.node.tolerations.0.effect scheduling.node.tolerations.0.tolerationSeconds restart.retries "
-      "restart.on time_limit start_timeout service_account tags note ");
+      "restart.on time_limit start_timeout service_account tags note sweep.points sweep.except sweep.repeat "
+      "sweep.search sweep.stop sweep.objective sweep.parallel sweep.max_failures ");
   CHECK_THROWS_WITH_AS(schema_section("nothing"), "no section nothing", std::out_of_range);
 }
 
@@ -216,7 +217,7 @@ TEST_CASE("a section that is no map is told, the file by that name") {
 }
 
 TEST_CASE("a key that is not supported yet, or stands in a patch, is not proposed") {
-  CHECK(suggest_key("sweep", schema_section("nfs"), "nfs") == "; it has server, path");
+  CHECK(suggest_key("code", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("pod", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");

@@ -205,11 +205,11 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
     return runs;
   };
   CHECK(listed({}) == Names{"other", "r"});
-  CHECK(listed({"mnist", "", false}) == Names{"r"});
-  CHECK(listed({"", "paper", false}) == Names{"r"});
-  CHECK(listed({"x", "paper", false}).empty());
-  CHECK(listed({"no label!", "", false}).empty());
-  CHECK(listed({"", "", true}) == Names{"other", "r"});
+  CHECK(listed({.name = "mnist", .tag = "", .configured = false}) == Names{"r"});
+  CHECK(listed({.name = "", .tag = "paper", .configured = false}) == Names{"r"});
+  CHECK(listed({.name = "x", .tag = "paper", .configured = false}).empty());
+  CHECK(listed({.name = "no label!", .tag = "", .configured = false}).empty());
+  CHECK(listed({.name = "", .tag = "", .configured = true}) == Names{"other", "r"});
 }
 
 TEST_CASE("a run is found by the name of its experiment, and an empty name is none") {
