@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 #include <vector>
 
 #include "cli/local/admit.h"
@@ -18,12 +19,13 @@ std::string name_of_object(const json& object) { return object.at("metadata").at
 std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
 
 // uid of the Job that made this pod; empty when none did.
-std::string controller_of(const json& pod) {
+const std::string& controller_of(const json& pod) {
   for (const json& owner : field(pod.at("metadata"), "ownerReferences")) {
     if (owner.value("controller", false) && text_field(owner, "kind") == "Job")
       return text_field(owner, "uid");
   }
-  return "";
+  static const std::string none;
+  return none;
 }
 
 void release(Store& store, const std::string& name_space, const std::string& name) {
@@ -100,16 +102,38 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
+// Whether reconcile() is to see the pods of this Job that have succeeded and are counted. A sweep has
+// thousands.
+bool needs_counted_successes(const json& job) {
+  const json& spec = job.at("spec");
+  return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
+}
+
+// By the uid of their Job.
+std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
+                                                        const std::vector<Object>& jobs) {
+  std::set<std::string> short_lists;
+  for (const Object& job : jobs) {
+    if (!needs_counted_successes(*job)) short_lists.insert(uid_of(*job));
+  }
+  std::map<std::string, std::vector<Object>> result;
+  for (const Object& pod : pods) {
+    const bool counted = text_field(field(*pod, "status"), "phase") == "Succeeded" &&
+                         field(pod->at("metadata"), "finalizers").empty();
+    const std::string& job = controller_of(*pod);
+    if (!job.empty() && !(counted && short_lists.contains(job))) result[job].push_back(pod);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::optional<Time> step_jobs(Store& store, Time now) {
-  std::map<std::string, std::vector<Object>> pods;
-  for (const Object& pod : store.list("pods")) {
-    if (const std::string job = controller_of(*pod); !job.empty()) pods[job].push_back(pod);
-  }
+  const std::vector<Object> all_pods = store.list("pods"), jobs = store.list("jobs");
+  std::map<std::string, std::vector<Object>> pods = pods_of_jobs(all_pods, jobs);
   std::optional<Time> again;
   const auto look_again = [&](Time time) { again = std::min(again.value_or(time), time); };
-  for (const Object& job : store.list("jobs")) {
+  for (const Object& job : jobs) {
     const std::vector<Object> own = std::move(pods[uid_of(*job)]);
     pods.erase(uid_of(*job));
     if (job->at("metadata").contains("deletionTimestamp")) {

@@ -35,7 +35,9 @@ struct JobActions {
 
 // The caller carries out the actions in the order of the members above, each durable before the next; then a
 // crash between any two of them loses and doubles nothing: a finished pod is listed in
-// status.uncountedTerminatedPods first, loses its finalizer then, and is added to the numbers last.
+// status.uncountedTerminatedPods first, loses its finalizer then, and is added to the numbers last. `pods`:
+// all of the Job; those that have succeeded and are counted matter only without backoffLimitPerIndex or with
+// a successPolicy.
 JobActions reconcile(const nlohmann::json& job, const std::vector<const nlohmann::json*>& pods, Time now);
 
 // A pod of the Job as the controller creates it; its name is <job>-<index>-<suffix>.

@@ -67,14 +67,8 @@ TEST_CASE("a merge patch changes, adds and takes away keys before the configurat
   const mlk::test::TemporaryFolder folder;
   const std::string path = folder / "config.json";
   mlk::test::write_file(path, contract_example.dump());
-  const json patch = {{"optimizer",
-                       {{"type", "adam"},
-                        {"momentum", nullptr},
-                        {"nesterov", nullptr},
-                        {"beta1", 0.5},
-                        {"beta2", 0.75},
-                        {"epsilon", 0.125}}},
-                      {"seed", 9}};
+  const json patch = json::parse(R"({"seed": 9, "optimizer": {
+      "type": "adam", "momentum": null, "nesterov": null, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.125}})");
   const Config config = load_config(path, patch, "trial 7");
   CHECK(config.optimizer.type == OptimizerType::adam);
   CHECK(config.optimizer.beta2 == 0.75);
