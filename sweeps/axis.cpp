@@ -1,0 +1,88 @@
+#include "sweeps/axis.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mlk::sweeps {
+namespace {
+
+constexpr double largest_whole = 0x1p53;  // of those that a double tells apart
+
+bool are_numbers(const std::vector<nlohmann::json>& values) {
+  return std::all_of(values.begin(), values.end(), [](const auto& value) { return value.is_number(); });
+}
+
+}  // namespace
+
+Axis::Axis(const Parameter& parameter) : parameter_(&parameter), low_(parameter.low), high_(parameter.high) {
+  switch (parameter.kind) {
+    case Parameter::Kind::choice:
+      values_ = parameter.values;
+      cells_ = values_.size();
+      ordered_ = are_numbers(values_);
+      if (ordered_) std::sort(values_.begin(), values_.end());
+      break;
+    case Parameter::Kind::uniform:
+      break;
+    case Parameter::Kind::log_uniform:
+      low_ = std::log(low_);
+      high_ = std::log(high_);
+      break;
+    case Parameter::Kind::integer:
+      low_ = std::clamp(std::ceil(low_), -largest_whole, largest_whole);
+      high_ = std::clamp(std::floor(high_), low_, std::max(low_, largest_whole));
+      cells_ = static_cast<std::uint64_t>(high_ - low_) + 1;
+      break;
+  }
+}
+
+std::uint64_t Axis::cell_at(double place) const {
+  const double cell = std::floor(std::clamp(place, 0.0, 1.0) * static_cast<double>(cells_));
+  return std::min(static_cast<std::uint64_t>(cell), cells_ - 1);
+}
+
+double Axis::middle_of(std::uint64_t cell) const {
+  return (static_cast<double>(cell) + 0.5) / static_cast<double>(cells_);
+}
+
+nlohmann::json Axis::value_of(std::uint64_t cell) const {
+  if (parameter_->kind == Parameter::Kind::choice) return values_[cell];
+  return static_cast<std::int64_t>(low_) + static_cast<std::int64_t>(cell);
+}
+
+std::optional<std::uint64_t> Axis::cell_of(const nlohmann::json& value) const {
+  if (parameter_->kind == Parameter::Kind::choice) {
+    const auto found = std::find(values_.begin(), values_.end(), value);
+    if (found == values_.end()) return std::nullopt;
+    return static_cast<std::uint64_t>(found - values_.begin());
+  }
+  if (!value.is_number()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (!(number >= low_ && number <= high_) || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::uint64_t>(number - low_);
+}
+
+nlohmann::json Axis::value_at(double place) const {
+  if (cells_ != 0) return value_of(cell_at(place));
+  const double inside = std::clamp(place, 0.0, 1.0);
+  const double value = low_ * (1 - inside) + high_ * inside;  // high - low may be too large for a double
+  return std::clamp(parameter_->kind == Parameter::Kind::log_uniform ? std::exp(value) : value,
+                    parameter_->low, parameter_->high);
+}
+
+std::optional<double> Axis::place_of(const nlohmann::json& value) const {
+  if (cells_ != 0) {
+    const auto cell = cell_of(value);
+    return cell ? std::optional(middle_of(*cell)) : std::nullopt;
+  }
+  if (!value.is_number()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (!(number >= parameter_->low && number <= parameter_->high)) return std::nullopt;
+  if (low_ == high_) return 0.5;
+  const double scaled = parameter_->kind == Parameter::Kind::log_uniform ? std::log(number) : number;
+  return std::clamp((scaled - low_) / (high_ - low_), 0.0, 1.0);
+}
+
+std::vector<Axis> axes_of(const Space& space) { return {space.parameters.begin(), space.parameters.end()}; }
+
+}  // namespace mlk::sweeps
