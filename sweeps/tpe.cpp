@@ -69,8 +69,10 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
   return groups;
 }
 
-// Keeps the candidate that is likeliest to be good: the expected improvement grows with the ratio of the two
-// densities (Bergstra et al. 2011).
+// Finds the candidate that is likeliest to be good: the expected improvement grows with the ratio of the two
+// densities (Bergstra et al. 2011). Ratios of points with different parameters are not comparable: each
+// parameter more makes the density of good points more peaked. So what all points have decides which
+// parameters there are, and the whole ratio which of the points with these.
 class Choice {
  public:
   Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others)
@@ -78,20 +80,41 @@ class Choice {
 
   void consider(PlacedPoint candidate) {
     if (taken_.count(candidate.point) != 0 || is_left_out(space_, candidate.point)) return;
-    const double score = good_.log_at(candidate.places) - others_.log_at(candidate.places);
-    if (best_ && !(score > best_score_)) return;
-    best_ = std::move(candidate.point);
-    best_score_ = score;
+    const double shared = score(candidate.places, Density::Axes::unconditional);
+    const double whole = score(candidate.places, Density::Axes::all);
+    scored_.push_back({std::move(candidate), shared, whole});
   }
 
-  const std::optional<Point>& best() const { return best_; }
+  std::optional<Point> best() const {
+    if (scored_.empty()) return std::nullopt;
+    const auto lead = std::max_element(scored_.begin(), scored_.end(),
+                                       [](const Scored& a, const Scored& b) { return a.shared < b.shared; });
+    const Scored* best = &*lead;
+    for (const Scored& one : scored_) {
+      if (one.whole > best->whole && have_same_parameters(one.candidate, lead->candidate)) best = &one;
+    }
+    return best->candidate.point;
+  }
 
  private:
+  struct Scored {
+    PlacedPoint candidate;
+    double shared, whole;
+  };
+
+  double score(const Places& places, Density::Axes axes) const {
+    return good_.log_at(places, axes) - others_.log_at(places, axes);
+  }
+
+  static bool have_same_parameters(const PlacedPoint& a, const PlacedPoint& b) {
+    return std::equal(a.places.begin(), a.places.end(), b.places.begin(), b.places.end(),
+                      [](double x, double y) { return (x == absent) == (y == absent); });
+  }
+
   const Space& space_;
   const std::set<Point>& taken_;
   const Density &good_, &others_;
-  std::optional<Point> best_;
-  double best_score_ = 0;
+  std::vector<Scored> scored_;
 };
 
 // All points of a small space; none of others.
