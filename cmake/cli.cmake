@@ -74,3 +74,7 @@ if(TARGET mlk_app)
 endif()
 # The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
 mlk_test(project mlk_render mlk_runtime)
+
+# For `make bench`; built always, so that it cannot rot.
+add_executable(bench_search tests/bench/mlk_search.cpp)
+target_link_libraries(bench_search PRIVATE mlk_sweeps)

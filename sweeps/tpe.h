@@ -18,8 +18,8 @@ struct Told {
 
 struct TpeOptions {
   std::uint64_t seed = 1;
-  int startup = 10;          // quasi-random points until so many values are known
-  std::vector<Point> start;  // tried first, in this order
+  int startup = 10;            // quasi-random points until so many values are known
+  std::vector<Point> start{};  // tried first, in this order
 };
 
 // The point to try next, after all that was told: points that have ended or run. One that was suggested must

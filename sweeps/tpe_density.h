@@ -30,32 +30,39 @@ PlacedPoint point_at(const std::vector<Axis>& axes, const std::function<double(s
 struct Observation {
   Places places;
   double weight = 1;
+  std::vector<double> widths;  // of its kernel, on each axis in order, as a share of it
 };
 
 // A mixture of a kernel around each observation and of the uniform density, the prior. A kernel is a product:
-// a truncated normal density for each axis in order, and one that prefers the same value for others. For a
-// parameter that its observation does not have it is uniform, so that points with different parameters share
-// what they have in common.
+// a truncated normal density for each axis in order, and one that prefers the same value for each other. For
+// a parameter that its observation does not have it is uniform, so that points with different parameters
+// share what they have in common.
 class Density {
  public:
-  Density(const std::vector<Axis>& axes, std::vector<Observation> observations, double prior_weight, int mode,
-          double bw, double floor, double eps);
+  // The axes must live as long. `prior_weight` is above 0.
+  Density(const std::vector<Axis>& axes, const std::vector<Observation>& observations, double prior_weight);
 
-  double log_at(const Places& places) const;
+  enum class Axes { all, unconditional };  // the parameters of all points alone
+
+  // The logarithm. On axes with cells of probabilities, on others of a density over [0, 1].
+  double log_at(const Places& places, Axes which) const;
+
   PlacedPoint draw(CounterRandom& random) const;
 
  private:
   struct Kernel {
-    double center = absent, width = 1;
-    double log_scale = 0;  // of the density
+    double center, width;
+    double log_scale;  // what makes the normal curve a density
   };
+  Kernel kernel_of(const Observation& observation, std::size_t axis) const;
   double log_kernel(const Kernel& kernel, const Axis& axis, double place) const;
   double draw_from(const Kernel& kernel, const Axis& axis, CounterRandom& random) const;
 
   const std::vector<Axis>& axes_;
-  std::vector<double> log_weights_, cumulated_;  // of the observations, and of the prior last
-  std::vector<std::vector<Kernel>> kernels_;     // by observation and axis
-  double keep_ = 0.8;                            // the weight of the observed value on an axis without order
+  std::vector<double> log_weights_;           // of the observations, and of the prior last
+  std::vector<double> cumulated_;             // of the observations
+  std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
+  double other_;                              // the chance of another value on an axis without order
 };
 
 }  // namespace mlk::sweeps
