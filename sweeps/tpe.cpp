@@ -21,9 +21,9 @@ constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25;
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr int candidates = 24;
-constexpr std::size_t largest_listed = 2000;  // a space of so few points is looked through as a whole
+constexpr std::size_t largest_scored = 2000;  // a space of so few points is looked through as a whole
 
-bool has_value(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
+bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
 // What was told, in two groups. Failed trials count as the worst, and so do those that still run: the
 // constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
@@ -36,7 +36,7 @@ std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& t
   std::vector<const Told*> order;
   for (const Told& one : told) order.push_back(&one);
   const auto loss = [goal](const Told* one) {
-    if (!has_value(*one)) return std::numeric_limits<double>::infinity();
+    if (!is_known(*one)) return std::numeric_limits<double>::infinity();
     return goal == Objective::Goal::minimize ? *one->value : -*one->value;
   };
   std::stable_sort(order.begin(), order.end(),
@@ -47,7 +47,7 @@ std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& t
 Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std::vector<Told>& told) {
   const auto ended = std::count_if(told.begin(), told.end(), [](const Told& one) { return !one.running; });
   const auto share = static_cast<std::size_t>(std::ceil(good_share * static_cast<double>(ended)));
-  const auto known = static_cast<std::size_t>(std::count_if(told.begin(), told.end(), has_value));
+  const auto known = static_cast<std::size_t>(std::count_if(told.begin(), told.end(), is_known));
   const std::size_t count = std::min({share, most_good, known});
   Groups groups;
   double sum = 0;
@@ -121,7 +121,7 @@ class Choice {
 std::vector<Point> listed(const Space& space) {
   if (!is_finite(space)) return {};
   const GridSize size = count_grid(space);
-  return size.exact && size.points <= largest_listed ? grid_points(space, largest_listed)
+  return size.exact && size.points <= largest_scored ? grid_points(space, largest_scored)
                                                      : std::vector<Point>{};
 }
 
@@ -157,7 +157,7 @@ std::optional<Point> suggest_tpe(const Space& space, Objective::Goal goal, const
     if (taken.count(point) == 0 && !is_left_out(space, point)) return point;
   }
   std::optional<Point> point;
-  if (std::count_if(told.begin(), told.end(), has_value) >= std::max(options.startup, 1))
+  if (std::count_if(told.begin(), told.end(), is_known) >= std::max(options.startup, 1))
     point = by_model(space, goal, options.seed, told, taken);
   return point ? point : at_random(space, options.seed, taken);
 }

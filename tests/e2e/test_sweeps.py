@@ -2,7 +2,9 @@
 
 import csv
 import io
+import itertools
 import json
+import time
 
 import pytest
 
@@ -121,11 +123,49 @@ def test_a_stopped_sweep_runs_nothing_until_it_is_resumed(cluster, name, experim
     assert status(cluster, sweep)["counts"]["succeeded"] == 3
 
 
+@pytest.mark.nodes
+def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
+    named = ("--set", f"name={name}", "--set", "mode=ps", "--set", "servers={cpu: 50m, memory: 64Mi}", "--set", "workers.cpu=50m",
+             "--set", "train.steps=300", DIGITS, "hidden=[32],[32,32]")
+    first = cluster.mlk("sweep", *named, "--parallel", 2, timeout=300)
+    assert first.code == 0 and "mode ps has several processes" in first.stderr, first
+    sweep = first.stdout.strip()
+    table = results(cluster, sweep)
+    assert sorted(row["trial"] for row in table) == list(range(6)) and {row["state"] for row in table} == {"Succeeded"}
+    assert all(row["objective"] > 0.5 for row in table)
+    assert status(cluster, sweep)["phase"] == "Succeeded" and cluster.mlk("wait", sweep).code == 0
+    rows = cluster.mlk("ls", name, "-o", "name", check=0).stdout.split()
+    assert rows == [sweep], "trials are not listed among the runs"
+    assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "json", check=0).json()) == 6
+    again = cluster.mlk("sweep", *named, timeout=120)
+    assert again.code == 0 and "6 trials: 0 new" in again.stderr, again
+
+
+@pytest.mark.nodes
+def test_a_driver_that_is_killed_again_and_again_starts_every_trial_once(cluster, name, experiment):
+    text = program(name, "sleep 0.$((LR % 10)); echo accuracy=0.5", parallel=3).replace("mode: single", "mode: allreduce")
+    file, values = experiment(text), "lr=" + ",".join(str(value) for value in range(12))
+    pauses = itertools.cycle((0.3, 0.9, 0.1, 1.7, 0.6))
+    sweep = None
+    for _ in range(8):
+        driver = cluster.start("sweep", file, values)
+        time.sleep(next(pauses))
+        driver.kill()
+        sweep = driver.communicate(timeout=30)[0].strip() or sweep
+    ended = cluster.mlk("sweep", file, values, timeout=300)
+    assert ended.code == 0, ended
+    sweep = ended.stdout.strip()
+    table = results(cluster, sweep)
+    assert sorted(row["trial"] for row in table) == list(range(12)) and {row["state"] for row in table} == {"Succeeded"}
+    assert len({row["parameters"]["lr"] for row in table}) == 12
+    assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "name", check=0).stdout.split()) == 12
+
+
 def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experiment):
     file = experiment(program(name))
     for words, said in (
             (("lr=1..9:0",), "never comes from"), (("lrr=1", "lr=1"), "did you mean 'lr'?"), ((), "${sweep.lr} has no value"),
-            (("lr=1", "mode=single,x"), "the point lr=1 mode=x cannot be run"), (("lr=1", "workers.cpu=1,2"), "needs a run for each trial"),
+            (("lr=1", "mode=single,x"), "the point lr=1 mode=x cannot be run"),
             (("lr=0.1..0.9",), "has no end of values"), (("lr=1..1000", "steps=1..1000", "env.A=1..1000"), "")):
         refused = embedded.mlk("sweep", file, *words)
         assert refused.code == 2 and said in refused.stderr, refused

@@ -22,7 +22,7 @@ using mlk::test::uniform;
 
 namespace {
 
-using Function = std::function<double(const Point&)>;
+using PointFunction = std::function<double(const Point&)>;
 constexpr auto minimize = Objective::Goal::minimize;
 
 double number(const Point& point, const std::string& path) { return point.at(path).get<double>(); }
@@ -47,7 +47,7 @@ double network(const Point& point) {
   return loss + std::fabs(number(point, "batch") - 32) / 64;
 }
 
-std::vector<Told> search(const Space& space, const Function& value, std::size_t count,
+std::vector<Told> search(const Space& space, const PointFunction& value, std::size_t count,
                          const TpeOptions& options, Objective::Goal goal = minimize) {
   std::vector<Told> told;
   while (told.size() < count) {
@@ -113,7 +113,7 @@ TEST_CASE("a search begins with the quasi-random points") {
 
 TEST_CASE("suggestions are much better than random points, over many seeds") {
   for (const auto& [space, value] :
-       {std::pair<Space, Function>{bowl_space(), bowl}, {network_space(), network}}) {
+       {std::pair<Space, PointFunction>{bowl_space(), bowl}, {network_space(), network}}) {
     double by_model = 0, at_random = 0;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       double random = std::numeric_limits<double>::infinity();
@@ -158,7 +158,7 @@ TEST_CASE("a value that a running trial has already is not looked at") {
 }
 
 TEST_CASE("failed trials count as the worst, and their part of the space is avoided") {
-  const Function fails_above = [](const Point& point) {
+  const PointFunction fails_above = [](const Point& point) {
     return number(point, "x") > 2 ? std::numeric_limits<double>::quiet_NaN() : bowl(point);
   };
   int failed = 0, all = 0;
@@ -181,7 +181,7 @@ TEST_CASE("when everything failed, the search goes on at random") {
 TEST_CASE("a finite space is searched to its end without repeating a point, then there is none") {
   const Space space{{integer("a", 1, 6), choice("b", {"x", "y", "z"}), integer("c", 1, 3, {{"b", {"y"}}})},
                     {{{"a", {2}}, {"b", {"x"}}}}};
-  const Function value = [](const Point& point) { return number(point, "a"); };
+  const PointFunction value = [](const Point& point) { return number(point, "a"); };
   const auto told = search(space, value, 1000, {1});
   const std::vector<Point> points = points_of(told);
   CHECK(std::set<Point>(points.begin(), points.end()).size() == points.size());
