@@ -163,6 +163,8 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_render(*root, session);
   add_sweep(*root, session);
   add_results(*root, session);
+  add_best(*root, session);
+  add_report(*root, session);
   add_ls(*root, session);
   add_status(*root, session);
   add_logs(*root, session);

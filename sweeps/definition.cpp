@@ -9,6 +9,7 @@
 
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
+#include "sweeps/decide.h"
 #include "sweeps/grid.h"
 #include "sweeps/identity.h"
 #include "sweeps/names.h"
@@ -89,8 +90,12 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
       return listed;
     case Search::Kind::random:
       return random_points(spec.space, spec.search.seed, static_cast<std::size_t>(spec.search.trials));
+    case Search::Kind::tpe: {
+      std::vector<Point> first;
+      if (const std::optional<Point> point = suggest(spec, {})) first.push_back(*point);
+      return first;
+    }
     case Search::Kind::grid:
-    case Search::Kind::tpe:
       break;
   }
   const GridSize size = count_grid(spec.space);
@@ -121,6 +126,11 @@ std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool t
                 "leave one of them out");
   }
   return repeated(points, spec.repeat, path, trains ? seed : 1);
+}
+
+int planned_trials(const Definition& definition) {
+  return definition.spec.search.kind == Search::Kind::tpe ? definition.spec.search.trials
+                                                          : static_cast<int>(definition.points.size());
 }
 
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,

@@ -19,8 +19,9 @@ struct Definition {
   std::string name;  // of the experiment
   YamlNode base;     // the experiment without `sweep:`, as it is written
   Spec spec;
-  std::vector<Point> points;  // at least one, all different, in the order of the search
-  Experiment first;           // of the first point
+  std::vector<Point>
+      points;        // at least one, all different, in the order of the search; of tpe the first alone
+  Experiment first;  // of the first point
   FileContents files;
   std::vector<std::string> left_behind;
   Identity identity;  // of the sweep
@@ -30,6 +31,9 @@ struct Definition {
 // for too many points. Of the points only the first is made an experiment here.
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates);
+
+// How many trials the sweep is to have.
+int planned_trials(const Definition& definition);
 
 // All points of the search: `listed` are those of the file that `points:` names. `trains`: `repeat` varies
 // the seed of `train:`, from `seed` on; of `run:` ${sweep.repeat}. Throws Error{usage}.

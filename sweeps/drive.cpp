@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
@@ -11,6 +13,7 @@
 #include "cli/run/record.h"
 #include "cli/util/hash.h"
 #include "cli/util/time.h"
+#include "sweeps/control.h"
 #include "sweeps/decide.h"
 #include "sweeps/fetch.h"
 #include "sweeps/lease.h"
@@ -27,6 +30,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
+constexpr std::chrono::seconds judge_every{2};  // trials that run, by what their logs say
 constexpr std::chrono::seconds look_again{10};  // also when no watch has told of a change
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -61,7 +65,8 @@ class Driver {
         hooks_.waiting(lease->holder());
         continue;
       }
-      if (!changed && steady_clock::now() - stepped_ < look_again) continue;
+      const bool judged = judged_ > stepped_;
+      if (!changed && !judged && steady_clock::now() - stepped_ < look_again) continue;
       stepped_ = steady_clock::now();
       step(*objects, status);
     }
@@ -73,7 +78,17 @@ class Driver {
     return status.phase == Phase::stopped && status.counts.running == 0;
   }
 
-  SweepStatus look(const SweepObjects& objects) const { return observe_sweep(objects, now()); }
+  // With what the logs tell of trials that left no result; each is read once, when it has ended.
+  SweepStatus look(const SweepObjects& objects) {
+    SweepStatus status = observe_sweep(objects, now());
+    const bool judged = request_.definition.spec.stop.rule != EarlyStop::Rule::none;
+    if (judged && steady_clock::now() - judged_ > judge_every) {
+      judged_ = steady_clock::now();
+      harvest_running(client_, request_.name_space, status, told_);
+    }
+    harvest_ended(client_, request_.name_space, status, told_);
+    return status;
+  }
 
   // With what only logs tell.
   SweepStatus finished(const SweepObjects&) {
@@ -87,11 +102,14 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
     if (status.phase == Phase::stopped) return stop_all(runs);
     const Record record = read_record(objects.owner);
-    const NextStep next = decide(request_.definition.points, status.trials, request_.definition.spec.parallel,
-                                 record.max_failures);
-    if (next.hopeless) stop_all(runs);
-    const std::vector<TrialLine> registered = register_trials(objects, status, next.start);
-    start_missing(objects, status, runs, registered);
+    const NextStep next =
+        decide(request_.definition.spec, request_.definition.points, status.trials, record.max_failures);
+    if (next.hopeless) {
+      stop_all(runs);
+    } else {
+      stop_early(status, runs, next.stop);
+      start_missing(objects, status, runs, register_trials(objects, status, next.start));
+    }
     const bool runs_on = status.counts.waiting + status.counts.running > 0;
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
@@ -112,12 +130,21 @@ class Driver {
   void stop_all(const std::map<std::string, RunObjects>& runs) {
     for (const auto& [name, run] : runs) {
       const Phase phase = observe(run, now()).phase;
-      if (is_final(phase) || phase == Phase::stopped) continue;
-      client_.patch(kube::resources::config_maps, request_.name_space, name,
-                    {{"metadata", {{"annotations", {{labels::stopped, format_time(now())}}}}}});
-      for (const json& job : run.jobs)
-        client_.patch(kube::resources::jobs, request_.name_space, kube::name_of(job),
-                      {{"spec", {{"suspend", true}}}});
+      if (!is_final(phase) && phase != Phase::stopped) stop_trial(client_, request_.name_space, run);
+    }
+  }
+
+  // What they have told so far is in `status`, and with it in the ledger.
+  void stop_early(const SweepStatus& status, const std::map<std::string, RunObjects>& runs,
+                  const std::vector<int>& numbers) {
+    const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
+    for (const Trial& trial : status.trials) {
+      if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
+      const auto run = runs.find(trial_run(sweep_, trial.hash));
+      if (run == runs.end()) continue;
+      stop_trial(client_, request_.name_space, run->second,
+                 fmt::format("stopped early by {} at step {}", asha ? "asha" : "median",
+                             trial.curve.empty() ? trial.step : trial.curve.back().first));
     }
   }
 
@@ -214,9 +241,10 @@ class Driver {
   const DriveHooks& hooks_;
   const std::string sweep_;
   TrialRuns runs_;
+  std::map<int, Trial> told_;  // what logs have told, by the trial's number
   std::set<std::string> settled_, created_;
   std::string said_;
-  steady_clock::time_point stepped_{};
+  steady_clock::time_point stepped_{}, judged_{};
 };
 
 }  // namespace
@@ -240,7 +268,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
   if (request.dry_run) {
     creation.check_on_server({wanted});
-    return {definition.identity.run, static_cast<int>(definition.points.size()), 0, 0, 0};
+    return {definition.identity.run, planned_trials(definition), 0, 0, 0};
   }
   const Creation::Owner owner = creation.create_owner(wanted);
   options.owner_uid = kube::uid_of(owner.object);
@@ -249,7 +277,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
     if (data) creation.create_owned(object, options.owner_uid);
   }
-  Started out{definition.identity.run, static_cast<int>(definition.points.size()), 0, 0, 0};
+  Started out{definition.identity.run, planned_trials(definition), 0, 0, 0};
   if (owner.created) {
     out.started = out.trials;
     return out;

@@ -6,6 +6,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/logs.h"
+#include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/reported.h"
 
@@ -109,6 +110,34 @@ class LogHarvest {
 };
 
 }  // namespace
+
+void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
+                     std::map<int, Trial>& told) {
+  SweepStatus running = status;
+  std::erase_if(running.trials, [](const Trial& trial) { return trial.state != TrialState::running; });
+  for (Trial& trial : running.trials) trial.objective.reset();
+  LogHarvest(client, name_space, running).read(Harvest::running);
+  for (Trial& trial : running.trials) told[trial.number] = std::move(trial);
+}
+
+void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
+                   std::map<int, Trial>& told) {
+  SweepStatus unread = status;
+  std::erase_if(unread.trials, [&](const Trial& trial) {
+    const auto known = told.find(trial.number);
+    const bool read =
+        known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
+    return read || !has_ended(trial.state) || trial.objective || !status.record.objective;
+  });
+  if (!unread.trials.empty()) {
+    LogHarvest(client, name_space, unread).read(Harvest::all);
+    for (Trial& trial : unread.trials) told[trial.number] = std::move(trial);
+  }
+  for (Trial& trial : status.trials) {
+    const auto known = told.find(trial.number);
+    if (known != told.end()) trial = combine(known->second, trial);
+  }
+}
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest) {

@@ -14,6 +14,14 @@ enum class Harvest {
   all,      // also of the trials that have ended, however long it takes
 };
 
+// Reads the logs of trials that have ended without a result, each once: `told` keeps what they said.
+void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
+                   std::map<int, Trial>& told);
+
+// Reads the logs of trials that run, in a short time; `told` gets what they said.
+void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
+                     std::map<int, Trial>& told);
+
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

@@ -20,6 +20,10 @@ class DriverLease {
   // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. The client must outlive it.
   DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid);
 
+  ~DriverLease() { release(); }
+  DriverLease(const DriverLease&) = delete;
+  DriverLease& operator=(const DriverLease&) = delete;
+
   // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
   // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403.
   bool hold();

@@ -122,7 +122,9 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const jso
   const std::size_t per_shard = lines_per_shard(longest_shard);
   std::map<std::string, std::vector<const Trial*>> by_shard;
   for (const Trial& trial : trials) {
-    if (trial.state == TrialState::succeeded || trial.state == TrialState::failed)
+    // One that was stopped without a reason goes on when the sweep is resumed.
+    const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
+    if (trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good)
       by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
   }
   Writer writer(client, name_space, owner);

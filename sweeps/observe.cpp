@@ -85,6 +85,11 @@ class SweepObservation {
       const auto run = runs.find(trial_run(status_.sweep, trial.hash));
       if (run == runs.end()) continue;
       read_run(observe(run->second, now_), status_.record.objective, trial);
+      const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
+      if (!early.empty() && trial.state != TrialState::succeeded) {
+        trial.state = TrialState::stopped;
+        trial.failure = printable(early);
+      }
       for (const nlohmann::json& pod : run->second.pods) {
         if (kube::label_of(pod, labels::role) == "worker") status_.newest_pods[number] = kube::name_of(pod);
       }
@@ -288,6 +293,14 @@ void keep_trial(SweepStatus& status, int number) {
   if (status.trials.empty()) {
     throw Error(ExitCode::not_found, fmt::format("sweep {} has no trial {}", status.sweep, number),
                 "list them with: mlk results " + status.sweep);
+  }
+}
+
+void use_objective(SweepStatus& status, const Objective& objective) {
+  status.record.objective = objective;
+  for (Trial& trial : status.trials) {
+    const json& value = at_path(trial.metrics, {objective.metric.c_str()});
+    trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
   }
 }
 

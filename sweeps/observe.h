@@ -41,6 +41,9 @@ RunStatus row_of_sweep(const RunObjects& objects);
 // Leaves only that trial. Throws Error{not_found} when there is none of the number.
 void keep_trial(SweepStatus& status, int number);
 
+// Judges all trials by the last value of another metric.
+void use_objective(SweepStatus& status, const Objective& objective);
+
 // The best of the trials that have ended well, or that tell the objective while they run; nullptr without
 // any.
 const Trial* best_of(const SweepStatus& status);

@@ -94,7 +94,8 @@ json to_json(const Record& record) {
               {"trials", record.trials},
               {"parallel", record.parallel},
               {"max_failures", record.max_failures},
-              {"driven", record.driven}};
+              {"driven", record.driven},
+              {"base", record.base}};
   if (record.objective) out["objective"] = to_json(*record.objective);
   return out;
 }
@@ -109,6 +110,7 @@ Record read_record(const json& owner) {
   out.trials = number_of(value, {"trials"}, 0);
   out.parallel = number_of(value, {"parallel"}, 1);
   out.max_failures = number_of(value, {"max_failures"}, 0);
+  out.base = at_path(value, {"base"});
   out.driven = at_path(value, {"driven"}) == true;
   return out;
 }
@@ -116,6 +118,7 @@ Record read_record(const json& owner) {
 Record record_of(const Definition& definition, int trials, bool driven) {
   Record out;
   out.driven = driven;
+  out.base = mlk::to_json(definition.base);
   out.space = definition.spec.space;
   out.search = to_string(definition.spec.search.kind);
   out.objective = definition.spec.objective;
@@ -131,7 +134,7 @@ json owner_patch(const Definition& definition, int trials, bool driven) {
 }
 
 json owner_overlay(const Definition& definition, bool driven) {
-  json out = owner_patch(definition, static_cast<int>(definition.points.size()), driven);
+  json out = owner_patch(definition, planned_trials(definition), driven);
   out["metadata"]["labels"][labels::sweep] = definition.identity.run;
   return out;
 }

@@ -16,6 +16,7 @@ struct Record {
   int trials = 0;
   int parallel = 1;
   int max_failures = 0;
+  nlohmann::json base;  // the experiment without `sweep:`, as it is written; null when it is not known
   bool driven =
       false;  // each trial is a run, which mlk starts; else the cluster runs them as indexes of Jobs
 };

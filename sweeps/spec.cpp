@@ -65,10 +65,11 @@ class Reader {
     read_search(sweep);
     if (const YamlNode* objective = sweep.find("objective"))
       out_.objective = read_objective(*objective, "sweep.objective", problems_);
-    if (const YamlNode* stop = sweep.find("stop"))
-      problems_.add(stop->place, "early stopping is not supported yet: leave sweep.stop out");
+    if (out_.search.kind == Search::Kind::tpe) check_tpe(sweep);
+    if (const YamlNode* stop = sweep.find("stop")) read_stop(*stop);
     out_.decides = {{"search", {{"kind", to_string(out_.search.kind)}, {"seed", out_.search.seed}}},
-                    {"objective", checked.value("objective", json())}};
+                    {"objective", checked.value("objective", json())},
+                    {"stop", checked.value("stop", json())}};
     return std::move(out_);
   }
 
@@ -197,13 +198,70 @@ class Reader {
     if (decides_by_count(out_.search.kind) && out_.search.trials == 0)
       problems_.add(node->place,
                     fmt::format("search {0} needs a number of trials: {{{0}: {{trials: 50}}}}", kind));
-    if (out_.search.kind == Search::Kind::tpe)
-      problems_.add(node->place, "search tpe is not supported yet: take random");
     const bool list = out_.search.kind == Search::Kind::list;
     if (!list && !out_.points_file.empty())
       problems_.add(out_.points_place, fmt::format("sweep.points is for search list, not {}", kind));
     if (list && out_.points_file.empty())
       problems_.add(node->place, "search list takes its points from a file: give sweep.points");
+  }
+
+  void read_stop(const YamlNode& node) {
+    const bool is_map = node.kind == YamlNode::Kind::map && node.entries.size() == 1;
+    const std::string rule = is_map ? node.entries.front().key : node.text;
+    if (rule != "asha" && rule != "median") {
+      const std::string near = nearest(rule, {"asha", "median"});
+      problems_.add(node.place,
+                    fmt::format("sweep.stop must be {{asha: {{min: 100, max: 1000}}}} or median, not {}{}",
+                                is_map ? fmt::format("'{}'", rule) : describe(node),
+                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      return;
+    }
+    out_.stop.rule = rule == "asha" ? EarlyStop::Rule::asha : EarlyStop::Rule::median;
+    if (!out_.objective)
+      problems_.add(node.place, "sweep.stop needs an objective, for example objective: minimize loss");
+    out_.stop.asha.min = 0;
+    if (is_map) read_stop_options(node.entries.front());
+    const AshaOptions& asha = out_.stop.asha;
+    if (rule == "asha" && (asha.min < 1 || asha.max <= asha.min))
+      problems_.add(node.place,
+                    "stop asha needs the steps of its first rung and of a whole trial: "
+                    "{asha: {min: 100, max: 1000}}");
+  }
+
+  void read_stop_options(const YamlEntry& rule) {
+    if (rule.value.kind != YamlNode::Kind::map) return;
+    constexpr std::int64_t most = 1'000'000'000'000;
+    EarlyStop& stop = out_.stop;
+    for (const YamlEntry& option : rule.value.entries) {
+      const std::string of = fmt::format("{} of stop {}", option.key, rule.key);
+      const auto whole = [&](std::int64_t least, std::int64_t otherwise) {
+        return whole_of(option.value, of, least, most, problems_).value_or(otherwise);
+      };
+      if (rule.key == "asha" && option.key == "min") {
+        stop.asha.min = whole(1, 1);
+      } else if (rule.key == "asha" && option.key == "max") {
+        stop.asha.max = whole(1, most);
+      } else if (rule.key == "asha" && option.key == "factor") {
+        stop.asha.factor = static_cast<int>(std::min<std::int64_t>(whole(2, 4), 1000));
+      } else if (rule.key == "median" && option.key == "grace") {
+        stop.median.grace = whole(1, 1);
+      } else if (rule.key == "median" && option.key == "min_trials") {
+        stop.median.min_trials = static_cast<int>(std::min<std::int64_t>(whole(1, 3), 1'000'000));
+      } else {
+        problems_.add(option.place,
+                      fmt::format("stop {} has no option '{}'; it has {}", rule.key, option.key,
+                                  rule.key == "asha" ? "min, max, factor" : "grace, min_trials"));
+      }
+    }
+  }
+
+  void check_tpe(const YamlNode& sweep) {
+    const YamlNode* search = sweep.find("search");
+    const Place place = search == nullptr ? root_.place : search->place;
+    if (!out_.objective && sweep.find("objective") == nullptr)
+      problems_.add(place, "search tpe needs an objective, for example objective: minimize loss");
+    if (out_.space.parameters.empty()) problems_.add(place, "search tpe needs parameters to search");
+    if (out_.repeat > 1) problems_.add(place, "search tpe and repeat exclude each other");
   }
 
   void read_search_options(const YamlEntry& search) {

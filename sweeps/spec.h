@@ -13,6 +13,7 @@
 #include "cli/experiment/yaml.h"
 #include "sweeps/objective.h"
 #include "sweeps/space.h"
+#include "sweeps/stopping.h"
 
 namespace mlk::sweeps {
 
@@ -24,6 +25,14 @@ struct Search {
 };
 std::string_view to_string(Search::Kind kind);
 
+// Which trials are ended before they are whole.
+struct EarlyStop {
+  enum class Rule { none, asha, median };
+  Rule rule = Rule::none;
+  AshaOptions asha;
+  MedianOptions median;
+};
+
 struct Spec {
   Space space;
   Search search;
@@ -31,6 +40,7 @@ struct Spec {
   int parallel = 4;
   std::optional<int> max_failures;
   std::optional<Objective> objective;
+  EarlyStop stop;
   std::string points_file;  // `points:`, as written; empty: none
   Place points_place;
   nlohmann::json decides;  // what of it makes the sweep that sweep: search, objective, stop

@@ -255,6 +255,9 @@ class Start {
 
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
+  if (definition.spec.search.kind == Search::Kind::tpe)
+    return "search tpe chooses a trial by the results of those before it";
+  if (definition.spec.stop.rule != EarlyStop::Rule::none) return "trials are ended early";
   if (definition.first.mode != "single")
     return "mode " + definition.first.mode + " has several processes in a trial";
   const std::vector<std::string> job_types = request.templates.job_types();

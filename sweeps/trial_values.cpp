@@ -97,22 +97,39 @@ std::string describe(const Point& point) {
   return parts.empty() ? "no parameters" : join(parts, " ");
 }
 
+namespace {
+
+// The tree of a point's experiment; values that have no place in it are told to `problems`.
+YamlNode tree_of(YamlNode root, const Names& names, const Point& point, Problems& problems) {
+  put_values(root, point);
+  Overrides overrides;
+  overrides.set_from = "sweep";
+  for (const auto& [path, value] : point) {
+    if (!names.is_own(path)) overrides.set.push_back(path + "=" + json_text(value));
+  }
+  apply_overrides(root, overrides, problems);
+  return root;
+}
+
+}  // namespace
+
 Experiment Experiments::of(const Point& point) const {
   try {
-    YamlNode root = base_;
-    put_values(root, point);
-    Overrides overrides;
-    overrides.set_from = "sweep";
-    for (const auto& [path, value] : point) {
-      if (!names_.is_own(path)) overrides.set.push_back(path + "=" + json_text(value));
-    }
     Problems problems;
-    apply_overrides(root, overrides, problems);
+    const YamlNode root = tree_of(base_, names_, point, problems);
     return check_experiment(root, job_types_, surroundings_, problems);
   } catch (const Error& error) {
     throw Error(error.code(), "the point " + describe(point) + " cannot be run\n" + error.what(),
                 error.hint());
   }
+}
+
+json experiment_at(const json& base, const Point& point) {
+  const YamlNode root = parse_yaml(json_text(base), "the sweep's record");
+  Problems problems;
+  const YamlNode tree = tree_of(root, Names(root), point, problems);
+  problems.throw_if_any();
+  return to_json(tree);
 }
 
 CommonPart::CommonPart(const YamlNode& base, const Space& space, const Experiment& first, json config)

@@ -33,6 +33,10 @@ class Experiments {
   const Surroundings& surroundings_;
 };
 
+// The experiment file of one point: `base` as a sweep's record has it. Throws Error{usage} when a value has
+// no place in it.
+nlohmann::json experiment_at(const nlohmann::json& base, const Point& point);
+
 // "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" without any.
 std::string describe(const Point& point);
 

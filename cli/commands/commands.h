@@ -13,6 +13,8 @@ void add_submit(CLI::App& root, Session& session);
 void add_render(CLI::App& root, Session& session);
 void add_sweep(CLI::App& root, Session& session);
 void add_results(CLI::App& root, Session& session);
+void add_best(CLI::App& root, Session& session);
+void add_report(CLI::App& root, Session& session);
 void add_ls(CLI::App& root, Session& session);
 void add_status(CLI::App& root, Session& session);
 void add_logs(CLI::App& root, Session& session);

@@ -29,7 +29,7 @@ void ls(const LsOptions& options, Session& session) {
   std::string sweep;
   if (!options.sweep.empty()) {
     const RunAddress address = session.find_run(*client, options.sweep);
-    if (!address.is_sweep) throw Error(ExitCode::usage, address.run + " is a run, not a sweep");
+    require_sweep(address, session);
     sweep = address.run;
   }
   const RunFilter filter{

@@ -2,51 +2,88 @@
 
 #include "sweeps/results.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/sweep_views.h"
 #include "cli/run/find.h"
 #include "cli/ui/table.h"
-#include "cli/ui/width.h"
 #include "cli/util/json.h"
 #include "sweeps/fetch.h"
+#include "sweeps/plain_runs.h"
+#include "sweeps/select.h"
 
 namespace mlk {
 namespace {
 
 struct ResultsOptions {
   std::string sweep;
+  std::string objective;
   std::string output;
   std::string sort;
+  std::string where;
   int top = 0;
+  bool plot = false;
 };
+
+// What the table is made of.
+struct Shown {
+  std::vector<sweeps::Trial> trials;
+  sweeps::Objective objective;
+  sweeps::Space space;
+};
+
+std::optional<sweeps::Objective> objective_option(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  Problems problems;
+  const auto source = std::make_shared<const Source>(Source{"--objective", text});
+  std::optional<sweeps::Objective> objective;
+  if (const std::optional<YamlNode> node = parse_yaml(text, source, problems))
+    objective = sweeps::read_objective(*node, "--objective", problems);
+  problems.throw_if_any();
+  return objective;
+}
+
+Shown trials_of_sweep(kube::Client& client, const RunAddress& address, const ResultsOptions& options) {
+  const std::optional<sweeps::Objective> asked = objective_option(options.objective);
+  sweeps::SweepStatus status =
+      sweeps::read_sweep(client, client.config().name_space, address.run, sweeps::Harvest::all);
+  if (address.trial) sweeps::keep_trial(status, *address.trial);
+  if (asked) sweeps::use_objective(status, *asked);
+  return {std::move(status.trials), status.record.objective.value_or(sweeps::Objective{}),
+          status.record.space};
+}
+
+// All runs of the experiment's name, or the one that was named.
+Shown trials_of_runs(kube::Client& client, const RunAddress& address, const ResultsOptions& options) {
+  const bool one = options.sweep == address.run;
+  RunFilter filter{.name = one ? "" : options.sweep, .configured = true};
+  std::vector<RunStatus> runs = list_runs(client, client.config().name_space,
+                                          std::chrono::system_clock::now(), filter, sweeps::row_of_sweep);
+  std::erase_if(runs,
+                [&](const RunStatus& run) { return run.mode == "sweep" || (one && run.run != address.run); });
+  const sweeps::Objective objective =
+      objective_option(options.objective).value_or(sweeps::usual_objective(runs));
+  return {sweeps::trials_of(std::move(runs), objective), objective, {}};
+}
 
 void results(const ResultsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const RunAddress address = session.find_run(*client, options.sweep);
-  if (!address.is_sweep) {
-    throw Error(ExitCode::usage, address.run + " is a run, not a sweep",
-                "see its result with: " + session.command("status " + address.run));
-  }
-  sweeps::SweepStatus status =
-      sweeps::read_sweep(*client, client->config().name_space, address.run, sweeps::Harvest::all);
-  if (address.trial) sweeps::keep_trial(status, *address.trial);
-  const sweeps::Objective objective = status.record.objective.value_or(sweeps::Objective{});
-  const sweeps::Space& space = status.record.space;
-  const std::vector<sweeps::Trial> trials = sweeps::in_order(
-      status.trials, objective, space, {.sort = options.sort, .top = static_cast<std::size_t>(options.top)});
+  const Shown shown = address.is_sweep ? trials_of_sweep(*client, address, options)
+                                       : trials_of_runs(*client, address, options);
+  const std::vector<sweeps::Trial> trials =
+      sweeps::in_order(sweeps::select(shown.trials, shown.space, options.where), shown.objective, shown.space,
+                       {.sort = options.sort, .top = static_cast<std::size_t>(options.top)});
   if (options.output == "json") {
     session.out << json_text(sweeps::results_json(trials), 2) << '\n';
     return;
   }
   const bool for_programs = options.output == "csv" || options.output == "tsv";
   const sweeps::ResultTable table =
-      sweeps::result_table(trials, objective, space, for_programs || options.output == "wide");
+      sweeps::result_table(trials, shown.objective, shown.space, for_programs || options.output == "wide");
   if (options.output == "csv") {
     session.out << sweeps::to_csv(table);
   } else if (options.output == "tsv") {
@@ -54,9 +91,10 @@ void results(const ResultsOptions& options, Session& session) {
   } else if (options.output == "md") {
     session.out << sweeps::to_markdown(table);
   } else {
-    ui::Table shown(sweeps::shown_headers(table));
-    for (std::vector<std::string>& row : sweeps::shown_rows(table)) shown.add(std::move(row));
-    shown.print(session.out, session.out_is_terminal);
+    ui::Table rows(sweeps::shown_headers(table));
+    for (std::vector<std::string>& row : sweeps::shown_rows(table)) rows.add(std::move(row));
+    rows.print(session.out, session.out_is_terminal);
+    if (options.plot) print_plots(trials, shown.objective, shown.space, session);
   }
 }
 
@@ -69,8 +107,16 @@ void add_results(CLI::App& root, Session& session) {
       ->required();
   command->add_option("-o,--output", options->output, "wide, csv, tsv, md or json")
       ->check(CLI::IsMember({"wide", "csv", "tsv", "md", "json"}));
+  command->add_option("--objective", options->objective, "What is best, instead of what the sweep says")
+      ->type_name("GOAL METRIC");
   command->add_option("--sort", options->sort, "A column, with - for the largest first [the objective]")
       ->type_name("[-]COLUMN");
+  command
+      ->add_option("--where", options->where,
+                   "Only trials for which this holds: 'lr<0.01 && state==Succeeded'")
+      ->type_name("EXPRESSION");
+  command->add_flag("--plot", options->plot,
+                    "Also draw each parameter against the objective, and the best curves");
   command->add_option("--top", options->top, "Only so many")->type_name("N")->check(CLI::PositiveNumber);
   command->callback([options, &session] { results(*options, session); });
 }

@@ -65,6 +65,12 @@ RunAddress Session::find_run(kube::Client& client, const std::string& typed) {
   }
 }
 
+void require_sweep(const RunAddress& address, const Session& session) {
+  if (address.is_sweep) return;
+  throw Error(ExitCode::usage, address.run + " is a run, not a sweep",
+              "see its result with: " + session.command("status " + address.run));
+}
+
 void require_no_trial(const RunAddress& address) {
   if (!address.trial) return;
   throw Error(ExitCode::usage,

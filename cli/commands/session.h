@@ -62,6 +62,8 @@ struct Session {
   bool color_err() const;
 };
 
+// Throws Error{usage} for a run that is no sweep.
+void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 

@@ -18,7 +18,8 @@
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
 #include "cli/util/json.h"
-#include "sweeps/fetch.h"
+#include "sweeps/control.h"
+#include "sweeps/observe.h"
 
 namespace mlk {
 namespace {
@@ -166,16 +167,18 @@ class StopWait {
   const steady_clock::time_point deadline_;
 };
 
-// A sweep that the cluster runs: its Jobs are suspended, and start again what they had not ended.
+sweeps::SweepObjects objects_of(kube::Client& client, const std::string& sweep) {
+  return sweeps::fetch_sweep(client, client.config().name_space, sweep, sweeps::WithPods::yes);
+}
+
 void stop_sweep(kube::Client& client, const std::string& sweep, Session& session) {
-  const sweeps::SweepStatus before =
-      sweeps::read_sweep(client, client.config().name_space, sweep, sweeps::Harvest::running);
+  const sweeps::SweepObjects objects = objects_of(client, sweep);
+  const sweeps::SweepStatus before = sweeps::observe_sweep(objects, now());
   if (is_final(before.phase)) {
     session.note("sweep " + sweep + " has ended already: " + std::string(to_string(before.phase)));
     return;
   }
-  set_mark(client, sweep, format_time(now()));
-  suspend_all(client, fetch_run(client, client.config().name_space, sweep), before.phase != Phase::stopped);
+  sweeps::stop_sweep(client, client.config().name_space, objects);
   session.note("stopped " + sweep +
                ": trials that were running start again from their checkpoints, or from "
                "step 0 without; let it go on with: " +
@@ -183,14 +186,15 @@ void stop_sweep(kube::Client& client, const std::string& sweep, Session& session
 }
 
 void resume_sweep(kube::Client& client, const std::string& sweep, Session& session) {
-  const RunObjects objects = fetch_run(client, client.config().name_space, sweep);
+  const sweeps::SweepObjects objects = objects_of(client, sweep);
   if (kube::annotation_of(objects.owner, labels::stopped).empty()) {
     session.note("sweep " + sweep + " is not stopped");
     return;
   }
-  for (const json& job : to_change(objects, false)) set_suspended(client, job, false);
-  set_mark(client, sweep, nullptr);
+  sweeps::resume_sweep(client, client.config().name_space, objects);
   session.note("resumed " + sweep);
+  if (sweeps::read_record(objects.owner).driven)
+    session.note("its trials go on; mlk starts the next ones when its sweep command is typed again");
 }
 
 // Watches while the pods write their last checkpoint, since their results go with them.

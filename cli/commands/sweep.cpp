@@ -26,6 +26,7 @@ struct SweepOptions {
   ExperimentOptions experiment;
   std::vector<std::string> parameters;
   std::string objective;
+  std::string search;
   int parallel = 0;
   int repeat = 0;
   int trials = 0;
@@ -183,7 +184,9 @@ void add_sweep(CLI::App& root, Session& session) {
   command->add_option("--parallel", options->parallel, "Trials that run at the same time")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
-  command->add_option("--trials", options->trials, "Try so many random points of the space")
+  command->add_option("--search", options->search, "How points are chosen: grid, random or tpe")
+      ->check(CLI::IsMember({"grid", "random", "tpe"}));
+  command->add_option("--trials", options->trials, "Try so many points of the space [--search random]")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->add_option("--repeat", options->repeat, "Trials of each point, each with a seed of its own")

@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include "cli/commands/session.h"
+#include "cli/ui/plot.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
+#include "sweeps/names.h"
 #include "sweeps/results.h"
 #include "sweeps/trial_values.h"
 
@@ -67,7 +69,85 @@ std::string took(const SweepStatus& status, Time now) {
   return (status.ended ? "took " : "since ") + format_duration(seconds);
 }
 
+// The values of a parameter as places on an axis: its numbers, or what stands at 0, 1, 2 ...
+struct PlottedAxis {
+  ui::PlotPoints points;
+  std::vector<std::string> categories;
+  bool logarithmic = false;
+};
+
+PlottedAxis points_of(const std::vector<Trial>& trials, const std::string& path) {
+  PlottedAxis out;
+  bool numbers = true;
+  std::vector<std::string> texts;
+  double low = 0, high = 0;
+  for (const Trial& trial : trials) {
+    const auto value = trial.point.find(path);
+    if (value == trial.point.end() || !trial.objective) continue;
+    numbers = numbers && value->second.is_number();
+    const std::string text = sweeps::text_of_value(value->second);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+    if (!numbers) continue;
+    const auto number = value->second.get<double>();
+    low = out.points.empty() ? number : std::min(low, number);
+    high = out.points.empty() ? number : std::max(high, number);
+    out.points.emplace_back(number, *trial.objective);
+  }
+  out.logarithmic = numbers && low > 0 && high / low >= 10;
+  if (numbers) return out;
+  out.points.clear();
+  out.categories = texts;
+  for (const Trial& trial : trials) {
+    const auto value = trial.point.find(path);
+    if (value == trial.point.end() || !trial.objective) continue;
+    const auto at = std::find(texts.begin(), texts.end(), sweeps::text_of_value(value->second));
+    out.points.emplace_back(static_cast<double>(at - texts.begin()), *trial.objective);
+  }
+  return out;
+}
+
+bool varies(const std::vector<Trial>& trials, const std::string& path) {
+  const nlohmann::json* first = nullptr;
+  for (const Trial& trial : trials) {
+    const auto value = trial.point.find(path);
+    if (value == trial.point.end()) continue;
+    if (first != nullptr && *first != value->second) return true;
+    first = &value->second;
+  }
+  return false;
+}
+
 }  // namespace
+
+void print_plots(const std::vector<Trial>& trials, const sweeps::Objective& objective,
+                 const sweeps::Space& space, Session& session) {
+  constexpr std::size_t most_curves = 5;
+  ui::PlotOptions options;
+  options.width = session.out_is_terminal ? ui::terminal_width(STDOUT_FILENO) : 80;
+  options.y.label = objective.metric;
+  for (const sweeps::Parameter& parameter : space.parameters) {
+    if (!varies(trials, parameter.path)) continue;
+    const PlottedAxis axis = points_of(trials, parameter.path);
+    options.x = {parameter.path, axis.logarithmic};
+    options.categories = axis.categories;
+    session.out << '\n';
+    for (const std::string& line : ui::scatter(axis.points, options)) session.out << line << '\n';
+  }
+  std::vector<ui::PlotSeries> series;
+  for (const Trial& trial : trials) {
+    if (trial.curve.size() < 2 || series.size() == most_curves) continue;
+    ui::PlotSeries curve{fmt::format("{} {}", trial.number, sweeps::describe(trial.point)), {}};
+    for (const auto& [step, value] : trial.curve) curve.points.emplace_back(static_cast<double>(step), value);
+    series.push_back(std::move(curve));
+  }
+  if (series.empty()) return;
+  options.x = {"step", false};
+  options.categories.clear();
+  options.y.label.clear();
+  session.out << '\n';
+  for (const std::string& line : ui::lines(series, options, ui::Style(session.color_out())))
+    session.out << line << '\n';
+}
 
 std::string progress_line(const SweepStatus& status) {
   std::vector<std::string> parts{std::string(to_string(status.phase)), counts_text(status.counts)};

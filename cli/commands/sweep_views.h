@@ -17,6 +17,11 @@ void print_sweep(const sweeps::SweepStatus& status, Session& session);
 enum class Where { out, err };
 void print_leaderboard(const sweeps::SweepStatus& status, std::size_t top, Session& session, Where where);
 
+// Each parameter that varies against the objective, and the curves of the best trials. `trials`: the best
+// first.
+void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objective& objective,
+                 const sweeps::Space& space, Session& session);
+
 // "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (4)"
 std::string progress_line(const sweeps::SweepStatus& status);
 

@@ -6,13 +6,16 @@ namespace mlk::labels {
 inline constexpr char run[] = "mlk.dev/run";
 inline constexpr char name[] = "mlk.dev/name";
 inline constexpr char sweep[] = "mlk.dev/sweep";  // of a sweep's objects, and of the runs that are its trials
-inline constexpr char trials[] = "mlk.dev/trials";  // annotation of a Job of a sweep: the trials of its indexes
-inline constexpr char trial[] = "mlk.dev/trial";    // annotation of a run: its number in its sweep
+inline constexpr char trials[] =
+    "mlk.dev/trials";                             // annotation of a Job of a sweep: the trials of its indexes
+inline constexpr char trial[] = "mlk.dev/trial";  // annotation of a run: its number in its sweep
 inline constexpr char role[] = "mlk.dev/role";
 inline constexpr char hash[] = "mlk.dev/hash";
 inline constexpr char mode[] = "mlk.dev/mode";
 inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339
-inline constexpr char phase[] = "mlk.dev/phase";      // annotation of the owner: final phase, once recorded
+inline constexpr char stopped_early[] =
+    "mlk.dev/stopped-early";  // annotation of the owner of a trial: why the sweep has ended it for good
+inline constexpr char phase[] = "mlk.dev/phase";  // annotation of the owner: final phase, once recorded
 inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
 inline constexpr char roles[] =

@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import time
 
 import pytest
@@ -159,6 +160,55 @@ def test_a_driver_that_is_killed_again_and_again_starts_every_trial_once(cluster
     assert sorted(row["trial"] for row in table) == list(range(12)) and {row["state"] for row in table} == {"Succeeded"}
     assert len({row["parameters"]["lr"] for row in table}) == 12
     assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "name", check=0).stdout.split()) == 12
+
+
+@pytest.mark.nodes
+def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(cluster, name, experiment, tmp_path):
+    text = program(name, "echo accuracy=0.$(printf %03d $((500 - (LR - 7) * (LR - 7))))").replace("parallel: 2", "parallel: 3")
+    file = experiment(text)
+    ended = cluster.mlk("sweep", file, "--search", "tpe", "--trials", 14, "lr=1..20", timeout=300)
+    assert ended.code == 0 and "search tpe chooses a trial by the results" in ended.stderr, ended
+    sweep = ended.stdout.strip()
+    table = results(cluster, sweep)
+    assert len(table) == 14 and len({row["parameters"]["lr"] for row in table}) == 14
+    assert table[0]["objective"] >= 0.499, "it came next to the best"
+    best = cluster.mlk("best", sweep, "-o", "json", check=0).json()
+    assert best["trial"] == table[0]["trial"] and best["parameters"] == table[0]["parameters"]
+    winner = cluster.mlk("best", sweep, "-o", "experiment", check=0).stdout
+    assert "sweep" not in winner and f'LR: "{best["parameters"]["lr"]}"' in winner.replace("'", '"'), winner
+    assert cluster.mlk("submit", "--dry-run", experiment(winner, "winner.yaml")).code == 0
+    rows = cluster.mlk("results", sweep, "--where", "lr <= 7 and accuracy > 0.4", "-o", "json", check=0).json()
+    assert rows and all(row["parameters"]["lr"] <= 7 and row["objective"] > 0.4 for row in rows)
+    mistake = cluster.mlk("results", sweep, "--where", "lrr < 1")
+    assert mistake.code == 2 and "did you mean 'lr'?" in mistake.stderr and "^" in mistake.stderr
+    page = tmp_path / "report.html"
+    assert cluster.mlk("report", sweep, "-o", page, check=0).stdout.strip() == str(page)
+    assert sweep in page.read_text(encoding="utf-8")
+    assert "accuracy" in cluster.mlk("results", sweep, "--plot", check=0).stdout
+
+
+@pytest.mark.nodes
+def test_trials_that_do_badly_are_ended_early_and_free_their_places(cluster, name, experiment):
+    counting = ('step=0; while [ $step -lt 40 ]; do step=$((step + 1)); echo "mlk step=$step accuracy=0.$LR"; sleep 0.2; done')
+    text = program(name, counting, parallel=3).replace("objective:", "stop: {asha: {min: 10, max: 40, factor: 2}}, objective:")
+    ended = cluster.mlk("sweep", experiment(text), "lr=9,1,2,3,8", timeout=300)
+    assert ended.code == 0 and "trials are ended early" in ended.stderr, ended
+    table = {row["parameters"]["lr"]: row for row in results(cluster, ended.stdout.strip())}
+    assert table[9]["state"] == "Succeeded" and table[9]["step"] == 40
+    stopped = [row for row in table.values() if row["state"] == "Stopped"]
+    assert stopped and all("stopped early by asha" in row["failure"] and row["step"] < 40 for row in stopped)
+    assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
+
+
+@pytest.mark.nodes
+def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
+    script = (mlk.EXAMPLES / "grid.sh").read_text().replace("grid", name).replace("$(dirname \"$0\")", str(mlk.EXAMPLES))
+    flags = ["--local"] if cluster.embedded else []
+    path = {"PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
+    ran = mlk.run("sh", "-c", script, "grid.sh", *flags, check=0, timeout=300, env={**cluster.env, **path})
+    table = list(csv.DictReader(io.StringIO(ran.stdout[ran.stdout.index("trial\t"):]), delimiter="\t"))
+    assert len(table) == 3 and {float(row["lr"]) for row in table} == {0.1, 0.01, 0.001}
+    assert [float(row["accuracy"]) for row in table] == sorted((float(row["accuracy"]) for row in table), reverse=True)
 
 
 def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experiment):

@@ -121,6 +121,33 @@ TEST_CASE("how the space is searched follows from it, or is said") {
   CHECK(tells(searched("{random: 5}"), "search random takes a map"));
   CHECK(tells(searched("[random]"), "sweep.search must be grid, random, list or tpe"));
   CHECK(tells(searched("list"), "search list takes its points from a file"));
+  CHECK(tells(searched("{tpe: {trials: 5}}"), "search tpe needs an objective"));
+  CHECK(searched("{tpe: {trials: 5}}, objective: minimize loss").problems == "");
+  CHECK(tells(searched("{tpe: {trials: 5}}, objective: minimize loss, repeat: 2"),
+              "search tpe and repeat exclude each other"));
+}
+
+TEST_CASE("early stopping has a rule with its options, and an objective to judge by") {
+  const auto stopped = [](const std::string& stop) {
+    return read_spec(trained +
+                     std::string("sweep: {parameters: {lr: [1]}, objective: minimize loss, stop: ") + stop +
+                     "}\n");
+  };
+  const SpecRead asha = stopped("{asha: {min: 10, max: 90, factor: 3}}");
+  CHECK(asha.problems == "");
+  CHECK(asha.spec.stop.rule == EarlyStop::Rule::asha);
+  CHECK(asha.spec.stop.asha.min == 10);
+  CHECK(asha.spec.stop.asha.max == 90);
+  CHECK(asha.spec.stop.asha.factor == 3);
+  CHECK(stopped("median").spec.stop.rule == EarlyStop::Rule::median);
+  CHECK(stopped("{median: {grace: 7, min_trials: 2}}").spec.stop.median.grace == 7);
+  CHECK(tells(stopped("asha"), "stop asha needs the steps of its first rung and of a whole trial"));
+  CHECK(tells(stopped("{asha: {min: 90, max: 10}}"), "stop asha needs the steps"));
+  CHECK(tells(stopped("{asha: {min: 1, max: 10, rate: 3}}"),
+              "stop asha has no option 'rate'; it has min, max, factor"));
+  CHECK(tells(stopped("medium"), "did you mean 'median'?"));
+  CHECK(tells(read_spec(trained + std::string("sweep: {parameters: {lr: [1]}, stop: median}\n")),
+              "sweep.stop needs an objective"));
 }
 
 TEST_CASE("combinations that are left out name parameters of the sweep") {

@@ -1,0 +1,60 @@
+// mlk best: the best trial of a sweep, also as an experiment file of its own.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/commands/sweep_views.h"
+#include "cli/render/yaml.h"
+#include "cli/run/find.h"
+#include "cli/util/json.h"
+#include "sweeps/fetch.h"
+#include "sweeps/results.h"
+#include "sweeps/trial_values.h"
+
+namespace mlk {
+namespace {
+
+struct BestOptions {
+  std::string sweep;
+  std::string output = "name";
+};
+
+void best(const BestOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const RunAddress address = session.find_run(*client, options.sweep);
+  require_sweep(address, session);
+  const sweeps::SweepStatus status =
+      sweeps::read_sweep(*client, client->config().name_space, address.run, sweeps::Harvest::all);
+  const sweeps::Trial* trial = sweeps::best_of(status);
+  if (trial == nullptr) {
+    const bool none = !status.record.objective;
+    throw Error(ExitCode::failure,
+                none ? "sweep " + address.run + " has no objective"
+                     : "no trial of " + address.run + " has reported " + status.record.objective->metric,
+                none ? "start it with: --objective 'maximize METRIC'"
+                     : "look at its trials with: " + session.command("results " + address.run));
+  }
+  if (options.output == "experiment") {
+    session.out << to_yaml(sweeps::experiment_at(status.record.base, trial->point));
+  } else if (options.output == "json") {
+    session.out << json_text(sweeps::results_json({*trial}).front(), 2) << '\n';
+  } else {
+    session.out << trial_line(status, *trial) << '\n';
+  }
+}
+
+}  // namespace
+
+void add_best(CLI::App& root, Session& session) {
+  auto options = std::make_shared<BestOptions>();
+  CLI::App* command = root.add_subcommand("best", "Show the best trial of a sweep, or its experiment file");
+  command->add_option("SWEEP", options->sweep, "A sweep, or an experiment's name for its newest one")
+      ->required();
+  command->add_option("-o,--output", options->output, "name, json or experiment")
+      ->check(CLI::IsMember({"name", "json", "experiment"}));
+  command->callback([options, &session] { best(*options, session); });
+}
+
+}  // namespace mlk

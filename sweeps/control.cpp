@@ -1,0 +1,72 @@
+#include "sweeps/control.h"
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/util/time.h"
+#include "sweeps/trial_runs.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+void mark(kube::Client& client, const std::string& name_space, const std::string& owner, json annotations) {
+  client.patch(kube::resources::config_maps, name_space, owner,
+               {{"metadata", {{"annotations", std::move(annotations)}}}});
+}
+
+void set_suspended(kube::Client& client, const std::string& name_space, const std::vector<json>& jobs,
+                   bool suspended) {
+  for (const json& job : jobs) {
+    if ((at_path(job, {"spec", "suspend"}) == true) != suspended)
+      client.patch(kube::resources::jobs, name_space, kube::name_of(job),
+                   {{"spec", {{"suspend", suspended}}}});
+  }
+}
+
+std::string time_now() { return format_time(std::chrono::system_clock::now()); }
+
+bool was_stopped(const json& owner) { return !kube::annotation_of(owner, labels::stopped).empty(); }
+
+}  // namespace
+
+void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
+                const std::string& reason) {
+  json annotations = {{labels::stopped, time_now()}};
+  if (!reason.empty()) annotations[labels::stopped_early] = reason;
+  mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
+  set_suspended(client, name_space, run.jobs, true);
+}
+
+void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
+  const std::string sweep = kube::name_of(objects.owner);
+  if (!was_stopped(objects.owner)) mark(client, name_space, sweep, {{labels::stopped, time_now()}});
+  std::vector<json> own;  // Jobs of which the indexes are trials
+  for (const json& job : objects.jobs) {
+    if (kube::label_of(job, labels::run) == sweep) own.push_back(job);
+  }
+  set_suspended(client, name_space, own, true);
+  for (const auto& [name, run] : runs_of(objects)) {
+    const Phase phase = observe(run, std::chrono::system_clock::now()).phase;
+    if (!is_final(phase) && phase != Phase::stopped) stop_trial(client, name_space, run);
+  }
+}
+
+void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
+  const std::string sweep = kube::name_of(objects.owner);
+  std::vector<json> own;
+  for (const json& job : objects.jobs) {
+    if (kube::label_of(job, labels::run) == sweep) own.push_back(job);
+  }
+  set_suspended(client, name_space, own, false);
+  for (const auto& [name, run] : runs_of(objects)) {
+    if (!was_stopped(run.owner) || !kube::annotation_of(run.owner, labels::stopped_early).empty()) continue;
+    set_suspended(client, name_space, run.jobs, false);
+    mark(client, name_space, name, {{labels::stopped, nullptr}});
+  }
+  mark(client, name_space, sweep, {{labels::stopped, nullptr}});
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,89 @@
+#include "sweeps/plain_runs.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/run/facts.h"
+#include "sweeps/trial_runs.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+constexpr int deepest_experiment = 32;
+
+// Maps are gone into; lists and scalars are values.
+void flatten_experiment(const json& value, const std::string& path, int depth, Point& out) {
+  if (!value.is_object() || value.empty() || depth == deepest_experiment) {
+    out[path] = value;
+    return;
+  }
+  for (const auto& [key, below] : value.items())
+    flatten_experiment(below, path.empty() ? key : path + "." + key, depth + 1, out);
+}
+
+Point values_of_run(const RunStatus& run) {
+  Point out;
+  json experiment = run.experiment;
+  if (!experiment.is_object()) return out;
+  for (const char* key : {"tags", "note", "name"}) experiment.erase(key);
+  flatten_experiment(experiment, "", 0, out);
+  return out;
+}
+
+// A role is written `workers.count` by people, and kept as `roles.worker.count`.
+std::string usual_path(const std::string& path) {
+  if (path.starts_with("roles.worker.")) return "workers." + path.substr(13);
+  if (path.starts_with("roles.server.")) return "servers." + path.substr(13);
+  return path;
+}
+
+}  // namespace
+
+Objective usual_objective(const std::vector<RunStatus>& runs) {
+  const bool accurate = std::any_of(runs.begin(), runs.end(), [](const RunStatus& run) {
+    return at_path(run.result, {"metrics", "accuracy"}).is_number();
+  });
+  Objective out;
+  out.goal = accurate ? Objective::Goal::maximize : Objective::Goal::minimize;
+  out.metric = accurate ? "accuracy" : "loss";
+  return out;
+}
+
+std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective) {
+  std::sort(runs.begin(), runs.end(), [](const RunStatus& a, const RunStatus& b) {
+    return std::pair(a.created, a.run) < std::pair(b.created, b.run);
+  });
+  std::vector<Point> values;
+  std::set<std::string> paths, differing;
+  for (const RunStatus& run : runs) {
+    values.push_back(values_of_run(run));
+    for (const auto& [path, value] : values.back()) paths.insert(path);
+  }
+  for (const std::string& path : paths) {
+    for (const Point& point : values) {
+      const Point& oldest = values.front();
+      const auto first = oldest.find(path), here = point.find(path);
+      const bool same = (first == oldest.end()) == (here == point.end()) &&
+                        (here == point.end() || first->second == here->second);
+      if (!same) differing.insert(path);
+    }
+  }
+  std::vector<Trial> trials;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Trial trial;
+    trial.number = static_cast<int>(i);
+    trial.point["run"] = runs[i].run;
+    for (const std::string& path : differing) {
+      if (const auto value = values[i].find(path); value != values[i].end())
+        trial.point[usual_path(path)] = value->second;
+    }
+    trial.hash = hash_of(trial.point);
+    read_run(runs[i], objective, trial);
+    trials.push_back(std::move(trial));
+  }
+  return trials;
+}
+
+}  // namespace mlk::sweeps

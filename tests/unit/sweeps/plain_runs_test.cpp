@@ -1,0 +1,45 @@
+#include "sweeps/plain_runs.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+RunStatus plain_run(const std::string& name, double lr, int age, const json& metrics) {
+  RunStatus run;
+  run.run = name;
+  run.phase = Phase::succeeded;
+  run.created = Time{} + std::chrono::seconds(100 - age);
+  run.experiment = {{"name", "x"},
+                    {"note", name},
+                    {"roles", {{"worker", {{"count", 2}, {"cpu", lr > 0.5 ? "2" : "1"}}}}},
+                    {"train", {{"optimizer", {{"lr", lr}}}, {"steps", 10}}}};
+  run.result = {{"step", 10}, {"metrics", metrics}};
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("runs of one experiment are trials whose parameters are the values in which they differ") {
+  const std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"accuracy", 0.8}}),
+                                    plain_run("x-a", 0.9, 9, {{"accuracy", 0.7}})};
+  const Objective objective = usual_objective(runs);
+  CHECK(objective.goal == Objective::Goal::maximize);
+  CHECK(objective.metric == "accuracy");
+  const std::vector<Trial> trials = trials_of(runs, objective);
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].point == Point{{"run", "x-a"}, {"train.optimizer.lr", 0.9}, {"workers.cpu", "2"}});
+  CHECK(trials[1].point == Point{{"run", "x-b"}, {"train.optimizer.lr", 0.1}, {"workers.cpu", "1"}});
+  CHECK(trials[0].number == 0);
+  CHECK(trials[0].objective == 0.7);
+  CHECK(trials[1].state == TrialState::succeeded);
+}
+
+TEST_CASE("without an accuracy the smallest loss is the best") {
+  CHECK(usual_objective({plain_run("x-a", 1, 1, {{"loss", 2}})}).metric == "loss");
+  CHECK(usual_objective({}).goal == Objective::Goal::minimize);
+  CHECK(trials_of({}, {}).empty());
+}

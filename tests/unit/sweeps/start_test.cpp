@@ -1,0 +1,153 @@
+#include "sweeps/start.h"
+
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sweeps/registry.h"
+#include "tests/unit/sweeps/sweeper.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+using test::Sweeper;
+
+namespace {
+
+constexpr char started_experiment[] =
+    "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
+    "2}\n";
+
+std::vector<Batch> batches_on(Sweeper& sweeper, const std::string& sweep) {
+  kube::Client client(sweeper.cluster.config());
+  return batches_of(fetch_sweep(client, "default", sweep, WithPods::no));
+}
+
+// The points of all trials, each with the number of its trial; fails when one is there twice.
+std::map<int, Point> trials_on(Sweeper& sweeper, const std::string& sweep) {
+  std::map<int, Point> trials;
+  std::set<std::string> hashes;
+  for (const Batch& batch : batches_on(sweeper, sweep)) {
+    CHECK(batch.object.has_value());
+    for (const TrialLine& trial : batch.trials) {
+      CHECK(trials.emplace(trial.number, trial.point).second);
+      CHECK(hashes.insert(trial.hash).second);
+    }
+  }
+  return trials;
+}
+
+void end_job(Sweeper& sweeper, const std::string& job, const std::string& failed = "") {
+  json status = {{"conditions",
+                  {{{"type", failed.empty() ? "Complete" : "Failed"},
+                    {"status", "True"},
+                    {"reason", failed.empty() ? "CompletionsReached" : "FailedIndexes"},
+                    {"lastTransitionTime", "2026-11-23T10:00:00Z"}}}}};
+  if (!failed.empty()) status["failedIndexes"] = failed;
+  sweeper.cluster.ask("PATCH", test::jobs_path + "/" + job + "/status", {{"status", status}},
+                      "application/merge-patch+json");
+}
+
+}  // namespace
+
+TEST_CASE("starting a sweep again starts nothing, and values that are added start their points alone") {
+  Sweeper sweeper(started_experiment);
+  const Started first = sweeper.start({"lr=0.1,0.2"});
+  CHECK(first.trials == 2);
+  CHECK(first.started == 2);
+  CHECK(first.jobs == 1);
+  const Started again = sweeper.start({"lr=0.1,0.2"});
+  CHECK(again.sweep == first.sweep);
+  CHECK(again.started == 0);
+  CHECK(again.trials == 2);
+  CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.3,0.1,0.2"}), doctest::Contains("still runs"), Error);
+  end_job(sweeper, first.sweep + "-trials-0");
+  const Started more = sweeper.start({"lr=0.3,0.1,0.2"});
+  CHECK(more.sweep == first.sweep);
+  CHECK(more.started == 1);
+  const std::map<int, Point> trials = trials_on(sweeper, first.sweep);
+  REQUIRE(trials.size() == 3);
+  CHECK(trials.at(0) == Point{{"train.optimizer.lr", 0.1}});
+  CHECK(trials.at(2) == Point{{"train.optimizer.lr", 0.3}});
+  // The configuration is that of the first call; the new trial changes it.
+  const std::vector<Batch> batches = batches_on(sweeper, first.sweep);
+  CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
+}
+
+TEST_CASE("failed trials are started again under their numbers, when it is asked for") {
+  Sweeper sweeper(started_experiment);
+  const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
+  end_job(sweeper, first.sweep + "-trials-0", "1-2");
+  CHECK(sweeper.start({"lr=0.1,0.2,0.3"}).started == 0);
+  sweeper.retry_failed = true;
+  const Started retried = sweeper.start({"lr=0.1,0.2,0.3"});
+  CHECK(retried.started == 2);
+  CHECK(retried.retried == 2);
+  CHECK(retried.trials == 3);
+  const std::vector<Batch> batches = batches_on(sweeper, first.sweep);
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[1].trials[0].number == 1);
+  CHECK(batches[1].trials[1].number == 2);
+  CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
+}
+
+TEST_CASE("how many requests a start makes does not grow with the trials") {
+  const auto requests = [](const std::string& values) {
+    Sweeper sweeper(started_experiment);
+    std::atomic<int> count{0};
+    sweeper.cluster.before([&](const local::Request&) -> std::optional<local::Answer> {
+      ++count;
+      return std::nullopt;
+    });
+    sweeper.start({values});
+    return count.load();
+  };
+  const int few = requests("steps=1..3");
+  CHECK(few > 5);
+  CHECK(requests("steps=1..400") == few);
+}
+
+TEST_CASE(
+    "a start that is cut off at any request is completed by the next one, and no trial is there twice") {
+  for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
+    for (int which = 0; which < 20; ++which) {
+      INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
+      Sweeper sweeper(started_experiment);
+      sweeper.cut_off_at(which, cut);
+      bool was_cut = false;
+      try {
+        sweeper.start({"lr=0.1,0.2"});
+      } catch (const Error& error) {
+        CHECK(error.code() == ExitCode::interrupted);
+        was_cut = true;
+      }
+      sweeper.let_all_through();
+      const Started started = sweeper.start({"lr=0.1,0.2"});
+      CHECK(started.trials == 2);
+      CHECK(trials_on(sweeper, started.sweep).size() == 2);
+      if (!was_cut) {
+        CHECK(which > 4);  // every request was cut off once
+        break;
+      }
+      REQUIRE(which < 19);
+    }
+  }
+}
+
+TEST_CASE("a point that cannot be run is told before anything is created") {
+  Sweeper sweeper(started_experiment);
+  CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.1,0.2,fast"}), doctest::Contains("lr=fast cannot be run"), Error);
+  CHECK(sweeper.cluster.names("configmaps").find("x-") == std::string::npos);
+  const Definition sweep = sweeper.define({"workers.cpu=1,2"});
+  CHECK(why_driven(sweeper.request(sweep), sweeper.hooks()) ==
+        "roles.worker.cpu differs from trial to trial");
+  CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == "");
+}
+
+TEST_CASE("a tenth of the trials may fail, and three of few") {
+  CHECK(usual_failures(1) == 3);
+  CHECK(usual_failures(30) == 3);
+  CHECK(usual_failures(31) == 4);
+  CHECK(usual_failures(1000) == 100);
+}

@@ -1,0 +1,74 @@
+// A sweep that a test starts on a cluster which it holds.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/run/prepare.h"
+#include "cli/util/error.h"
+#include "sweeps/drive.h"
+#include "sweeps/start.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace mlk::test {
+
+struct Sweeper {
+  explicit Sweeper(std::string experiment) : file{"x.yaml", "", std::move(experiment)} {}
+
+  ExperimentFile file;
+  Templates templates;
+  Surroundings surroundings;
+  FakeCluster cluster;
+  std::atomic<bool> interrupted{false};
+  bool retry_failed = false;
+
+  sweeps::Definition define(const std::vector<std::string>& words) const {
+    return sweeps::define_sweep(file, {}, words, templates);
+  }
+  sweeps::StartRequest request(const sweeps::Definition& sweep) const {
+    return {.definition = sweep,
+            .surroundings = surroundings,
+            .templates = templates,
+            .name_space = "default",
+            .version = "0",
+            .local = true,
+            .retry_failed = retry_failed,
+            .dry_run = false};
+  }
+  SubmitHooks hooks() {
+    return {.note = [](const std::string&) {},
+            .check_interrupted =
+                [this] {
+                  if (interrupted) throw Error(ExitCode::interrupted, "interrupted");
+                }};
+  }
+  sweeps::Started start(const std::vector<std::string>& words) {
+    kube::Client client(cluster.config());
+    const sweeps::Definition sweep = define(words);
+    return sweeps::start_by_cluster(client, request(sweep), hooks());
+  }
+
+  // The `which`-th request that writes something is lost, before it arrives or after it was carried out, and
+  // the command is interrupted there.
+  enum class Cut { before, after };
+  void cut_off_at(int which, Cut cut) {
+    cluster.before([this, which, cut, count = std::make_shared<std::atomic<int>>(0)](
+                       const local::Request& asked) -> std::optional<local::Answer> {
+      const bool writes =
+          asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
+      if (!writes || (*count)++ != which) return std::nullopt;
+      if (cut == Cut::after)
+        cluster.ask(asked.method, asked.path, nlohmann::json::parse(asked.body), asked.content_type);
+      interrupted = true;
+      return refusal(503, "ServiceUnavailable", "cut off");
+    });
+  }
+  void let_all_through() {
+    cluster.before({});
+    interrupted = false;
+  }
+};
+
+}  // namespace mlk::test
