@@ -47,8 +47,12 @@ PrepareOptions options_of(const SweepOptions& options, const Session& session) {
   if (options.parallel > 0) set.push_back(fmt::format("sweep.parallel={}", options.parallel));
   if (options.repeat > 0) set.push_back(fmt::format("sweep.repeat={}", options.repeat));
   if (options.max_failures >= 0) set.push_back(fmt::format("sweep.max_failures={}", options.max_failures));
-  if (options.trials > 0)
-    set.push_back(fmt::format("sweep.search={{random: {{trials: {}}}}}", options.trials));
+  if (options.trials > 0) {
+    const std::string search = options.search.empty() ? "random" : options.search;
+    set.push_back(fmt::format("sweep.search={{{}: {{trials: {}}}}}", search, options.trials));
+  } else if (!options.search.empty()) {
+    set.push_back("sweep.search=" + options.search);
+  }
   return out;
 }
 
