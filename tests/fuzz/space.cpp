@@ -1,0 +1,68 @@
+// The space of a sweep, as people write it: the file's `sweep:` and the words of the command line, and a file
+// of points. Whatever is not refused with a reason can be counted, and gives points that lie in it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+#include "sweeps/grid.h"
+#include "sweeps/points_file.h"
+#include "sweeps/random.h"
+#include "sweeps/spec.h"
+#include "tests/fuzz/demand.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using mlk::fuzz::demand;
+
+namespace {
+
+constexpr std::size_t few = 20;
+
+void use_space(const Space& space) {
+  for (const Parameter& parameter : space.parameters) {
+    demand(!parameter.path.empty());
+    demand(parameter.kind == Parameter::Kind::choice ? !parameter.values.empty()
+                                                     : parameter.low < parameter.high);
+  }
+  std::vector<Point> points = random_points(space, 1, few);
+  if (is_finite(space)) {
+    const GridSize size = count_grid(space);
+    const std::vector<Point> listed = grid_points(space, few);
+    demand(!size.exact || listed.size() <= size.points);
+    points.insert(points.end(), listed.begin(), listed.end());
+  }
+  for (const Point& point : points) demand(!is_left_out(space, point));
+}
+
+// The first line: words of the command line, parted by blanks; the rest is the file.
+void read_sweep_text(const std::string& text) {
+  const std::size_t line = text.find('\n');
+  const std::vector<std::string> words = split(text.substr(0, line), ' ');
+  YamlNode root = parse_yaml(line == std::string::npos ? "" : text.substr(line + 1), "x.yaml");
+  if (root.kind != YamlNode::Kind::map) return;
+  Problems problems;
+  const Spec spec = take_spec(root, words, problems);
+  demand(root.find("sweep") == nullptr);
+  problems.throw_if_any();
+  use_space(spec.space);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    read_sweep_text(text);
+  } catch (const Error& error) {
+    demand(error.code() == ExitCode::usage);
+  }
+  for (const char* name : {"p.csv", "p.tsv", "p.json", "p.yaml"}) {
+    Problems problems;
+    const std::optional<PointsFile> points = read_points(text, name, problems);
+    demand(points.has_value() == problems.empty());
+    if (points) demand(!points->points.empty() && points->points.size() == points->places.size());
+  }
+  return 0;
+}
