@@ -1,5 +1,5 @@
 #!/bin/sh
-# A grid without `mlk sweep`, by the shell: one run for each value, four submits at a time. Arguments are for mlk, for
+# A grid without `mlk sweep`, by the shell: one run for each value, the submits side by side. Arguments are for mlk, for
 # example --local or -n NAMESPACE.
 set -e
 cd "$(dirname "$0")"

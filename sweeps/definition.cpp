@@ -32,8 +32,6 @@ void refuse_too_many(double points) {
 // The points of the file under the full paths of their parameters, which become those of the space.
 std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions& options, const Names& names,
                                Spec& spec) {
-  const ExperimentFile listed =
-      read_file_beside(file, options.allow_files, spec.points_file, "sweep.points", longest_points_file);
   Problems problems;
   if (!is_points_file(spec.points_file)) {
     problems.add(
@@ -41,6 +39,8 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
         fmt::format("sweep.points must name a .csv, .tsv, .json or .yaml file, not '{}'", spec.points_file));
     problems.throw_if_any();
   }
+  const ExperimentFile listed =
+      read_file_beside(file, options.allow_files, spec.points_file, "sweep.points", longest_points_file);
   const std::optional<PointsFile> read = read_points(listed.text, listed.name, problems);
   problems.throw_if_any();
   std::map<std::string, std::string> paths;

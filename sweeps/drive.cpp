@@ -110,7 +110,8 @@ class Driver {
       stop_early(status, runs, next.stop);
       start_missing(objects, status, runs, register_trials(objects, status, next.start));
     }
-    const bool runs_on = status.counts.waiting + status.counts.running > 0;
+    const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(),
+                                     [](const Trial& trial) { return !has_ended(trial.state); });
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
@@ -251,6 +252,11 @@ class Driver {
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
+  if (request.retry_failed) {
+    throw Error(
+        ExitCode::usage, "--retry-failed is for sweeps that the cluster runs by itself",
+        "delete the trials' runs to have them started again: mlk ls --sweep " + definition.identity.run);
+  }
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.surroundings,
                  request.templates, hooks);
   for (std::size_t i = 0; i < definition.points.size(); ++i) {
@@ -287,7 +293,9 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   std::set<std::string> known;
   for (const Trial& trial : status.trials) known.insert(trial.hash);
   for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
-  out.trials = static_cast<int>(known.size());
+  if (definition.spec.search.kind == Search::Kind::tpe)
+    out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
+  out.trials = static_cast<int>(status.trials.size()) + out.started;
   if (out.started > 0 && is_final(status.phase)) {
     json patch = owner_patch(definition, out.trials, true);
     patch["metadata"]["annotations"][labels::phase] = nullptr;

@@ -9,6 +9,7 @@
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/reported.h"
+#include "sweeps/trial_runs.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -137,6 +138,13 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     if (known != told.end()) trial = combine(known->second, trial);
   }
+}
+
+std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         int number) {
+  SweepStatus status = observe_sweep(fetch_sweep(client, name_space, sweep, WithPods::no), {});
+  keep_trial(status, number);
+  return status.record.driven ? trial_run(sweep, status.trials.front().hash) : "";
 }
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,

@@ -22,6 +22,13 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
                      std::map<int, Trial>& told);
 
+// The run of a trial that has one; empty for an index of a Job. Throws Error{not_found} when the sweep has no
+// such trial.
+std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         int number);
+
+// Objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes what it has learnt into the
+// ledger, best effort. Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

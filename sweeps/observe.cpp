@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
@@ -50,6 +51,10 @@ class SweepObservation {
       status_.trials.push_back(std::move(trial));
     }
     status_.phase = phase();
+    // Those that the driver has not come to yet.
+    const int all = static_cast<int>(status_.trials.size());
+    if (status_.record.driven && !is_final(status_.phase))
+      status_.counts.waiting += std::max(0, status_.record.trials - all);
     status_.why = why();
     describe_times();
     return std::move(status_);
@@ -179,7 +184,12 @@ class SweepObservation {
     if (status_.phase == Phase::failed) return first_failure();
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
-    if (status_.record.driven || !waits) return "";
+    if (!waits) return "";
+    if (status_.record.driven) {
+      return status_.counts.waiting > 0
+                 ? "no trial runs; its mlk sweep command starts them when it is typed again"
+                 : "";
+    }
     std::vector<Cause> causes;
     for (const JobFacts& job : facts_.jobs) {
       causes.push_back(why_no_pod(job, facts_));
@@ -301,6 +311,7 @@ void use_objective(SweepStatus& status, const Objective& objective) {
   for (Trial& trial : status.trials) {
     const json& value = at_path(trial.metrics, {objective.metric.c_str()});
     trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
+    trial.curve.clear();  // it was that of the other metric
   }
 }
 

@@ -1,4 +1,4 @@
-// What a sweep that the cluster runs is doing, from its objects alone. Pure.
+// What a sweep is doing, from its objects alone. Pure.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the cluster holds of a sweep that it runs by itself: which trials there are, and in which Jobs.
+// What the cluster holds of a sweep: which trials there are, and in which Jobs.
 #pragma once
 
 #include <map>

@@ -224,7 +224,7 @@ class Reader {
     const AshaOptions& asha = out_.stop.asha;
     if (rule == "asha" && (asha.min < 1 || asha.max <= asha.min))
       problems_.add(node.place,
-                    "stop asha needs the steps of its first rung and of a whole trial: "
+                    "stop asha needs the steps before which no trial is judged, and those of a whole trial: "
                     "{asha: {min: 100, max: 1000}}");
   }
 

@@ -127,7 +127,7 @@ class Start {
     complete(batches, out);
     std::vector<TrialLine> fresh = trials_to_start(batches, out);
     if (fresh.empty()) return out;
-    refuse_while_running(batches);
+    refuse_while_running(batches, there.owner);
     if (!is_new)
       client_.patch(kube::resources::config_maps, request_.name_space, out.sweep,
                     owner_patch(definition_, out.trials, false));
@@ -222,9 +222,14 @@ class Start {
     return trials;
   }
 
-  void refuse_while_running(const std::vector<Batch>& batches) {
+  void refuse_while_running(const std::vector<Batch>& batches, const json& owner) {
     for (const Batch& batch : batches) {
       if (!batch.object || has_finished(*batch.object)) continue;
+      if (!kube::annotation_of(owner, labels::stopped).empty()) {
+        throw Error(ExitCode::failure,
+                    definition_.identity.run + " is stopped, and more trials cannot be added",
+                    "let it go on with: mlk resume " + definition_.identity.run);
+      }
       throw Error(
           ExitCode::failure,
           fmt::format("{} still runs, and more trials cannot be added meanwhile", definition_.identity.run),

@@ -1,6 +1,7 @@
 #include "cli/commands/await_sweep.h"
 
 #include <map>
+#include <mutex>
 #include <unistd.h>
 
 #include "cli/commands/session.h"
@@ -134,25 +135,40 @@ ExitCode await_sweep(Session& session, kube::Client& client, const std::string& 
 }
 
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
-                     const std::string& again) {
+                     std::optional<std::chrono::seconds> timeout) {
   SweepProgress progress(session);
   std::string driver;
+  std::mutex mutex;  // trials are created side by side, and each may have something to say
+  const steady_clock::time_point begin = steady_clock::now();
+  const std::string goes_on =
+      "trials that run go on; others are started when the same command is typed again";
+  const auto check = [&] {
+    if (session.interrupted != 0) {
+      const std::lock_guard lock(mutex);
+      progress.clear();
+      throw Error(ExitCode::interrupted, "interrupted", goes_on);
+    }
+    if (timeout && steady_clock::now() - begin > *timeout) {
+      const std::lock_guard lock(mutex);
+      progress.clear();
+      throw Error(
+          ExitCode::timed_out,
+          "sweep " + request.definition.identity.run + " has not ended after " + format_duration(*timeout),
+          goes_on);
+    }
+  };
+  const auto say = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    progress.say(printable(text));
+  };
   const sweeps::DriveHooks hooks{
-      .submit = {.note = [&](const std::string& text) { progress.say(printable(text)); },
-                 .check_interrupted =
-                     [&] {
-                       if (session.interrupted == 0) return;
-                       progress.clear();
-                       session.note("trials that run go on; no others are started until: " + again);
-                       throw Error(ExitCode::interrupted, "interrupted");
-                     }},
+      .submit = {.note = say, .check_interrupted = check},
       .changed = [&](const sweeps::SweepStatus& status) { progress.show(status); },
       .waiting =
           [&](const std::string& holder) {
             if (holder == driver || holder.empty()) return;
             driver = holder;
-            progress.say("the sweep is driven by " + printable(holder) +
-                         "; this one takes over when that is gone");
+            say("the sweep is driven by " + holder + "; this command takes over when that is gone");
           }};
   return progress.end(sweeps::drive(client, request, hooks));
 }

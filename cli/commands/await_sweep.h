@@ -19,6 +19,6 @@ ExitCode await_sweep(Session& session, kube::Client& client, const std::string& 
 // The same, and starts trials as others end. Interrupted, what runs goes on, and nothing more is started
 // until `again` is typed.
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
-                     const std::string& again);
+                     std::optional<std::chrono::seconds> timeout);
 
 }  // namespace mlk

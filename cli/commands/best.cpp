@@ -9,6 +9,7 @@
 #include "cli/render/yaml.h"
 #include "cli/run/find.h"
 #include "cli/util/json.h"
+#include "cli/util/text.h"
 #include "sweeps/fetch.h"
 #include "sweeps/results.h"
 #include "sweeps/trial_values.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct BestOptions {
   std::string sweep;
-  std::string output = "name";
+  std::string output;
 };
 
 void best(const BestOptions& options, Session& session) {
@@ -40,6 +41,8 @@ void best(const BestOptions& options, Session& session) {
     session.out << to_yaml(sweeps::experiment_at(status.record.base, trial->point));
   } else if (options.output == "json") {
     session.out << json_text(sweeps::results_json({*trial}).front(), 2) << '\n';
+  } else if (options.output == "name") {
+    session.out << printable(address.run) << '/' << trial->number << '\n';
   } else {
     session.out << trial_line(status, *trial) << '\n';
   }

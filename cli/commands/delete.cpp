@@ -35,6 +35,9 @@ struct DeleteOptions {
 // run twice would delete two.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   require_run_name(name);
+  if (name.find('/') != std::string::npos)
+    throw Error(ExitCode::usage, "'" + name + "' is a trial, and only whole sweeps are deleted",
+                "name the sweep: " + name.substr(0, name.find('/')));
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
@@ -43,7 +46,8 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   const kube::ListOptions named{
       .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
   for (const json& item : client.list(kube::resources::config_maps, name_space, named).items) {
-    if (kube::name_of(item) == kube::label_of(item, labels::run)) runs.push_back(kube::name_of(item));
+    if (kube::name_of(item) == kube::label_of(item, labels::run) && !is_trial(item))
+      runs.push_back(kube::name_of(item));
   }
   if (runs.empty()) return std::nullopt;
   if (runs.size() > 1) {
@@ -84,7 +88,8 @@ void remove_owner(kube::Client& client, const json& owner) {
 // What belongs to one run, by uid: a new run of the same name may already be there while the old one goes.
 class Belongings {
  public:
-  Belongings(kube::Client& client, const json& owner) : client_(client), run_(kube::name_of(owner)) {
+  Belongings(kube::Client& client, const json& owner)
+      : client_(client), run_(kube::name_of(owner)), label_(is_sweep(owner) ? labels::sweep : labels::run) {
     owners_.insert(kube::uid_of(owner));
     try {
       count_jobs();  // now: they go before their pods, which nothing else connects with the run
@@ -118,7 +123,7 @@ class Belongings {
   }
   std::vector<json> list(const kube::Resource& resource) {
     const kube::ListOptions of_run{
-        .label_selector = std::string(labels::run) + "=" + run_, .field_selector = "", .metadata_only = true};
+        .label_selector = label_ + "=" + run_, .field_selector = "", .metadata_only = true};
     return client_.list(resource, client_.config().name_space, of_run).items;
   }
   std::size_t ours_of(const kube::Resource& resource) {
@@ -134,7 +139,7 @@ class Belongings {
   }
 
   kube::Client& client_;
-  const std::string run_;
+  const std::string run_, label_;
   std::set<std::string> owners_;  // the run's ConfigMap and its Jobs
 };
 

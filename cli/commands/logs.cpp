@@ -13,6 +13,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/util/text.h"
+#include "sweeps/fetch.h"
 
 namespace mlk {
 namespace {
@@ -58,10 +59,19 @@ void logs(const LogsOptions& options, Session& session) {
   if (options.rank >= 0) filter.rank = options.rank;
   const std::unique_ptr<kube::Client> client = session.connect();
   const RunAddress address = session.find_run(*client, options.run);
-  const std::string& run = address.run;
-  if (address.trial) filter.rank = *address.trial;
-  if (!filter.role.empty() || filter.rank)
+  std::string run = address.run;
+  if (address.trial) {
+    const std::string of_trial =
+        sweeps::run_of_trial(*client, client->config().name_space, run, *address.trial);
+    if (of_trial.empty()) filter.rank = *address.trial;
+    if (!of_trial.empty()) run = of_trial;
+  }
+  if (!filter.role.empty() || (filter.rank && !address.trial))
     require_rank(client->get(kube::resources::config_maps, client->config().name_space, run), filter);
+  if (options.follow && address.is_sweep && run == address.run) {
+    throw Error(ExitCode::usage, "logs of a sweep that the cluster runs cannot be followed yet",
+                "wait for its end with: " + session.command("wait " + run));
+  }
   if (options.follow) {
     AwaitOptions await;
     await.follow = true;

@@ -43,6 +43,9 @@ std::optional<sweeps::Objective> objective_option(const std::string& text) {
   if (const std::optional<YamlNode> node = parse_yaml(text, source, problems))
     objective = sweeps::read_objective(*node, "--objective", problems);
   problems.throw_if_any();
+  if (objective && (objective->of != sweeps::Objective::Of::last || !objective->regex.empty()))
+    throw Error(ExitCode::usage, "--objective judges by the last value of a metric",
+                "for example: --objective 'minimize loss'");
   return objective;
 }
 

@@ -73,10 +73,7 @@ void require_sweep(const RunAddress& address, const Session& session) {
 
 void require_no_trial(const RunAddress& address) {
   if (!address.trial) return;
-  throw Error(ExitCode::usage,
-              "the cluster runs the trials of " + address.run +
-                  " by itself, and a single one cannot be addressed "
-                  "so",
+  throw Error(ExitCode::usage, "a single trial of a sweep cannot be stopped or waited for",
               "name the sweep: " + address.run);
 }
 

@@ -128,7 +128,6 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
 
 void sweep_command(const SweepOptions& options, Session& session) {
   const auto timeout = duration_option("--timeout", options.timeout);
-  if (timeout && !options.wait) throw Error(ExitCode::usage, "--timeout needs --wait");
   if (!options.dry_run.empty() && options.dry_run != "client" && options.dry_run != "server") {
     throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
                 "for example: --dry-run=server");
@@ -159,14 +158,14 @@ void sweep_command(const SweepOptions& options, Session& session) {
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
                           .check_interrupted = [&session] { session.check_interrupted(); }};
   const std::string driven = sweeps::why_driven(request, hooks);
+  if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
   const sweeps::Started started = driven.empty() ? sweeps::start_by_cluster(*client, request, hooks)
                                                  : sweeps::prepare_driven(*client, request, hooks);
   print_sweep_handle(started, options, session);
   if (request.dry_run) return;
   say_started(started, sweep, driven, session);
   if (!driven.empty()) {
-    session.exit_code =
-        drive_sweep(session, *client, request, session.command("sweep " + options.experiment.file));
+    session.exit_code = drive_sweep(session, *client, request, timeout);
   } else if (options.wait) {
     session.exit_code = await_sweep(session, *client, started.sweep, timeout);
   }

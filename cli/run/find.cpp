@@ -70,6 +70,10 @@ bool is_sweep(const json& owner) {
   return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
 }
 
+bool is_trial(const json& owner) {
+  return is_owner(owner) && !kube::label_of(owner, labels::sweep).empty() && !is_sweep(owner);
+}
+
 bool pods_are_older(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   return std::any_of(facts.pods.begin(), facts.pods.end(), [&](const PodFacts& pod) {
@@ -91,10 +95,11 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
-    names.push_back(kube::name_of(owner));
-    names.push_back(kube::label_of(owner, labels::name));
+    // The trials of a sweep have its experiment's name, and are newer: that name means the sweep.
+    const bool trial = is_trial(owner);
+    if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
-    const bool of_name = kube::label_of(owner, labels::name) == name;
+    const bool of_name = !trial && kube::label_of(owner, labels::name) == name;
     if (exact || (of_name && (!found || age_key(*found) < age_key(owner)))) found = &owner;
     if (exact) break;
   }
@@ -104,8 +109,7 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
                 "there is no run '" + printable(typed) + "' in namespace '" + name_space + "'",
                 near.empty() ? "" : "did you mean '" + near + "'?");
   }
-  RunAddress address{
-      kube::name_of(*found), kube::label_of(*found, labels::sweep) == kube::name_of(*found), {}};
+  RunAddress address{kube::name_of(*found), is_sweep(*found), {}};
   if (slash == std::string::npos) return address;
   const int trial = parse_int(std::string_view(typed).substr(slash + 1), -1);
   if (!address.is_sweep || trial < 0) {

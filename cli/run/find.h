@@ -34,6 +34,9 @@ void require_run_name(const std::string& typed);
 // Whether the owner is that of a sweep.
 bool is_sweep(const nlohmann::json& owner);
 
+// Whether it is that of a run which is a trial of a sweep.
+bool is_trial(const nlohmann::json& owner);
+
 struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;

@@ -1,4 +1,4 @@
-"""Sweeps that the cluster runs by itself: started, extended, watched, read. On both clusters."""
+"""Sweeps, run by the cluster or driven by mlk: started, extended, watched, read. On both clusters."""
 
 import csv
 import io
@@ -99,8 +99,9 @@ def test_failed_trials_are_told_and_started_again_when_asked(cluster, name, expe
     assert handle(cluster, file, "lr=1,2,3")["started"] == 0
     again = handle(cluster, file, "lr=1,2,3", "--retry-failed")
     assert (again["started"], again["retried"], again["trials"]) == (1, 1, 3)
-    cluster.mlk("wait", sweep, timeout=150)
-    assert len(results(cluster, sweep)) == 3
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    retried = [row for row in results(cluster, sweep) if row["trial"] == 1]
+    assert len(retried) == 1 and retried[0]["tries"] == 2 and retried[0]["state"] == "Failed"
 
 
 @pytest.mark.nodes
@@ -172,7 +173,7 @@ def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(clus
     table = results(cluster, sweep)
     assert len(table) == 14 and len({row["parameters"]["lr"] for row in table}) == 14
     assert table[0]["objective"] >= 0.499, "it came next to the best"
-    best = cluster.mlk("best", sweep, "-o", "json", check=0).json()
+    best = cluster.mlk("best", name, "-o", "json", check=0).json()
     assert best["trial"] == table[0]["trial"] and best["parameters"] == table[0]["parameters"]
     winner = cluster.mlk("best", sweep, "-o", "experiment", check=0).stdout
     assert "sweep" not in winner and f'LR: "{best["parameters"]["lr"]}"' in winner.replace("'", '"'), winner
@@ -216,7 +217,7 @@ def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experim
     for words, said in (
             (("lr=1..9:0",), "never comes from"), (("lrr=1", "lr=1"), "did you mean 'lr'?"), ((), "${sweep.lr} has no value"),
             (("lr=1", "mode=single,x"), "the point lr=1 mode=x cannot be run"),
-            (("lr=0.1..0.9",), "has no end of values"), (("lr=1..1000", "steps=1..1000", "env.A=1..1000"), "")):
+            (("lr=0.1..0.9",), "has no end of values"), (("lr=1..1000", "steps=1..1000", "env.A=1..1000"), "the sweep has 1000000000 points")):
         refused = embedded.mlk("sweep", file, *words)
         assert refused.code == 2 and said in refused.stderr, refused
     assert embedded.mlk("submit", DIGITS).code == 2
@@ -225,7 +226,7 @@ def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experim
 
 def test_a_dry_run_shows_the_points_and_creates_nothing(embedded, name):
     shown = embedded.mlk("sweep", "--dry-run", "--set", f"name={name}", DIGITS, check=0)
-    assert "would have 9 trials, 2 at a time" in shown.stderr or "would have 9 trials" in shown.stderr
+    assert "would have 9 trials" in shown.stderr
     rows = shown.stdout.splitlines()
     assert rows[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and len(rows) == 10
     assert embedded.mlk("sweep", "--dry-run=server", "--set", f"name={name}", DIGITS).code == 0

@@ -56,7 +56,7 @@ TEST_CASE("NAME/NUMBER means a trial of a sweep, and of nothing else") {
   sweep["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
   json trial = owner("lr-aaaaa-cdefg", "lr", "2026-01-04T00:00:00Z");  // a run that is a trial of it
   trial["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
-  const std::vector<json> owners{sweep, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
+  const std::vector<json> owners{sweep, trial, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
   const RunAddress address = choose_run(owners, "lab", "lr/7");
   CHECK(address.run == "lr-aaaaa");
   CHECK(address.is_sweep);
@@ -64,6 +64,10 @@ TEST_CASE("NAME/NUMBER means a trial of a sweep, and of nothing else") {
   CHECK_FALSE(choose_run(owners, "lab", "lr-aaaaa").trial.has_value());
   CHECK_FALSE(choose_run(owners, "lab", "digits").is_sweep);
   CHECK_FALSE(is_sweep(trial));
+  CHECK(is_trial(trial));
+  CHECK_FALSE(is_trial(sweep));
+  CHECK(choose_run(owners, "lab", "lr").run == "lr-aaaaa");
+  CHECK(choose_run(owners, "lab", "lr-aaaaa-cdefg").run == "lr-aaaaa-cdefg");
   CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "digits/1"), "digits-aaaaa is no sweep: it has no trials",
                        Error);
   CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "lr/x"), "'x' is no number of a trial", Error);

@@ -119,7 +119,7 @@ TEST_CASE("the columns of a file with points are parameters") {
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {points: none.csv}\n"), {}, folder.path()),
                 "sweep.points: "));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {points: points.txt}\n"), {}, folder.path()),
-                "sweep.points"));
+                "x.yaml:4:17: sweep.points must name a .csv, .tsv, .json or .yaml file"));
 }
 
 TEST_CASE("random points stay the same when more of them are tried") {

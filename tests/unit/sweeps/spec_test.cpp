@@ -141,7 +141,7 @@ TEST_CASE("early stopping has a rule with its options, and an objective to judge
   CHECK(asha.spec.stop.asha.factor == 3);
   CHECK(stopped("median").spec.stop.rule == EarlyStop::Rule::median);
   CHECK(stopped("{median: {grace: 7, min_trials: 2}}").spec.stop.median.grace == 7);
-  CHECK(tells(stopped("asha"), "stop asha needs the steps of its first rung and of a whole trial"));
+  CHECK(tells(stopped("asha"), "stop asha needs the steps before which no trial is judged"));
   CHECK(tells(stopped("{asha: {min: 90, max: 10}}"), "stop asha needs the steps"));
   CHECK(tells(stopped("{asha: {min: 1, max: 10, rate: 3}}"),
               "stop asha has no option 'rate'; it has min, max, factor"));
