@@ -136,6 +136,8 @@ def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
     assert sorted(row["trial"] for row in table) == list(range(6)) and {row["state"] for row in table} == {"Succeeded"}
     assert all(row["objective"] > 0.5 for row in table)
     assert status(cluster, sweep)["phase"] == "Succeeded" and cluster.mlk("wait", sweep).code == 0
+    assert "mlk step=300" in cluster.mlk("logs", f"{name}/4", check=0).stdout
+    assert cluster.mlk("logs", f"{name}/6").code == 3
     rows = cluster.mlk("ls", name, "-o", "name", check=0).stdout.split()
     assert rows == [sweep], "trials are not listed among the runs"
     assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "json", check=0).json()) == 6
