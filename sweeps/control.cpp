@@ -34,9 +34,10 @@ bool was_stopped(const json& owner) { return !kube::annotation_of(owner, labels:
 
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
-  json annotations = {{labels::stopped, time_now()}};
+  json annotations = json::object();
+  if (!was_stopped(run.owner)) annotations[labels::stopped] = time_now();
   if (!reason.empty()) annotations[labels::stopped_early] = reason;
-  mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
+  if (!annotations.empty()) mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
   set_suspended(client, name_space, run.jobs, true);
 }
 
@@ -49,8 +50,7 @@ void stop_sweep(kube::Client& client, const std::string& name_space, const Sweep
   }
   set_suspended(client, name_space, own, true);
   for (const auto& [name, run] : runs_of(objects)) {
-    const Phase phase = observe(run, std::chrono::system_clock::now()).phase;
-    if (!is_final(phase) && phase != Phase::stopped) stop_trial(client, name_space, run);
+    if (!is_final(observe(run, std::chrono::system_clock::now()).phase)) stop_trial(client, name_space, run);
   }
 }
 

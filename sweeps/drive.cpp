@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -31,7 +32,12 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
 constexpr std::chrono::seconds judge_every{2};  // trials that run, by what their logs say
-constexpr std::chrono::seconds look_again{10};  // also when no watch has told of a change
+// Of processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
+constexpr std::chrono::seconds patience_with_pods{75};
+constexpr std::chrono::seconds pause_after_trouble{1};
+constexpr std::chrono::minutes longest_trouble{30};
+constexpr std::chrono::seconds look_again{
+    5};  // also when no watch has told of a change; the Lease lasts 15 s
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -48,51 +54,77 @@ class Driver {
   SweepStatus run() {
     SweepWatch watch(client_, request_.name_space, sweep_);
     std::optional<DriverLease> lease;
+    bool looked = false;
     while (true) {
       hooks_.submit.check_interrupted();
       const bool changed = watch.wait(tick);
+      const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
+      if (!changed && looked && !due) continue;
       const std::optional<SweepObjects> objects = watch.objects();
       if (!objects) continue;
       if (!lease) lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner));
       const SweepStatus status = look(*objects);
-      if (changed || said_.empty()) hooks_.changed(status);
-      said_ = sweep_;
-      if (is_over(status)) {
+      hooks_.changed(status);
+      looked = true;
+      if (is_over(*objects, status)) {
         lease->release();
-        return finished(*objects);
+        return read_sweep(client_, request_.name_space, sweep_, Harvest::all);
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
         continue;
       }
-      const bool judged = judged_ > stepped_;
-      if (!changed && !judged && steady_clock::now() - stepped_ < look_again) continue;
       stepped_ = steady_clock::now();
-      step(*objects, status);
+      try_step(*objects, status);
     }
   }
 
  private:
-  static bool is_over(const SweepStatus& status) {
-    if (is_final(status.phase)) return true;
-    return status.phase == Phase::stopped && status.counts.running == 0;
+  bool judges() const { return request_.definition.spec.stop.rule != EarlyStop::Rule::none; }
+
+  NextStep next_step(const SweepObjects& objects, const SweepStatus& status) const {
+    return decide(request_.definition.spec, request_.definition.points, status.trials,
+                  read_record(objects.owner).max_failures);
+  }
+
+  // An ended sweep goes on when this command has points that it lacks: they were added while another drove
+  // it.
+  bool is_over(const SweepObjects& objects, const SweepStatus& status) const {
+    if (is_final(status.phase)) return next_step(objects, status).start.empty();
+    const bool stopped = status.phase == Phase::stopped && status.counts.running == 0;
+    return stopped && std::all_of(objects.jobs.begin(), objects.jobs.end(), [](const json& job) {
+             return at_path(job, {"spec", "suspend"}) == true ||
+                    !at_path(job, {"status", "conditions"}).empty();
+           });
+  }
+
+  // What the server cannot do now is done at a later look: a sweep runs for days.
+  void try_step(const SweepObjects& objects, const SweepStatus& status) {
+    try {
+      step(objects, status);
+      failing_since_.reset();
+    } catch (const Error& error) {
+      const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
+      const int code = answer == nullptr ? 0 : answer->status();
+      const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
+      const bool final_answer = code == 400 || code == 401 || code == 403 || code == 422;
+      if (!transient || final_answer) throw;
+      if (!failing_since_) failing_since_ = steady_clock::now();
+      if (steady_clock::now() - *failing_since_ > longest_trouble) throw;
+      hooks_.submit.note(std::string(error.what()) + "; trying on");
+      std::this_thread::sleep_for(pause_after_trouble);
+    }
   }
 
   // With what the logs tell of trials that left no result; each is read once, when it has ended.
   SweepStatus look(const SweepObjects& objects) {
     SweepStatus status = observe_sweep(objects, now());
-    const bool judged = request_.definition.spec.stop.rule != EarlyStop::Rule::none;
-    if (judged && steady_clock::now() - judged_ > judge_every) {
+    if (judges() && steady_clock::now() - judged_ > judge_every) {
       judged_ = steady_clock::now();
       harvest_running(client_, request_.name_space, status, told_);
     }
     harvest_ended(client_, request_.name_space, status, told_);
     return status;
-  }
-
-  // With what only logs tell.
-  SweepStatus finished(const SweepObjects&) {
-    return read_sweep(client_, request_.name_space, sweep_, Harvest::all);
   }
 
   // One decision, and what follows from it. Whatever is cut off here the next call does.
@@ -101,17 +133,18 @@ class Driver {
     settle_ended(runs);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
     if (status.phase == Phase::stopped) return stop_all(runs);
-    const Record record = read_record(objects.owner);
-    const NextStep next =
-        decide(request_.definition.spec, request_.definition.points, status.trials, record.max_failures);
+    if (is_final(status.phase)) return reopen(objects, status);
+    const NextStep next = next_step(objects, status);
     if (next.hopeless) {
       stop_all(runs);
     } else {
       stop_early(status, runs, next.stop);
       start_missing(objects, status, runs, register_trials(objects, status, next.start));
     }
-    const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(),
-                                     [](const Trial& trial) { return !has_ended(trial.state); });
+    // One that was written down and never started does not count: nothing is started any more.
+    const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
+      return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
+    });
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
@@ -121,7 +154,9 @@ class Driver {
       if (settled_.count(name) == 1) continue;
       const RunStatus status = observe(run, now());
       if (!is_final(status.phase) && status.phase != Phase::stopped) continue;
-      if (status.phase == Phase::stopped || has_running_pods(run)) continue;
+      if (status.phase == Phase::stopped) continue;
+      const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
+      if (has_running_pods(run) && steady_clock::now() - since->second < patience_with_pods) continue;
       write_record(client_, request_.name_space, run.owner, status);
       suspend_what_goes_on(client_, request_.name_space, run);
       settled_.insert(name);
@@ -130,8 +165,7 @@ class Driver {
 
   void stop_all(const std::map<std::string, RunObjects>& runs) {
     for (const auto& [name, run] : runs) {
-      const Phase phase = observe(run, now()).phase;
-      if (!is_final(phase) && phase != Phase::stopped) stop_trial(client_, request_.name_space, run);
+      if (!is_final(observe(run, now()).phase)) stop_trial(client_, request_.name_space, run);
     }
   }
 
@@ -215,6 +249,7 @@ class Driver {
       for (const TrialLine& trial : batch.trials) {
         const std::string name = trial_run(sweep_, trial.hash);
         const auto run = runs.find(name);
+        if (run != runs.end()) created_.erase(name);  // from now on the watch knows of it
         const bool whole = run != runs.end() && observe(run->second, now()).phase != Phase::incomplete;
         if (whole || ended.count(trial.number) == 1 || created_.count(name) == 1) continue;
         fresh.push_back(trial);
@@ -225,10 +260,19 @@ class Driver {
     for (const TrialLine& trial : fresh) created_.insert(trial_run(sweep_, trial.hash));
   }
 
+  void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
+
   void end(const SweepObjects& objects, const SweepStatus& status, bool hopeless) {
     const bool failed = hopeless || (status.counts.succeeded == 0 && status.counts.failed > 0);
-    json patch = owner_patch(request_.definition, static_cast<int>(status.trials.size()), true);
-    patch["metadata"]["annotations"][labels::phase] = to_string(failed ? Phase::failed : Phase::succeeded);
+    set_phase(objects, status, to_string(failed ? Phase::failed : Phase::succeeded));
+  }
+
+  // Unless somebody else has changed the owner meanwhile: then the next look knows more.
+  void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
+    const int known = static_cast<int>(status.trials.size());
+    const int trials = phase.is_null() ? std::max(known, planned_trials(request_.definition)) : known;
+    json patch = owner_patch(request_.definition, trials, true);
+    patch["metadata"]["annotations"][labels::phase] = phase;
     patch["metadata"]["resourceVersion"] = text_of(objects.owner, {"metadata", "resourceVersion"});
     try {
       client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
@@ -244,7 +288,8 @@ class Driver {
   TrialRuns runs_;
   std::map<int, Trial> told_;  // what logs have told, by the trial's number
   std::set<std::string> settled_, created_;
-  std::string said_;
+  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
+  std::optional<steady_clock::time_point> failing_since_;
   steady_clock::time_point stepped_{}, judged_{};
 };
 
@@ -290,17 +335,20 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   }
   const SweepStatus status =
       observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
+  if (!status.record.driven) {
+    throw Error(ExitCode::failure,
+                definition.identity.run + " is run by the cluster, and these points need runs of their own",
+                "give the experiment another name: --set name=NAME");
+  }
   std::set<std::string> known;
   for (const Trial& trial : status.trials) known.insert(trial.hash);
   for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
   if (definition.spec.search.kind == Search::Kind::tpe)
     out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
   out.trials = static_cast<int>(status.trials.size()) + out.started;
-  if (out.started > 0 && is_final(status.phase)) {
-    json patch = owner_patch(definition, out.trials, true);
-    patch["metadata"]["annotations"][labels::phase] = nullptr;
-    client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
-  }
+  json patch = owner_patch(definition, out.trials, true);
+  if (out.started > 0) patch["metadata"]["annotations"][labels::phase] = nullptr;
+  client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
   return out;
 }
 

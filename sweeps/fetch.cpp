@@ -23,6 +23,7 @@ constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
 constexpr std::size_t curve_points = 64;
+constexpr std::size_t most_logs_for_curves = 200;
 
 // Every n-th, so that at most `most` are left, the last one always.
 void thin(std::vector<std::pair<std::int64_t, double>>& curve, std::size_t most) {
@@ -93,7 +94,10 @@ class LogHarvest {
 
  private:
   bool needs_log(const Trial& trial) const {
-    return trial.metrics.is_null() || (status_.record.objective && !trial.objective) ||
+    // A result tells no curve but that of the loss; logs of many trials would take too long for it.
+    const bool few = status_.trials.size() <= most_logs_for_curves;
+    return (few && trial.curve.empty()) || trial.metrics.is_null() ||
+           (status_.record.objective && !trial.objective) ||
            (status_.record.objective && status_.record.objective->of != Objective::Of::last);
   }
 
@@ -132,7 +136,10 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
   });
   if (!unread.trials.empty()) {
     LogHarvest(client, name_space, unread).read(Harvest::all);
-    for (Trial& trial : unread.trials) told[trial.number] = std::move(trial);
+    for (const Trial& trial : unread.trials) {
+      const auto [known, is_new] = told.try_emplace(trial.number, trial);
+      if (!is_new) known->second = combine(known->second, trial);
+    }
   }
   for (Trial& trial : status.trials) {
     const auto known = told.find(trial.number);

@@ -44,7 +44,9 @@ class SweepObservation {
     if (status_.record.driven) read_runs();
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps)) {
       const auto trial = trials_.find(known.number);
-      if (trial != trials_.end()) trial->second = combine(known, trial->second);
+      if (trial == trials_.end()) continue;
+      trial->second = combine(known, trial->second);
+      if (trial->second.state == TrialState::succeeded) trial->second.failure.clear();  // of an earlier try
     }
     for (auto& [number, trial] : trials_) {
       count(trial.state);
@@ -84,6 +86,16 @@ class SweepObservation {
     }
   }
 
+  // The newest of the lowest rank: that one reports for the run (CONTRACT.md).
+  static std::string reporting_pod(const RunObjects& run) {
+    const PodFacts* best = nullptr;
+    const Facts facts = read_facts(run);
+    for (const PodFacts& pod : facts.pods) {  // oldest first
+      if (pod.role == "worker" && pod.started && (best == nullptr || pod.rank <= best->rank)) best = &pod;
+    }
+    return best == nullptr ? "" : best->name;
+  }
+
   void read_runs() {
     const std::map<std::string, RunObjects> runs = runs_of(objects_);
     for (auto& [number, trial] : trials_) {
@@ -95,9 +107,8 @@ class SweepObservation {
         trial.state = TrialState::stopped;
         trial.failure = printable(early);
       }
-      for (const nlohmann::json& pod : run->second.pods) {
-        if (kube::label_of(pod, labels::role) == "worker") status_.newest_pods[number] = kube::name_of(pod);
-      }
+      const std::string pod = reporting_pod(run->second);
+      if (!pod.empty()) status_.newest_pods[number] = pod;
     }
   }
 
@@ -163,13 +174,14 @@ class SweepObservation {
     const bool lacks_jobs =
         batches_.empty() || std::any_of(batches_.begin(), batches_.end(),
                                         [&](const Batch& batch) { return job_of(batch) == nullptr; });
-    const bool ended = std::all_of(facts_.jobs.begin(), facts_.jobs.end(),
-                                   [](const JobFacts& job) { return job.finished || job.ending; });
     if (lacks_jobs) return Phase::incomplete;
+    // Not by the facts, which take the Jobs for those of one run.
+    const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
+      return batch.object && has_finished(*batch.object);
+    });
     if (ended) {
-      const bool hopeless = std::any_of(facts_.jobs.begin(), facts_.jobs.end(), [](const JobFacts& job) {
-        return job.end_reason == hopeless_reason;
-      });
+      // A Job that has ended for its failures leaves trials that nobody starts.
+      const bool hopeless = counts.failed > status_.record.max_failures || counts.stopped > 0;
       return hopeless || counts.succeeded == 0 ? Phase::failed : Phase::succeeded;
     }
     if (stopped_) return Phase::stopped;
@@ -249,11 +261,14 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   if (!result.is_object()) return;
   trial.step = count_of(result, {"step"}, 0);
   if (const json& metrics = at_path(result, {"metrics"}); metrics.is_object()) trial.metrics = metrics;
+  // A result's curve is that of the loss (CONTRACT.md), and its metrics are the last ones.
+  const bool of_loss = !objective || objective->metric == "loss";
   for (const json& point : at_path(result, {"curve"})) {
-    if (point.is_array() && point.size() == 2 && point[0].is_number_integer() && point[1].is_number())
-      trial.curve.emplace_back(point[0].get<std::int64_t>(), point[1].get<double>());
+    const bool pair =
+        point.is_array() && point.size() == 2 && point[0].is_number_integer() && point[1].is_number();
+    if (pair && of_loss) trial.curve.emplace_back(point[0].get<std::int64_t>(), point[1].get<double>());
   }
-  if (!objective) return;
+  if (!objective || objective->of != Objective::Of::last) return;
   const json& value = at_path(trial.metrics, {objective->metric.c_str()});
   if (value.is_number()) trial.objective = value.get<double>();
 }

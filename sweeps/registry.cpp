@@ -27,6 +27,14 @@ int number_of_job(const std::string& name, const std::string& sweep) {
 
 }  // namespace
 
+bool has_finished(const json& job) {
+  for (const json& condition : at_path(job, {"status", "conditions"})) {
+    const std::string type = text_of(condition, {"type"});
+    if ((type == "Complete" || type == "Failed") && text_of(condition, {"status"}) == "True") return true;
+  }
+  return false;
+}
+
 std::string job_name(const std::string& sweep, int job) {
   return fmt::format("{}{}{}", sweep, before_number, job);
 }
@@ -45,12 +53,25 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
   if (pods == WithPods::yes) objects.pods = client.list(kube::resources::pods, name_space, of_sweep).items;
   objects.jobs = list_of_jobs.get();
   objects.config_maps = list_of_maps.get();
+  if (!take_owner(objects)) {
+    throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'",
+                "list them with: mlk ls");
+  }
+  return objects;
+}
+
+bool take_owner(SweepObjects& objects) {
   const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
-  if (owner == objects.config_maps.end())
-    throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'");
+  if (owner == objects.config_maps.end()) return false;
   objects.owner = std::move(*owner);
   objects.config_maps.erase(owner);
-  return objects;
+  const std::string uid = kube::uid_of(objects.owner);
+  std::erase_if(objects.config_maps, [&](const json& map) {
+    const json& owners = at_path(map, {"metadata", "ownerReferences"});
+    return std::none_of(owners.begin(), owners.end(),
+                        [&](const json& reference) { return text_of(reference, {"uid"}) == uid; });
+  });
+  return true;
 }
 
 std::vector<Batch> batches_of(const SweepObjects& objects) {

@@ -29,6 +29,10 @@ enum class WithPods { no, yes };
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
+// Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
+// are being collected. False without an owner. Pure.
+bool take_owner(SweepObjects& objects);
+
 // A ConfigMap with points, and its Job, which is missing when whoever made the first was cut off.
 struct Batch {
   int job = 0;  // number of the Job
@@ -38,6 +42,9 @@ struct Batch {
 
 // Ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// Whether a Job says that it is Complete or Failed.
+bool has_finished(const nlohmann::json& job);
 
 // "digits-abcde-trials-0"
 std::string job_name(const std::string& sweep, int job);

@@ -45,6 +45,13 @@ class Start {
     // All points, before anything is created.
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
     checked_ = lines_of(definition_.points, 0, config);
+    const std::size_t jobs = cut_into_jobs(checked_).size();
+    if (static_cast<int>(jobs) > definition_.spec.parallel) {
+      throw Error(ExitCode::usage,
+                  fmt::format("the points of this sweep need {} Jobs, but only {} trials may run at a time",
+                              jobs, definition_.spec.parallel),
+                  fmt::format("allow more with --parallel {}", jobs));
+    }
     creation_.ask_what_is_allowed();
     if (request_.dry_run) return check_on_server(rendered);
     const Creation::Owner owner = creation_.create_owner(owner_of(rendered));
@@ -118,6 +125,13 @@ class Start {
   Started start(bool is_new) {
     SweepObjects there;
     if (!is_new) there = fetch_sweep(client_, request_.name_space, definition_.identity.run, WithPods::no);
+    if (!is_new && read_record(there.owner).driven) {
+      throw Error(ExitCode::failure,
+                  definition_.identity.run +
+                      " has trials that are runs of their own, and the cluster "
+                      "would run these by itself",
+                  "give the experiment another name: --set name=NAME");
+    }
     const std::vector<Batch> batches = batches_of(there);
     const Rendered rendered = render_first();
     for (const json& object : rendered.objects) {
@@ -133,12 +147,6 @@ class Start {
                     owner_patch(definition_, out.trials, false));
     int number = batches.empty() ? 0 : batches.back().job + 1;
     std::vector<std::vector<TrialLine>> jobs = cut_into_jobs(std::move(fresh));
-    if (static_cast<int>(jobs.size()) > definition_.spec.parallel) {
-      throw Error(ExitCode::usage,
-                  fmt::format("the points of this sweep need {} Jobs, but only {} trials may run at a time",
-                              jobs.size(), definition_.spec.parallel),
-                  fmt::format("allow more with --parallel {}", jobs.size()));
-    }
     const std::size_t count = jobs.size();
     for (std::vector<TrialLine>& trials : jobs) {
       out.started += static_cast<int>(trials.size());
@@ -182,16 +190,15 @@ class Start {
     }
     std::vector<TrialLine> fresh = request_.retry_failed ? failed_trials(batches) : std::vector<TrialLine>{};
     out.retried = static_cast<int>(fresh.size());
-    std::vector<TrialLine> added = lines_of(points, next, config_on_server(batches));
+    std::vector<TrialLine> added = lines_of(points, next, config_on_server());
     out.trials = next + static_cast<int>(added.size());
     fresh.insert(fresh.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
     return fresh;
   }
 
   // The configuration of a sweep is written once: later points change that one.
-  json config_on_server(const std::vector<Batch>& batches) {
+  json config_on_server() {
     if (!definition_.first.has_train) return nullptr;
-    if (batches.empty()) return runtime_config(definition_.first);
     const json object =
         client_.get(kube::resources::config_maps, request_.name_space, definition_.identity.run + "-config");
     return json_or_null(text_of(object, {"data", "config.json"}));
@@ -201,11 +208,14 @@ class Start {
   std::vector<TrialLine> failed_trials(const std::vector<Batch>& batches) {
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
-      const std::set<int> indexes =
-          batch.object ? parse_indexes(text_of(*batch.object, {"status", "failedIndexes"})) : std::set<int>{};
+      // Those that a Job did not come to before it ended for its failures count as failed.
+      if (!batch.object || !has_finished(*batch.object)) continue;
+      const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));
+      const bool complete = completed.empty() && text_of(*batch.object, {"status", "failedIndexes"}).empty();
       for (std::size_t i = 0; i < batch.trials.size(); ++i) {
         failed.erase(batch.trials[i].number);
-        if (indexes.count(static_cast<int>(i)) == 1) failed[batch.trials[i].number] = batch.trials[i];
+        if (!complete && completed.count(static_cast<int>(i)) == 0)
+          failed[batch.trials[i].number] = batch.trials[i];
       }
     }
     std::vector<TrialLine> out;
@@ -235,14 +245,6 @@ class Start {
           fmt::format("{} still runs, and more trials cannot be added meanwhile", definition_.identity.run),
           "wait for its end with: mlk wait " + definition_.identity.run);
     }
-  }
-
-  static bool has_finished(const json& job) {
-    for (const json& condition : at_path(job, {"status", "conditions"})) {
-      const std::string type = text_of(condition, {"type"});
-      if ((type == "Complete" || type == "Failed") && text_of(condition, {"status"}) == "True") return true;
-    }
-    return false;
   }
 
   kube::Client& client_;

@@ -1,5 +1,6 @@
 #include "sweeps/trial_runs.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t most_at_once = 16;  // trials that are being created
-constexpr std::size_t hash_in_name = 6;
+constexpr std::size_t hash_in_name = 8;
 
 // The objects of a trial's run belong to the sweep as well.
 void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
@@ -113,6 +114,13 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   Rendered rendered = render_of(trial, "");
   give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
   const Creation::Owner owner = creation.create_owner(rendered.owner);
+  const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
+  const bool ours = std::any_of(owners.begin(), owners.end(), [&](const json& reference) {
+    return text_of(reference, {"uid"}) == sweep_uid;
+  });
+  if (!ours)
+    throw Error(ExitCode::cluster,
+                "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
   const std::string uid = kube::uid_of(owner.object);
   try {
     rendered = render_of(trial, uid);

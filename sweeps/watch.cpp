@@ -76,11 +76,8 @@ std::optional<SweepObjects> SweepWatch::objects() const {
   out.config_maps = state_->config_maps->objects();
   out.jobs = state_->jobs->objects();
   out.pods = state_->pods->objects();
-  const auto owner = std::find_if(out.config_maps.begin(), out.config_maps.end(), is_sweep);
-  if (owner == out.config_maps.end())
+  if (!take_owner(out))
     throw Error(ExitCode::not_found, "sweep " + state_->sweep + " is there no more: it was deleted");
-  out.owner = std::move(*owner);
-  out.config_maps.erase(owner);
   return out;
 }
 

@@ -78,9 +78,10 @@ class PlayedControllers {
   std::thread thread_;
 };
 
-SweepStatus drive_to_end(Sweeper& sweeper, const std::vector<std::string>& words) {
+SweepStatus drive_to_end(Sweeper& sweeper, const std::vector<std::string>& words,
+                         const std::string& trials = "") {
   kube::Client client(sweeper.cluster.config());
-  const Definition sweep = sweeper.define(words);
+  const Definition sweep = sweeper.define(words, trials);
   const StartRequest request = sweeper.request(sweep);
   prepare_driven(client, request, sweeper.hooks());
   return drive(client, request,

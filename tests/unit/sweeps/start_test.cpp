@@ -38,13 +38,15 @@ std::map<int, Point> trials_on(Sweeper& sweeper, const std::string& sweep) {
   return trials;
 }
 
-void end_job(Sweeper& sweeper, const std::string& job, const std::string& failed = "") {
+void end_job(Sweeper& sweeper, const std::string& job, const std::string& failed = "",
+             const std::string& completed = "") {
   json status = {{"conditions",
                   {{{"type", failed.empty() ? "Complete" : "Failed"},
                     {"status", "True"},
                     {"reason", failed.empty() ? "CompletionsReached" : "FailedIndexes"},
                     {"lastTransitionTime", "2026-11-23T10:00:00Z"}}}}};
   if (!failed.empty()) status["failedIndexes"] = failed;
+  if (!completed.empty()) status["completedIndexes"] = completed;
   sweeper.cluster.ask("PATCH", test::jobs_path + "/" + job + "/status", {{"status", status}},
                       "application/merge-patch+json");
 }
@@ -78,7 +80,7 @@ TEST_CASE("starting a sweep again starts nothing, and values that are added star
 TEST_CASE("failed trials are started again under their numbers, when it is asked for") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
-  end_job(sweeper, first.sweep + "-trials-0", "1-2");
+  end_job(sweeper, first.sweep + "-trials-0", "1-2", "0");
   CHECK(sweeper.start({"lr=0.1,0.2,0.3"}).started == 0);
   sweeper.retry_failed = true;
   const Started retried = sweeper.start({"lr=0.1,0.2,0.3"});
@@ -90,6 +92,28 @@ TEST_CASE("failed trials are started again under their numbers, when it is asked
   CHECK(batches[1].trials[0].number == 1);
   CHECK(batches[1].trials[1].number == 2);
   CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
+}
+
+TEST_CASE("trials that a Job did not come to are started again with those that failed") {
+  Sweeper sweeper(started_experiment);
+  const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
+  end_job(sweeper, first.sweep + "-trials-0", "1", "0");
+  sweeper.retry_failed = true;
+  CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
+}
+
+TEST_CASE("what an earlier sweep of the name has left is not taken for this one's") {
+  Sweeper sweeper(started_experiment);
+  const Started first = sweeper.start({"lr=0.1,0.2"});
+  kube::Client client(sweeper.cluster.config());
+  SweepObjects objects = fetch_sweep(client, "default", first.sweep, WithPods::no);
+  json stale = objects.config_maps.front();
+  stale["metadata"]["ownerReferences"][0]["uid"] = "of-an-earlier-one";
+  objects.config_maps.push_back(stale);
+  objects.config_maps.push_back(objects.owner);
+  const std::size_t before = objects.config_maps.size();
+  REQUIRE(take_owner(objects));
+  CHECK(objects.config_maps.size() == before - 2);
 }
 
 TEST_CASE("how many requests a start makes does not grow with the trials") {

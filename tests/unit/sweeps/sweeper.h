@@ -24,8 +24,11 @@ struct Sweeper {
   std::atomic<bool> interrupted{false};
   bool retry_failed = false;
 
-  sweeps::Definition define(const std::vector<std::string>& words) const {
-    return sweeps::define_sweep(file, {}, words, templates);
+  // `trials`: of search tpe.
+  sweeps::Definition define(const std::vector<std::string>& words, const std::string& trials = "") const {
+    PrepareOptions options;
+    if (!trials.empty()) options.overrides.set.push_back("sweep.search={tpe: {trials: " + trials + "}}");
+    return sweeps::define_sweep(file, options, words, templates);
   }
   sweeps::StartRequest request(const sweeps::Definition& sweep) const {
     return {.definition = sweep,
