@@ -210,32 +210,13 @@ class Driver {
                        {"data", {{"points.jsonl", before + text}}}});
       } else {
         client_.create(kube::resources::config_maps, request_.name_space,
-                       fresh_points(objects.owner, last + 1, text));
+                       config_map_of(objects.owner, job_name(sweep_, last + 1), "points.jsonl", text));
       }
     } catch (const kube::ApiError& error) {
       if (error.status() == 409) return {};
       throw;
     }
     return lines;
-  }
-
-  json fresh_points(const json& owner, int number, const std::string& text) const {
-    return {{"apiVersion", "v1"},
-            {"kind", "ConfigMap"},
-            {"metadata",
-             {{"name", job_name(sweep_, number)},
-              {"labels",
-               {{labels::managed_by, "mlk"},
-                {labels::run, sweep_},
-                {labels::name, kube::label_of(owner, labels::name)},
-                {labels::sweep, sweep_}}},
-              {"ownerReferences",
-               {{{"apiVersion", "v1"},
-                 {"kind", "ConfigMap"},
-                 {"name", sweep_},
-                 {"uid", kube::uid_of(owner)},
-                 {"blockOwnerDeletion", false}}}}}},
-            {"data", {{"points.jsonl", text}}}};
   }
 
   // Those just registered, and those that an earlier driver wrote down and did not come to start.

@@ -9,8 +9,8 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
-#include "cli/run/labels.h"
 #include "sweeps/ledger.h"
+#include "sweeps/registry.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -44,7 +44,7 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
 class Writer {
  public:
   Writer(kube::Client& client, const std::string& name_space, const json& owner)
-      : client_(client), name_space_(name_space), owner_(owner), sweep_(kube::name_of(owner)) {}
+      : client_(client), name_space_(name_space), owner_(owner) {}
 
   void write(const std::string& name, const json* known, const std::vector<const Trial*>& trials) {
     std::optional<json> map = known == nullptr ? std::nullopt : std::optional<json>(*known);
@@ -70,7 +70,8 @@ class Writer {
                       {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
                        {"data", {{"trials.jsonl", text}}}});
       } else {
-        client_.create(kube::resources::config_maps, name_space_, fresh(name, text));
+        client_.create(kube::resources::config_maps, name_space_,
+                       config_map_of(owner_, name, "trials.jsonl", text));
       }
       return true;
     } catch (const kube::ApiError& error) {
@@ -79,29 +80,9 @@ class Writer {
     }
   }
 
-  json fresh(const std::string& name, const std::string& text) const {
-    return {{"apiVersion", "v1"},
-            {"kind", "ConfigMap"},
-            {"metadata",
-             {{"name", name},
-              {"labels",
-               {{labels::managed_by, "mlk"},
-                {labels::run, sweep_},
-                {labels::name, kube::label_of(owner_, labels::name)},
-                {labels::sweep, sweep_}}},
-              {"ownerReferences",
-               {{{"apiVersion", "v1"},
-                 {"kind", "ConfigMap"},
-                 {"name", sweep_},
-                 {"uid", kube::uid_of(owner_)},
-                 {"blockOwnerDeletion", false}}}}}},
-            {"data", {{"trials.jsonl", text}}}};
-  }
-
   kube::Client& client_;
   const std::string& name_space_;
   const json& owner_;
-  const std::string sweep_;
 };
 
 }  // namespace

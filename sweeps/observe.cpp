@@ -15,6 +15,7 @@
 #include "cli/util/text.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/results.h"
 #include "sweeps/trial_runs.h"
 
 namespace mlk::sweeps {
@@ -331,14 +332,7 @@ void use_objective(SweepStatus& status, const Objective& objective) {
 }
 
 const Trial* best_of(const SweepStatus& status) {
-  const Trial* best = nullptr;
-  if (!status.record.objective) return best;
-  for (const Trial& trial : status.trials) {
-    if (!trial.objective || trial.state == TrialState::failed) continue;
-    if (best == nullptr || is_better(*status.record.objective, *trial.objective, *best->objective))
-      best = &trial;
-  }
-  return best;
+  return status.record.objective ? best(status.trials, *status.record.objective) : nullptr;
 }
 
 ExitCode exit_code(const SweepStatus& status) {

@@ -35,6 +35,27 @@ bool has_finished(const json& job) {
   return false;
 }
 
+json config_map_of(const json& owner, const std::string& name, const std::string& key,
+                   const std::string& text) {
+  const std::string sweep = kube::name_of(owner);
+  return {{"apiVersion", "v1"},
+          {"kind", "ConfigMap"},
+          {"metadata",
+           {{"name", name},
+            {"labels",
+             {{labels::managed_by, "mlk"},
+              {labels::run, sweep},
+              {labels::name, kube::label_of(owner, labels::name)},
+              {labels::sweep, sweep}}},
+            {"ownerReferences",
+             {{{"apiVersion", "v1"},
+               {"kind", "ConfigMap"},
+               {"name", sweep},
+               {"uid", kube::uid_of(owner)},
+               {"blockOwnerDeletion", false}}}}}},
+          {"data", {{key, text}}}};
+}
+
 std::string job_name(const std::string& sweep, int job) {
   return fmt::format("{}{}{}", sweep, before_number, job);
 }

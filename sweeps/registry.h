@@ -46,6 +46,10 @@ std::vector<Batch> batches_of(const SweepObjects& objects);
 // Whether a Job says that it is Complete or Failed.
 bool has_finished(const nlohmann::json& job);
 
+// A ConfigMap that belongs to the sweep with this owner, and holds one text.
+nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& name, const std::string& key,
+                             const std::string& text);
+
 // "digits-abcde-trials-0"
 std::string job_name(const std::string& sweep, int job);
 

@@ -51,7 +51,6 @@ PrepareOptions prepare_options(const ExperimentOptions& options, const Session& 
           .manual = manual_of_experiments()};
 }
 
-// `train:` needs our runtime's image on a cluster; `run:` the user's own.
 void require_image(const Experiment& experiment, const std::string& file) {
   if (!needs_image(experiment)) return;
   throw Error(ExitCode::usage, file + " names no image, and a cluster has to know what to run",
