@@ -14,6 +14,7 @@ NUMPY = (
     " --hash=sha256:1bc23a79bfabc5d056d106f9befb8d50c31ced2fbc70eedb8155aec74a45798f"
 )
 SAFETENSORS = "safetensors==0.8.0"
+PANDAS = ["pandas==2.3.3", "python-dateutil==2.9.0.post0", "pytz==2025.2", "tzdata==2025.2", "six==1.17.0"]
 
 
 def unpack(name, wheels, what):
