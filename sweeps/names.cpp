@@ -65,16 +65,15 @@ bool cannot_vary(const std::string& path) {
   return std::find(fixed.begin(), fixed.end(), first) != fixed.end();
 }
 
-// The short form of the two, as one name for one place.
-std::string canonical(const std::string& path) {
+}  // namespace
+
+std::string with_short_role(const std::string& path) {
   for (const auto& [long_form, short_form] :
        {std::pair("roles.worker.", "workers."), std::pair("roles.server.", "servers.")}) {
     if (path.starts_with(long_form)) return short_form + path.substr(std::string_view(long_form).size());
   }
   return path;
 }
-
-}  // namespace
 
 std::string text_of_value(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value);
@@ -109,7 +108,7 @@ std::optional<std::string> Names::resolve(const std::string& written, const Plac
   }
   if (std::find(paths_.begin(), paths_.end(), written) != paths_.end() ||
       written.find('.') != std::string::npos)
-    return canonical(written);
+    return with_short_role(written);
   std::vector<std::string> fitting, last_words(own_.begin(), own_.end());
   for (const std::string& path : paths_) {
     last_words.push_back(path.substr(path.rfind('.') + 1));

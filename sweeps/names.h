@@ -38,6 +38,9 @@ class Names {
   std::vector<Use> uses_;
 };
 
+// `roles.worker.count` as people write it, `workers.count`; other paths as they are.
+std::string with_short_role(const std::string& path);
+
 // Replaces each ${sweep.NAME} in `run` and `env` by the point's value; by nothing when it has none.
 void put_values(YamlNode& root, const Point& point);
 

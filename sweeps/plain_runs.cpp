@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/run/differences.h"
 #include "cli/run/facts.h"
+#include "sweeps/names.h"
 #include "sweeps/trial_runs.h"
 
 namespace mlk::sweeps {
@@ -11,32 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int deepest_experiment = 32;
-
-// Maps are gone into; lists and scalars are values.
-void flatten_experiment(const json& value, const std::string& path, int depth, Point& out) {
-  if (!value.is_object() || value.empty() || depth == deepest_experiment) {
-    out[path] = value;
-    return;
-  }
-  for (const auto& [key, below] : value.items())
-    flatten_experiment(below, path.empty() ? key : path + "." + key, depth + 1, out);
-}
-
 Point values_of_run(const RunStatus& run) {
-  Point out;
   json experiment = run.experiment;
-  if (!experiment.is_object()) return out;
+  if (!experiment.is_object()) return {};
   for (const char* key : {"tags", "note", "name"}) experiment.erase(key);
-  flatten_experiment(experiment, "", 0, out);
-  return out;
-}
-
-// A role is written `workers.count` by people, and kept as `roles.worker.count`.
-std::string usual_path(const std::string& path) {
-  if (path.starts_with("roles.worker.")) return "workers." + path.substr(13);
-  if (path.starts_with("roles.server.")) return "servers." + path.substr(13);
-  return path;
+  return values_by_path(experiment);
 }
 
 }  // namespace
@@ -77,7 +58,7 @@ std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objec
     trial.point["run"] = runs[i].run;
     for (const std::string& path : differing) {
       if (const auto value = values[i].find(path); value != values[i].end())
-        trial.point[usual_path(path)] = value->second;
+        trial.point[with_short_role(path)] = value->second;
     }
     trial.hash = hash_of(trial.point);
     read_run(runs[i], objective, trial);

@@ -10,16 +10,15 @@ namespace mlk {
 namespace {
 
 using json = nlohmann::json;
-using Values = std::map<std::string, std::string>;  // by path, as JSON
+using Values = std::map<std::string, std::string>;  // by path; what is not text as JSON
 
 constexpr std::size_t most_shown = 6;
 constexpr std::size_t longest_value = 40;
 constexpr int deepest = 32;  // as experiment files
 
-// Maps are gone into; lists and scalars are values.
-void flatten(const json& value, const std::string& path, int depth, Values& out) {
+void flatten(const json& value, const std::string& path, int depth, std::map<std::string, json>& out) {
   if (!value.is_object() || value.empty() || depth == deepest) {
-    out[path] = value.is_string() ? value.get<std::string>() : value.dump();
+    out[path] = value;
     return;
   }
   for (const auto& [key, below] : value.items())
@@ -36,6 +35,12 @@ std::string as_shown(const std::string& path, const Values& values) {
 
 }  // namespace
 
+std::map<std::string, json> values_by_path(const json& experiment) {
+  std::map<std::string, json> out;
+  if (experiment.is_object()) flatten(experiment, "", 0, out);
+  return out;
+}
+
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs) {
   std::map<std::string, std::vector<std::pair<std::string, Values>>> by_name;
   for (const RunStatus& run : runs) {
@@ -45,7 +50,8 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
     for (const char* key : {"tags", "note", "mode"}) {
       if (experiment.is_object()) experiment.erase(key);
     }
-    if (experiment.is_object()) flatten(experiment, "", 0, values);
+    for (const auto& [path, value] : values_by_path(experiment))
+      values[path] = value.is_string() ? value.get<std::string>() : value.dump();
     by_name[run.name].emplace_back(run.run, std::move(values));
   }
   std::map<std::string, std::string> differences;
