@@ -162,6 +162,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_submit(*root, session);
   add_render(*root, session);
   add_sweep(*root, session);
+  add_drive(*root, session);
   add_results(*root, session);
   add_best(*root, session);
   add_report(*root, session);

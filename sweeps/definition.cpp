@@ -40,7 +40,7 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
     problems.throw_if_any();
   }
   const ExperimentFile listed =
-      read_file_beside(file, options.allow_files, spec.points_file, "sweep.points", longest_points_file);
+      read_file_beside(file, options, spec.points_file, "sweep.points", longest_points_file);
   const std::optional<PointsFile> read = read_points(listed.text, listed.name, problems);
   problems.throw_if_any();
   std::map<std::string, std::string> paths;

@@ -58,6 +58,7 @@ class SweepObservation {
     const int all = static_cast<int>(status_.trials.size());
     if (status_.record.driven && !is_final(status_.phase))
       status_.counts.waiting += std::max(0, status_.record.trials - all);
+    status_.driver = observe_driver(objects_, now_);
     status_.why = why();
     describe_times();
     return std::move(status_);
@@ -199,9 +200,9 @@ class SweepObservation {
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
     if (status_.record.driven) {
-      return status_.counts.waiting > 0
-                 ? "no trial runs; its mlk sweep command starts them when it is typed again"
-                 : "";
+      if (status_.counts.waiting == 0 || status_.driver.runs) return "";
+      if (!status_.driver.what.empty()) return "no trial runs: its driver " + status_.driver.what;
+      return "no trial runs; its mlk sweep command starts them when it is typed again";
     }
     std::vector<Cause> causes;
     for (const JobFacts& job : facts_.jobs) {
@@ -347,6 +348,7 @@ json to_json(const SweepStatus& status) {
               {"mode", status.mode},
               {"phase", to_string(status.phase)},
               {"why", status.why},
+              {"driver", status.driver.what},
               {"created", time_or_null(status.created)},
               {"started", time_or_null(status.started)},
               {"ended", time_or_null(status.ended)},

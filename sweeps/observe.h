@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/run/status.h"
+#include "sweeps/driver_status.h"
 #include "sweeps/record.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
@@ -23,6 +24,7 @@ struct SweepStatus {
   // incomplete, scheduling, starting, running, stopped, succeeded, failed, as of a run.
   Phase phase = Phase::incomplete;
   std::string why;  // one line; empty when there is nothing to explain
+  DriverStatus driver;
   std::optional<Time> created, started, ended;
   Record record;
   Counts counts;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -23,6 +24,13 @@ constexpr std::string_view before_number = "-trials-";
 int number_of_job(const std::string& name, const std::string& sweep) {
   if (!name.starts_with(sweep + std::string(before_number))) return -1;
   return parse_int(std::string_view(name).substr(sweep.size() + before_number.size()), -1);
+}
+
+void take_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
+  const auto first = std::stable_partition(objects.begin(), objects.end(),
+                                           [](const json& object) { return !is_driver(object); });
+  std::move(first, objects.end(), std::back_inserter(drivers));
+  objects.erase(first, objects.end());
 }
 
 }  // namespace
@@ -82,6 +90,8 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
 }
 
 bool take_owner(SweepObjects& objects) {
+  take_drivers(objects.jobs, objects.drivers);
+  take_drivers(objects.pods, objects.driver_pods);
   const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
   if (owner == objects.config_maps.end()) return false;
   objects.owner = std::move(*owner);

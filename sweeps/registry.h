@@ -21,6 +21,7 @@ namespace mlk::sweeps {
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
+  std::vector<nlohmann::json> drivers, driver_pods;  // Jobs with the driver of a detached sweep: no trials
 };
 
 enum class WithPods { no, yes };
@@ -30,7 +31,7 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
                          WithPods pods);
 
 // Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
-// are being collected. False without an owner. Pure.
+// are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
 bool take_owner(SweepObjects& objects);
 
 // A ConfigMap with points, and its Job, which is missing when whoever made the first was cut off.

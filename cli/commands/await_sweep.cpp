@@ -13,6 +13,7 @@
 #include "cli/util/time.h"
 #include "sweeps/drive.h"
 #include "sweeps/fetch.h"
+#include "sweeps/harvest.h"
 #include "sweeps/watch.h"
 
 namespace mlk {
@@ -73,6 +74,7 @@ class SweepAwait {
         client_(client),
         sweep_(sweep),
         watch_(client, client.config().name_space, sweep),
+        harvester_(client, client.config().name_space),
         progress_(session) {}
 
   ExitCode run(std::optional<std::chrono::seconds> timeout) {
@@ -80,7 +82,7 @@ class SweepAwait {
       const bool changed = watch_.wait(interrupt_poll);
       warn_of_trouble();
       if (session_.interrupted != 0) interrupted();
-      if (changed && is_over()) {
+      if ((changed || harvester_.is_due()) && is_over()) {
         return progress_.end(
             sweeps::read_sweep(client_, client_.config().name_space, sweep_, sweeps::Harvest::all));
       }
@@ -92,7 +94,8 @@ class SweepAwait {
   bool is_over() {
     const std::optional<sweeps::SweepObjects> objects = watch_.objects();
     if (!objects) return false;
-    const sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
+    sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
+    if (!status.record.driven) harvester_.look(*objects, status);  // else its driver does
     progress_.show(status);
     const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
     return (is_final(status.phase) || status.phase == Phase::stopped) && !has_running_pods(all);
@@ -122,6 +125,7 @@ class SweepAwait {
   kube::Client& client_;
   const std::string sweep_;
   sweeps::SweepWatch watch_;
+  sweeps::Harvester harvester_;
   SweepProgress progress_;
   const steady_clock::time_point begin_ = steady_clock::now();
   std::string trouble_;

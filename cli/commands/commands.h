@@ -12,6 +12,7 @@ struct Session;
 void add_submit(CLI::App& root, Session& session);
 void add_render(CLI::App& root, Session& session);
 void add_sweep(CLI::App& root, Session& session);
+void add_drive(CLI::App& root, Session& session);
 void add_results(CLI::App& root, Session& session);
 void add_best(CLI::App& root, Session& session);
 void add_report(CLI::App& root, Session& session);

@@ -12,6 +12,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
+#include "cli/run/labels.h"
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
 
@@ -66,7 +67,8 @@ void logs(const LogsOptions& options, Session& session) {
     if (of_trial.empty()) filter.rank = *address.trial;
     if (!of_trial.empty()) run = of_trial;
   }
-  if (!filter.role.empty() || (filter.rank && !address.trial))
+  const bool of_driver = address.is_sweep && filter.role == labels::driver;
+  if (!of_driver && (!filter.role.empty() || (filter.rank && !address.trial)))
     require_rank(client->get(kube::resources::config_maps, client->config().name_space, run), filter);
   if (options.follow && address.is_sweep && run == address.run) {
     throw Error(ExitCode::usage, "logs of a sweep that the cluster runs cannot be followed yet",

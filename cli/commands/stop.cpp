@@ -193,8 +193,10 @@ void resume_sweep(kube::Client& client, const std::string& sweep, Session& sessi
   }
   sweeps::resume_sweep(client, client.config().name_space, objects);
   session.note("resumed " + sweep);
-  if (sweeps::read_record(objects.owner).driven)
-    session.note("its trials go on; mlk starts the next ones when its sweep command is typed again");
+  if (!sweeps::read_record(objects.owner).driven) return;
+  session.note(sweeps::observe_driver(objects, now()).goes_on
+                   ? "its trials go on, and its driver in the cluster starts the next ones"
+                   : "its trials go on; mlk starts the next ones when its sweep command is typed again");
 }
 
 // Watches while the pods write their last checkpoint, since their results go with them.

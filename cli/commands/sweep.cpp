@@ -9,6 +9,7 @@
 
 #include "cli/commands/await_sweep.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/detach.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/run/left_behind.h"
@@ -34,6 +35,7 @@ struct SweepOptions {
   std::string dry_run;
   bool retry_failed = false;
   bool wait = false;
+  DetachOptions detach;
   std::string timeout;
   std::string output = "name";
 };
@@ -105,8 +107,18 @@ void print_sweep_handle(const sweeps::Started& started, const SweepOptions& opti
   session.out.flush();
 }
 
+// Of a sweep that nobody watches: how many ended pods a cluster keeps, of all runs together.
+void say_what_may_vanish(const sweeps::Started& started, const SweepOptions& options, Session& session) {
+  constexpr int most_ended_pods = 12'500, worth_a_word = 10'000;
+  if (started.trials < worth_a_word || options.wait || options.detach.detach || session.local()) return;
+  session.note(fmt::format(
+      "a cluster keeps {} ended pods: results of trials that nobody has read until then are lost; "
+      "--wait reads them as trials end, and so does --detach, from within the cluster",
+      most_ended_pods));
+}
+
 void say_started(const sweeps::Started& started, const sweeps::Definition& sweep, const std::string& driven,
-                 Session& session) {
+                 const SweepOptions& options, Session& session) {
   const std::string all = fmt::format("sweep {} has {} trials", started.sweep, started.trials);
   if (started.started == 0) {
     session.note(all + ": 0 new");
@@ -122,6 +134,8 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
   }
   session.note(fmt::format("the cluster runs them by itself, {} at a time: one Job can do them all",
                            sweep.spec.parallel));
+  say_what_may_vanish(started, options, session);
+  if (options.detach.detach) return;
   session.note("wait for them with: " + session.command("wait " + started.sweep) +
                "; results: " + session.command("results " + started.sweep));
 }
@@ -132,6 +146,13 @@ void sweep_command(const SweepOptions& options, Session& session) {
     throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
                 "for example: --dry-run=server");
   }
+  const bool detach = options.detach.detach;
+  if (detach && (options.wait || timeout))
+    throw Error(ExitCode::usage,
+                "--detach returns at once, and --wait and --timeout are for commands that stay",
+                "wait for it with: mlk wait SWEEP");
+  if (!detach && (options.detach.create_rbac || !options.detach.image.empty()))
+    throw Error(ExitCode::usage, "--create-rbac and --driver-image need --detach");
   const Templates templates = load_templates();
   const ExperimentFile file = read_experiment_file(options.experiment.file);
   const PrepareOptions prepared = options_of(options, session);
@@ -159,12 +180,17 @@ void sweep_command(const SweepOptions& options, Session& session) {
                           .check_interrupted = [&session] { session.check_interrupted(); }};
   const std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
+  std::optional<Driver> driver;
+  if (detach)
+    driver = prepare_driver(session, *client, request, {file, prepared, options.parameters}, options.detach);
   const sweeps::Started started = driven.empty() ? sweeps::start_by_cluster(*client, request, hooks)
                                                  : sweeps::prepare_driven(*client, request, hooks);
   print_sweep_handle(started, options, session);
   if (request.dry_run) return;
-  say_started(started, sweep, driven, session);
-  if (!driven.empty()) {
+  say_started(started, sweep, driven, options, session);
+  if (driver) {
+    detach_sweep(session, *client, *driver, started, hooks);
+  } else if (!driven.empty()) {
     session.exit_code = drive_sweep(session, *client, request, timeout);
   } else if (options.wait) {
     session.exit_code = await_sweep(session, *client, started.sweep, timeout);
@@ -204,6 +230,7 @@ void add_sweep(CLI::App& root, Session& session) {
                  "=client: only show the points; =server: let the cluster check. Nothing is created")
       ->type_name("client|server");
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
+  add_detach_options(*command, options->detach);
   command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time")
       ->type_name("DURATION");
   command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));

@@ -201,6 +201,7 @@ void print_sweep(const SweepStatus& status, Session& session) {
                 << '\n';
   };
   field("why", status.why);
+  if (!is_final(status.phase)) field("driver", status.driver.what);
   field("trials", counts_text(status.counts));
   field("search", printable(status.record.search) + fmt::format(", {} at a time", status.record.parallel));
   field("best", best_text(status));

@@ -47,10 +47,13 @@ bool may(Client& client, const std::string& name_space, const std::string& verb,
 }
 
 std::vector<bool> may_all(Client& client, const std::string& name_space,
-                          const std::vector<AccessQuestion>& questions) {
+                          const std::vector<AccessQuestion>& questions, const std::string& as) {
   std::vector<std::future<Answer>> answers;
-  for (const AccessQuestion& question : questions)
-    answers.push_back(client.ask(access_request(name_space, question)));
+  for (const AccessQuestion& question : questions) {
+    Request request = access_request(name_space, question);
+    request.as = as;
+    answers.push_back(client.ask(request));
+  }
   std::vector<bool> allowed;
   for (std::future<Answer>& answer : answers) {
     const json review = parse_answer(answer.get().value(), "access review", &client.config());

@@ -45,6 +45,7 @@ struct Request {
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
   bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
+  std::string as{};                          // the user who asks, where we may impersonate; empty: ourselves
 };
 
 struct Response {

@@ -20,6 +20,9 @@ inline const Resource services{"", "v1", "services", "Service"};
 inline const Resource pods{"", "v1", "pods", "Pod"};
 inline const Resource events{"", "v1", "events", "Event"};
 inline const Resource jobs{"batch", "v1", "jobs", "Job"};
+inline const Resource service_accounts{"", "v1", "serviceaccounts", "ServiceAccount"};
+inline const Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role"};
+inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};
 }  // namespace resources
 
 // "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded.

@@ -173,7 +173,9 @@ void Transfer::set_headers(const Config& config) {
   } else if (https && !config.username.empty()) {
     add("Authorization: Basic " + base64_encode(config.username + ":" + config.password));
   }
-  if (https) {
+  if (!request.as.empty()) {
+    add("Impersonate-User: " + request.as);
+  } else if (https) {
     for (const auto& [name, value] : config.impersonation) add(name + ": " + value);
   }
   set(easy, CURLOPT_HTTPHEADER, headers_);

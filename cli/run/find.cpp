@@ -74,6 +74,11 @@ bool is_trial(const json& owner) {
   return is_owner(owner) && !kube::label_of(owner, labels::sweep).empty() && !is_sweep(owner);
 }
 
+bool is_driver(const json& object) {
+  return kube::label_of(object, labels::role) == labels::driver &&
+         kube::label_of(object, labels::run) == kube::label_of(object, labels::sweep);
+}
+
 bool pods_are_older(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   return std::any_of(facts.pods.begin(), facts.pods.end(), [&](const PodFacts& pod) {
@@ -142,6 +147,8 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
     const std::string name = kube::name_of(owner);  // the right side of an assignment is evaluated first
     runs[name].owner = std::move(owner);
   }
+  std::erase_if(jobs, is_driver);
+  std::erase_if(pods, is_driver);
   // Jobs and pods without an owner are being collected; they are no run any more.
   for (json& job : jobs) {
     const std::string of_run = kube::label_of(job, labels::run),

@@ -37,6 +37,10 @@ bool is_sweep(const nlohmann::json& owner);
 // Whether it is that of a run which is a trial of a sweep.
 bool is_trial(const nlohmann::json& owner);
 
+// Whether a Job or pod is the driver of a detached sweep. A role of a trial may be called so as well, but its
+// run is not the sweep.
+bool is_driver(const nlohmann::json& object);
+
 struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;

@@ -10,6 +10,7 @@ inline constexpr char trials[] =
     "mlk.dev/trials";                             // annotation of a Job of a sweep: the trials of its indexes
 inline constexpr char trial[] = "mlk.dev/trial";  // annotation of a run: its number in its sweep
 inline constexpr char role[] = "mlk.dev/role";
+inline constexpr char driver[] = "driver";  // role of the Job that drives a detached sweep
 inline constexpr char hash[] = "mlk.dev/hash";
 inline constexpr char mode[] = "mlk.dev/mode";
 inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339

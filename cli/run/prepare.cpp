@@ -1,8 +1,7 @@
 #include "cli/run/prepare.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <unistd.h>
 
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
@@ -44,19 +43,25 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
 
 ExperimentFile read_experiment_file(const std::string& path) {
   // Not by the name /dev/stdin, which cannot be opened when it is a socket.
-  if (path == "-")
-    return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", experiment_limit)};
+  if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", experiment_limit)};
   return {path, fs::path(path).parent_path(), read_file(path, experiment_limit)};
 }
 
-ExperimentFile read_file_beside(const ExperimentFile& experiment, const std::vector<std::string>& allowed,
+ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit) {
   const fs::path path = experiment.folder / named;
+  if (options.carried) {
+    const auto text = options.carried->texts.find(named);
+    if (text == options.carried->texts.end())
+      throw Error(ExitCode::not_found, what + ": " + named + " was not carried along");
+    return {path.string(), path.parent_path(), text->second};
+  }
   return {path.string(), path.parent_path(),
-          read_user_file(user_files(experiment, allowed), named, what, limit)};
+          read_user_file(user_files(experiment, options.allow_files), named, what, limit)};
 }
 
 Surroundings surroundings_of(const ExperimentFile& file, const PrepareOptions& options) {
+  if (options.carried) return {.wrong_with_folder = {}, .manual = options.manual};
   return {.wrong_with_folder =
               [beside = file.folder](const std::string& folder) { return wrong_with_folder(beside, folder); },
           .manual = options.manual};
@@ -64,6 +69,7 @@ Surroundings surroundings_of(const ExperimentFile& file, const PrepareOptions& o
 
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment) {
+  if (options.carried) return options.carried->folders;
   const UserFiles from = user_files(file, options.allow_files);
   FileContents files;
   for (const DataEntry& entry : experiment.data) {

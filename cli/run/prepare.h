@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +24,23 @@ struct ExperimentFile {
 // `path` "-" is standard input. Throws Error for a file that cannot be read or is over 1 MiB.
 ExperimentFile read_experiment_file(const std::string& path);
 
-// A text file that an experiment file names, of at most `limit` bytes. Where it may lie, and errors: as
-// read_user_folder().
-ExperimentFile read_file_beside(const ExperimentFile& experiment, const std::vector<std::string>& allowed,
-                                const std::string& named, const std::string& what, std::size_t limit);
+// What an experiment file names, for a place where those files are not.
+struct CarriedFiles {
+  FileContents folders;                      // of `files:`
+  std::map<std::string, std::string> texts;  // of other files, by the names that the experiment gives them
+};
 
 struct PrepareOptions {
   Overrides overrides;
-  std::vector<std::string> allow_files;  // --allow-files
-  std::string manual;                    // how the manual of the file is read
+  std::vector<std::string> allow_files;   // --allow-files
+  std::string manual;                     // how the manual of the file is read
+  std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
 };
+
+// A text file that an experiment file names, of at most `limit` bytes. Where it may lie, and errors: as
+// read_user_folder().
+ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
+                                const std::string& named, const std::string& what, std::size_t limit);
 
 struct Prepared {
   Experiment experiment;

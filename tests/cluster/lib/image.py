@@ -4,7 +4,7 @@ changed program is a small new layer; not compressed, as they only travel within
 that the same content gives the same digest.
 
 usage: image.py pause OUT.tar NAME PAUSE                 the program that holds a pod's namespaces
-       image.py runtime OUT.tar NAME MLK_RUNTIME         mlk-runtime with its libraries, and busybox
+       image.py runtime OUT.tar NAME MLK_RUNTIME MLK     mlk-runtime and mlk with their libraries, and busybox
 """
 
 import hashlib
@@ -111,7 +111,7 @@ def pause_image(out, name, program):
     write_image(out, name, [layer], {"Entrypoint": ["/pause"]})
 
 
-def runtime_image(out, name, program):
+def runtime_image(out, name, *programs):
     base = Layer()
     for path in ("/dev", "/proc", "/sys", "/etc", "/root", "/var/run"):
         base.folder(path)
@@ -125,20 +125,24 @@ def runtime_image(out, name, program):
     base.link("/usr/bin/env", "/bin/busybox")
 
     shared = Layer()
-    for library in libraries(program):
+    for library in sorted({library for program in programs for library in libraries(program)}):
         shared.file(library, library)
-    own = Layer()
-    own.file("/usr/local/bin/mlk-runtime", program)
-    write_image(out, name, [base, shared, own], {
+    layers = [base, shared]
+    for program in programs:
+        own = Layer()
+        own.file(f"/usr/local/bin/{os.path.basename(program)}", program)
+        layers.append(own)
+    write_image(out, name, layers, {
         "User": str(USER), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"], "Entrypoint": ["mlk-runtime"]})
 
 
 def main():
-    kinds = {"pause": pause_image, "runtime": runtime_image}
-    if len(sys.argv) != 5 or sys.argv[1] not in kinds:
+    kinds = {"pause": (pause_image, 1), "runtime": (runtime_image, 2)}
+    make, programs = kinds.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
+    if make is None or len(sys.argv) != 4 + programs:
         sys.exit(__doc__)
     try:
-        kinds[sys.argv[1]](*sys.argv[2:])
+        make(*sys.argv[2:])
     except OSError as error:
         sys.exit(f"image.py: {error}")
 

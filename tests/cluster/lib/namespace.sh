@@ -23,6 +23,10 @@ ip link set br0 up
 ip route add default via $ADDRESS dev br0
 echo 1 >/proc/sys/net/ipv4/ip_forward
 
+# Without a kube-proxy one Service is still needed: the API server, as pods know it.
+ip addr add 10.96.0.1/32 dev lo
+socat TCP-LISTEN:443,bind=10.96.0.1,reuseaddr,nodelay,fork TCP:$ADDRESS:$API_PORT,nodelay >>/mnt/log/forward.log 2>&1 </dev/null &
+
 # A UNIX socket crosses network namespaces: this is how the API server is reached from the machine.
 socat UNIX-LISTEN:/mnt/run/api.sock,fork TCP:$ADDRESS:$API_PORT,nodelay >>/mnt/log/forward.log 2>&1 </dev/null &
 for node in $(seq "$NODES"); do

@@ -1,0 +1,102 @@
+// mlk drive: the driver of a detached sweep, in the cluster. What `mlk sweep --detach` starts; no part of the
+// interface.
+
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands/await_sweep.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/kube/objects.h"
+#include "cli/run/labels.h"
+#include "sweeps/detach.h"
+#include "sweeps/driver_rights.h"
+#include "sweeps/record.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds look_at_mark{3};
+
+struct DriveOptions {
+  std::string sweep, key;
+};
+
+// A sweep may be stopped for days.
+void wait_until_resumed(kube::Client& client, const std::string& sweep, Session& session) {
+  session.note("the sweep is stopped; waiting for: mlk resume " + sweep);
+  std::string trouble;
+  while (true) {
+    const auto next = steady_clock::now() + look_at_mark;
+    while (steady_clock::now() < next) {
+      session.check_interrupted();
+      std::this_thread::sleep_for(interrupt_poll);
+    }
+    try {
+      const json owner = client.get(kube::resources::config_maps, client.config().name_space, sweep);
+      if (kube::annotation_of(owner, labels::stopped).empty()) return;
+      trouble.clear();
+    } catch (const kube::ApiError& error) {
+      if (error.status() == 401 || error.status() == 403 || error.status() == 404) throw;
+      if (trouble != error.what()) session.warn(std::string(error.what()) + "; trying on");
+      trouble = error.what();
+    }
+  }
+}
+
+void require_same_sweep(const sweeps::Definition& definition, const sweeps::DriverInput& input,
+                        const std::string& sweep, const std::string& version) {
+  if (definition.identity.run == sweep) return;
+  throw Error(ExitCode::failure,
+              fmt::format("this mlk ({}) takes {} for another sweep, {}, than the mlk that started it ({})",
+                          version, sweep, definition.identity.run, input.version),
+              "start the driver with an image that holds the same mlk: --driver-image IMAGE");
+}
+
+void drive(const DriveOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string& name_space = client->config().name_space;
+  sweeps::require_own_rights(*client, name_space, sweeps::render_driver_rights(Templates(), name_space));
+  const sweeps::DriverTask task = sweeps::read_driver_task(*client, name_space, options.sweep, options.key);
+  const Templates templates = sweeps::templates_of(task.input);
+  const PrepareOptions prepared = sweeps::options_of(task.input, task.folders);
+  const Surroundings surroundings = surroundings_of(task.input.file, prepared);
+  const sweeps::Definition sweep =
+      sweeps::define_sweep(task.input.file, prepared, task.input.parameters, templates);
+  require_same_sweep(sweep, task.input, options.sweep, session.version);
+  const sweeps::StartRequest request{.definition = sweep,
+                                     .surroundings = surroundings,
+                                     .templates = templates,
+                                     .name_space = name_space,
+                                     .version = session.version,
+                                     .local = task.input.local,
+                                     .retry_failed = false,
+                                     .dry_run = false};
+  const json owner = client->get(kube::resources::config_maps, name_space, options.sweep);
+  const bool driven = sweeps::read_record(owner).driven;
+  session.note(driven ? "driving " + options.sweep
+                      : "collecting what the trials of " + options.sweep + " tell: the cluster runs them");
+  while (true) {
+    const ExitCode code = driven ? drive_sweep(session, *client, request, {})
+                                 : await_sweep(session, *client, options.sweep, {});
+    if (code != ExitCode::stopped) return;  // how it has ended is in its record
+    wait_until_resumed(*client, options.sweep, session);
+  }
+}
+
+}  // namespace
+
+void add_drive(CLI::App& root, Session& session) {
+  auto options = std::make_shared<DriveOptions>();
+  CLI::App* command = root.add_subcommand("drive", "")->group("");
+  command->add_option("SWEEP", options->sweep, "")->required();
+  command->add_option("INPUT", options->key, "")->required();
+  command->callback([options, &session] { drive(*options, session); });
+}
+
+}  // namespace mlk

@@ -1,0 +1,64 @@
+// The driver of a detached sweep as objects: the Job that runs mlk, and ConfigMaps with what it has to know
+// to be the same driver as one on the machine where the sweep was started. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/run/prepare.h"
+#include "sweeps/definition.h"
+
+namespace mlk::sweeps {
+
+inline constexpr char driver_account[] = "mlk-driver";  // the ServiceAccount
+inline constexpr std::size_t longest_input_part = 900 * 1024;
+inline constexpr int most_input_parts = 32;
+
+// Everything that decides what the sweep is, as it was said to `mlk sweep`: read again it gives the same
+// sweep.
+struct DriverInput {
+  std::string version;  // of the mlk that wrote it
+  ExperimentFile file;
+  Overrides overrides;
+  std::vector<std::string> parameters;               // words of the command line
+  std::vector<std::string> folders;                  // entries of `data:` of which the files travel
+  std::map<std::string, std::string> texts;          // as in CarriedFiles
+  std::map<std::string, std::string> own_templates;  // path -> text, of the user's own
+  std::string image;                                 // of the driver
+  bool local = false;                                // on the embedded cluster
+};
+
+std::string to_text(const DriverInput& input);
+// Throws Error{failure} when it is none of this version of mlk.
+DriverInput parse_driver_input(std::string_view text);
+
+// Names the input: what differs in anything has another one.
+std::string key_of_input(std::string_view text);
+
+Templates templates_of(const DriverInput& input);
+// `folders`: the contents of the entries that the input names.
+PrepareOptions options_of(const DriverInput& input, FileContents folders);
+
+// "digits-abcde-driver-fghij"
+std::string driver_name(const std::string& sweep, const std::string& key);
+// "digits-abcde-driver-fghij-0"
+std::string input_part_name(const std::string& sweep, const std::string& key, int part);
+
+// The ConfigMaps that hold it, in their order. Throws Error{usage} when they would be too many.
+std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std::string& text);
+
+struct DriverPlace {
+  std::string name_space;
+  std::string
+      kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty: another cluster
+};
+
+// Without an owner yet. Throws Error{usage} for a template that makes none.
+nlohmann::json render_driver(const Definition& definition, const DriverInput& input,
+                             const Templates& templates, const DriverPlace& place);
+
+}  // namespace mlk::sweeps

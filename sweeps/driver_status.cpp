@@ -1,0 +1,59 @@
+#include "sweeps/driver_status.h"
+
+#include <algorithm>
+
+#include "cli/run/diagnosis.h"
+#include "cli/run/facts.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+constexpr std::string_view before_error = "mlk: error: ";
+
+// mlk's own words, which stand before its hint; else what is known of any program.
+std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
+  for (const std::string& line : split(pod.end_message, '\n')) {
+    if (!line.starts_with(before_error)) continue;
+    failure.reason = printable(line.substr(before_error.size()));
+    failure.message.clear();
+  }
+  failure.attempts = 1;  // how often does not matter
+  return one_line(failure, now);
+}
+
+std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
+  const PodFacts* newest = nullptr;
+  for (const PodFacts& pod : facts.pods) {  // oldest first
+    if (pod.job == job.name) newest = &pod;
+  }
+  if (newest == nullptr) {
+    const Cause cause = why_no_pod(job, facts);
+    return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
+  }
+  if (newest->phase == "Running") return "runs in the cluster";
+  if (!newest->ended()) {
+    const Cause cause = why_pod_waits(*newest, job, facts);
+    return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
+  }
+  if (newest->phase == "Succeeded") return "has ended";
+  return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
+}
+
+}  // namespace
+
+DriverStatus observe_driver(const SweepObjects& objects, Time now) {
+  const Facts facts = read_facts({objects.owner, objects.drivers, objects.driver_pods, {}, {}});
+  DriverStatus out;
+  for (const JobFacts& job : facts.jobs) {
+    if (out.goes_on && job.finished) continue;
+    out.goes_on = out.goes_on || !job.finished;
+    out.what = words_of_job(job, facts, now);
+    if (job.finished && out.what.starts_with("is ")) out.what = "has ended";  // its pods are gone
+    out.runs = out.what == "runs in the cluster";
+    if (out.runs) break;
+  }
+  return out;
+}
+
+}  // namespace mlk::sweeps

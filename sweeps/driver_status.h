@@ -1,0 +1,19 @@
+// How the driver of a detached sweep is. Pure.
+#pragma once
+
+#include <string>
+
+#include "cli/util/time.h"
+#include "sweeps/registry.h"
+
+namespace mlk::sweeps {
+
+struct DriverStatus {
+  bool goes_on = false;  // its Job has not ended: it runs, or will be started
+  bool runs = false;
+  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty when the sweep has none
+};
+
+DriverStatus observe_driver(const SweepObjects& objects, Time now);
+
+}  // namespace mlk::sweeps
