@@ -21,7 +21,8 @@ namespace mlk::sweeps {
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
-  std::vector<nlohmann::json> drivers, driver_pods;  // Jobs with the driver of a detached sweep: no trials
+  std::vector<nlohmann::json> drivers{},
+      driver_pods{};  // Jobs with the driver of a detached sweep: no trials
 };
 
 enum class WithPods { no, yes };

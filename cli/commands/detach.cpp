@@ -123,8 +123,9 @@ void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
   if (is_final(phase)) return;  // and no driver is needed any more
   const bool is_new =
       sweeps::start_driver(client, name_space, started.sweep, driver.job, driver.input, hooks);
-  session.note(fmt::format("its driver {} in the cluster, as job/{}: this machine may be switched off",
-                           is_new ? "starts" : "goes on", kube::name_of(driver.job)));
+  session.note(fmt::format("its driver {} in the cluster, as job/{}{}", is_new ? "starts" : "goes on",
+                           kube::name_of(driver.job),
+                           session.local() ? "" : ": this machine may be switched off"));
   if (phase == Phase::stopped) {
     session.note("the sweep is stopped; let it go on with: " + session.command("resume " + started.sweep));
     return;

@@ -1,6 +1,7 @@
 #include "cli/kube/access.h"
 
 #include <charconv>
+#include <deque>
 #include <future>
 
 #include "cli/kube/list.h"
@@ -11,6 +12,8 @@ namespace {
 const Resource access_reviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
                               "SelfSubjectAccessReview"};
 const Resource self_reviews{"authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview"};
+
+constexpr std::size_t most_at_once = 8;  // without HTTP/2 each has a connection of its own
 
 // Reviews are questions in the form of objects that nobody stores.
 Request review_request(const Resource& resource, json spec) {
@@ -48,18 +51,21 @@ bool may(Client& client, const std::string& name_space, const std::string& verb,
 
 std::vector<bool> may_all(Client& client, const std::string& name_space,
                           const std::vector<AccessQuestion>& questions, const std::string& as) {
-  std::vector<std::future<Answer>> answers;
+  std::deque<std::future<Answer>> answers;
+  std::vector<bool> allowed;
+  const auto take = [&] {
+    const json review = parse_answer(answers.front().get().value(), "access review", &client.config());
+    answers.pop_front();
+    const auto pointer = json::json_pointer("/status/allowed");
+    allowed.push_back(review.contains(pointer) && review.at(pointer) == true);
+  };
   for (const AccessQuestion& question : questions) {
+    if (answers.size() == most_at_once) take();
     Request request = access_request(name_space, question);
     request.as = as;
     answers.push_back(client.ask(request));
   }
-  std::vector<bool> allowed;
-  for (std::future<Answer>& answer : answers) {
-    const json review = parse_answer(answer.get().value(), "access review", &client.config());
-    const auto pointer = json::json_pointer("/status/allowed");
-    allowed.push_back(review.contains(pointer) && review.at(pointer) == true);
-  }
+  while (!answers.empty()) take();
   return allowed;
 }
 
