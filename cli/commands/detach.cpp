@@ -75,7 +75,12 @@ void require_account(Session& session, kube::Client& client, const Templates& te
     return;
   }
   if (!options.create_rbac || dry_run) refuse(session, objects, rights, name_space);
-  sweeps::create_driver_rights(client, name_space, objects);
+  try {
+    sweeps::create_driver_rights(client, name_space, objects);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::cluster) session.out << sweeps::rights_as_yaml(objects) << std::flush;
+    throw;
+  }
   session.note(fmt::format("created ServiceAccount, Role and RoleBinding {} in namespace '{}'",
                            sweeps::driver_account, name_space));
 }

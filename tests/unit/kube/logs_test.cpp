@@ -343,6 +343,25 @@ TEST_CASE("access is asked for several things at once, and the answers keep thei
   CHECK(whoami(client).groups == Texts{"g"});
 }
 
+TEST_CASE("access is asked for another user in that one's name, and in no other request") {
+  FakeServer server;
+  std::mutex mutex;
+  Texts names;
+  server.http->Post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                    [&](const httplib::Request& request, auto& response) {
+                      const std::lock_guard lock(mutex);
+                      names.push_back(request.get_header_value("Impersonate-User"));
+                      answer(response, 201, R"({"status":{"allowed":true}})");
+                    });
+  Client client(server.start());
+  const std::vector<AccessQuestion> many(20, {"create", resources::pods});
+  CHECK(may_all(client, "n", many, "system:serviceaccount:n:a") == std::vector<bool>(20, true));
+  CHECK(names == Texts(20, "system:serviceaccount:n:a"));
+  names.clear();
+  CHECK(may(client, "n", "create", resources::jobs));
+  CHECK(names == Texts{""});
+}
+
 TEST_CASE("an old cluster is refused by its version") {
   FakeServer server;
   std::string version = R"({"major":"1","minor":"30+","gitVersion":"v1.30.1-gke"})";

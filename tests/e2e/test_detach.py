@@ -1,0 +1,233 @@
+"""Sweeps that a driver in the cluster drives: the machine that started them is no longer needed."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+
+import mlk
+
+PROGRAM = """
+name: {name}
+mode: allreduce
+image: {image}
+run: |
+  sleep {seconds}; echo "accuracy=0.$LR"
+env: {{LR: "${{sweep.lr}}"}}
+workers: {{cpu: 20m, memory: 32Mi}}
+restart: {{retries: 0}}
+sweep: {{objective: maximize accuracy, parallel: 2}}
+"""
+
+
+def program(name, seconds=0.5, image="mlk-runtime:test"):
+    return PROGRAM.format(name=name, seconds=seconds, image=image)
+
+
+def detach(cluster, *args, check=0):
+    return cluster.mlk("sweep", "--detach", *args, check=check, timeout=120)
+
+
+def status(cluster, sweep):
+    return cluster.mlk("status", sweep, "-o", "json", check=0).json()
+
+
+def results(cluster, sweep):
+    return cluster.mlk("results", sweep, "-o", "json", check=0).json()
+
+
+def allow(cluster):
+    """The driver's account in the namespace of the tests, once for all of them; as an administrator would."""
+    if not cluster.embedded:
+        apply_rights(cluster, cluster.namespace, rights_of(cluster))
+
+
+def rights_of(cluster):
+    """ServiceAccount, Role and RoleBinding, as the template has them."""
+    text = cluster.mlk("templates", "driver-rights", check=0).stdout
+    shown = cluster.kubectl_admin("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
+                                  input=text.replace("${namespace}", "default"))
+    return json.loads("[" + shown.stdout.replace("}\n{", "},\n{") + "]")
+
+
+def apply_rights(cluster, namespace, objects):
+    objects = json.loads(json.dumps(objects).replace('"namespace": "default"', f'"namespace": "{namespace}"'))
+    cluster.kubectl_admin("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+
+@contextlib.contextmanager
+def namespace_of_its_own(cluster, name, role="edit"):
+    """A namespace where the ordinary user has that ClusterRole; gone when the test has ended."""
+    cluster.kubectl_admin("create", "namespace", name)
+    try:
+        cluster.kubectl_admin("create", "rolebinding", "user", "-n", name, f"--clusterrole={role}", "--user=researcher")
+        yield name
+    finally:
+        cluster.kubectl_admin("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.nodes
+def test_a_detached_sweep_goes_on_when_whoever_started_it_is_gone(cluster, name, experiment):
+    allow(cluster)
+    started = detach(cluster, experiment(program(name)), "lr=1,2,3,4")
+    sweep = started.stdout.strip()
+    assert "its driver starts in the cluster" in started.stderr and f"mlk wait {sweep}" in started.stderr
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    assert [(row["parameters"]["lr"], row["objective"], row["state"]) for row in results(cluster, sweep)] == [
+        (4, 0.4, "Succeeded"), (3, 0.3, "Succeeded"), (2, 0.2, "Succeeded"), (1, 0.1, "Succeeded")]
+    assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == [sweep]
+    assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "name", check=0).stdout.split()) == 4
+    mlk.wait_until(lambda: f"driver/0 driving {sweep}" in cluster.mlk("logs", sweep, "--role", "driver").stdout, "its log")
+    again = detach(cluster, experiment(program(name)), "lr=1,2,3,4")
+    assert again.stdout.strip() == sweep and "4 trials: 0 new" in again.stderr and "driver" not in again.stderr
+    more = detach(cluster, experiment(program(name)), "lr=1,2,3,4,5")
+    assert more.stdout.strip() == sweep and "5 trials: 1 new" in more.stderr
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    assert len(results(cluster, sweep)) == 5
+    assert cluster.mlk("delete", sweep, timeout=150).code == 0
+    assert not cluster.objects("jobs", f"mlk.dev/name={name}")
+
+
+@pytest.mark.nodes
+def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, name, experiment):
+    allow(cluster)
+    sweep = detach(cluster, experiment(program(name, seconds=3)), "lr=1,2,3").stdout.strip()
+    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 2, "two trials to run")
+    cluster.mlk("stop", sweep, check=0)
+    assert cluster.mlk("wait", sweep, timeout=60).code == 8, "its driver counts for nothing"
+    mlk.wait_until(lambda: "the sweep is stopped" in cluster.mlk("logs", sweep, "--role", "driver").stdout, "the driver to wait")
+    resumed = cluster.mlk("resume", sweep, check=0)
+    assert "its driver in the cluster starts the next ones" in resumed.stderr
+    assert cluster.mlk("wait", sweep, timeout=150).code == 0
+    assert status(cluster, sweep)["counts"]["succeeded"] == 3
+
+
+@pytest.mark.nodes
+def test_a_driver_that_is_killed_is_followed_by_another(embedded, name, experiment):
+    sweep = detach(embedded, experiment(program(name, seconds=2)), "lr=1,2,3").stdout.strip()
+    mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] == 2, "two trials to run")
+    (driver,) = [pid for pid in mlk.processes_with(KUBECONFIG="", HOME="/nonexistent") if sweep in _words(pid)]
+    _kill(driver)
+    told = mlk.wait_until(lambda: "killed by signal 9" in status(embedded, sweep)["driver"], "its end to be told")
+    assert told
+    assert embedded.mlk("wait", sweep, timeout=150).code == 0
+    assert sorted(row["trial"] for row in results(embedded, sweep)) == [0, 1, 2]
+
+
+def _words(pid):
+    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as words:
+        return words.read().split("\0")
+
+
+def _kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.nodes
+def test_results_of_a_sweep_that_the_cluster_runs_are_kept_though_nobody_looks(cluster, name, experiment):
+    allow(cluster)
+    text = program(name).replace("mode: allreduce", "mode: single")
+    started = detach(cluster, experiment(text), "lr=1,2,3")
+    sweep = started.stdout.strip()
+    assert "the cluster runs them by itself" in started.stderr
+
+    def kept():
+        ledger = cluster.objects("configmaps", f"mlk.dev/sweep={sweep}")
+        lines = "".join(map_["data"].get("trials.jsonl", "") for map_ in ledger)
+        return [json.loads(line)["objective"] for line in lines.splitlines()]
+    mlk.wait_until(lambda: sorted(kept()) == [0.1, 0.2, 0.3], "the ledger to be written without us", timeout=90)
+    cluster.kubectl("delete", "pods", "-n", cluster.namespace, "-l", f"mlk.dev/sweep={sweep}", "--wait=false")
+    assert [row["objective"] for row in results(cluster, sweep)] == [0.3, 0.2, 0.1]
+
+
+@pytest.mark.nodes
+def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubeconfig(real, name, tmp_path):
+    allow(real)
+    arguments = ["--set", f"name={name}", "--set", "mode=ps", "--set", "servers={cpu: 50m, memory: 64Mi}", "--set", "workers.cpu=50m",
+                 "--set", "train.steps=100", mlk.EXAMPLES / "digits-sweep.yaml", "hidden=[32]", "lr=0.1,0.01"]
+    sweep = detach(real, *arguments).stdout.strip()
+    other = tmp_path / "kubeconfig"
+    other.write_text(real.kubectl_admin("config", "view", "--raw").stdout, encoding="utf-8")
+    env = {"KUBECONFIG": str(other)}
+    assert real.mlk("wait", "-n", real.namespace, sweep, env=env, timeout=150).code == 0
+    table = real.mlk("results", "-n", real.namespace, sweep, "-o", "json", env=env, check=0).json()
+    assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
+
+
+def test_who_may_only_edit_gets_the_role_for_an_administrator_and_nothing_is_created(real, name, experiment):
+    file = experiment(program(name, image="localhost/mlk-runtime:test"))
+    with namespace_of_its_own(real, f"detach-{name}") as namespace:
+        refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)
+        assert "ServiceAccount mlk-driver" in refused.stderr and "which is not there" in refused.stderr
+        forbidden = detach(real, "-n", namespace, "--create-rbac", file, "lr=1,2", check=4)
+        assert "Role mlk-driver cannot be created" in forbidden.stderr and "kind: RoleBinding" in forbidden.stdout
+        left = real.kubectl_admin("get", "configmaps,jobs,secrets,services,pods", "-n", namespace, "-o", "name").stdout.split()
+        assert left == ["configmap/kube-root-ca.crt"]
+        real.kubectl_admin("apply", "-f", "-", input=refused.stdout)
+        rights = real.kubectl_admin("get", "role", "mlk-driver", "-n", namespace, "-o", "json").stdout
+        lacking = [right for right in rights_in(json.loads(rights)["rules"])]
+        assert len(lacking) == 20
+        # Each right taken away is told before anything is created: nobody has to start a sweep to find out.
+        for right in lacking:
+            patch_rules(real, namespace, without(json.loads(rights)["rules"], right))
+            mlk.wait_until(lambda right=right: f"may not {words_of(right)}: " in detach(real, "-n", namespace, file, "lr=1,2", check=4).stderr,
+                           f"the refusal without {right}", interval=0.05)
+        patch_rules(real, namespace, json.loads(rights)["rules"])
+        mlk.wait_until(lambda: detach(real, "-n", namespace, "--dry-run=server", file, "lr=1,2").code == 0, "the whole Role to do")
+
+
+@pytest.mark.nodes
+def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experiment):
+    """Where the user may not ask beforehand: the driver starts, and its sweep's status says what it lacks."""
+    file = experiment(program(name, image="localhost/mlk-runtime:test"))
+    objects = rights_of(real)
+    role = next(each for each in objects if each["kind"] == "Role")
+    rights = rights_in(role["rules"])
+    assert len(rights) == 20
+    real.kubectl_admin("apply", "-f", "-", input=json.dumps(modest_user(name)))
+
+    def lacks(number, right):
+        taken = [{**each, "rules": without(each["rules"], right)} if each["kind"] == "Role" else each for each in objects]
+        with namespace_of_its_own(real, f"lack-{name}-{number}", role=f"modest-{name}") as namespace:
+            apply_rights(real, namespace, taken)
+            started = detach(real, "-n", namespace, file, "lr=1,2")
+            assert "you may not ask what ServiceAccount mlk-driver may do" in started.stderr
+            what = f"the driver may not {words_of(right)} in namespace '{namespace}'"
+            mlk.wait_until(lambda: what in real.mlk("status", "-n", namespace, started.stdout.strip(), "-o", "json").json()["why"], what,
+                           timeout=90, interval=1)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            for done in [pool.submit(lacks, number, right) for number, right in enumerate(rights)]:
+                done.result()
+    finally:
+        real.kubectl_admin("delete", "clusterrole", f"modest-{name}")
+
+
+def modest_user(name):
+    """What runs need, and no more: neither looking at ServiceAccounts nor impersonating them."""
+    every = ["get", "list", "watch", "create", "patch", "delete"]
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": f"modest-{name}"}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps", "secrets", "services", "pods", "pods/log", "events"], "verbs": every},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": every}]}
+
+
+def rights_in(rules):
+    return [(group, resource, verb) for rule in rules
+            for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]]
+
+
+def words_of(right):
+    return f"{right[2]} {right[1]}"
+
+
+def without(rules, right):
+    """The same rules, one for each right, less that one."""
+    return [{"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+            for group, resource, verb in rights_in(rules) if (group, resource, verb) != right]
+
+
+def patch_rules(cluster, namespace, rules):
+    cluster.kubectl_admin("patch", "role", "mlk-driver", "-n", namespace, "--type=merge", "-p", json.dumps({"rules": rules}))

@@ -1,0 +1,217 @@
+// mlk sweep --detach and mlk drive, against a cluster that the test itself moves on.
+
+#include <fstream>
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "cli/experiment/yaml.h"
+#include "tests/unit/app/tree.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using mlk::local::Answer;
+using mlk::local::Request;
+using mlk::test::FakeCluster;
+using mlk::test::Tree;
+using nlohmann::json;
+
+bool includes(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+Answer answer_of(int status, const json& body) {
+  Answer answer;
+  answer.status = status;
+  answer.body = body.dump();
+  return answer;
+}
+
+// A cluster with RBAC: the ServiceAccount is there or not, and may do all but one thing.
+struct Rbac : FakeCluster {
+  bool has_account = true, may_look = true, may_impersonate = true, may_create = true;
+  std::string taken;  // "get pods/log"
+  std::vector<std::string> created;
+
+  Rbac() {
+    before([this](const Request& request) { return play(request); });
+    std::ofstream(file())
+        << "name: x\nmode: allreduce\nimage: i\nrun: echo ${sweep.lr}\nworkers: {count: 2}\n"
+           "sweep: {objective: maximize accuracy}\n";
+  }
+  std::string file() const { return kubeconfig() + ".experiment.yaml"; }
+
+  struct Said {
+    int code;
+    std::string out, err;
+  };
+  Said mlk(std::vector<std::string> words) {
+    Tree tree;
+    words.insert(words.end(), {"--kubeconfig", kubeconfig()});
+    const int code = tree.run(words);
+    return {code, tree.out.str(), tree.err.str()};
+  }
+  Said detach(std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"sweep", file(), "lr=1,2", "--detach"};
+    words.insert(words.end(), more.begin(), more.end());
+    return mlk(words);
+  }
+  bool is_empty() const { return names("configmaps").empty() && names("jobs").empty(); }
+
+ private:
+  std::optional<Answer> play(const Request& request) {
+    if (includes(request.path, "/serviceaccounts/")) {
+      if (!may_look) return mlk::test::refusal(403, "Forbidden", "you may not look");
+      return has_account ? answer_of(200, {{"kind", "ServiceAccount"}})
+                         : mlk::test::refusal(404, "NotFound", "no such account");
+    }
+    if (includes(request.path, "selfsubjectaccessreviews")) {
+      const json asked = json::parse(request.body)["spec"]["resourceAttributes"];
+      // That one alone is asked for the driver, and not for the user.
+      if (!may_impersonate && asked["resource"] == "leases")
+        return mlk::test::refusal(403, "Forbidden", "you may not impersonate");
+      const std::string below = asked.value("subresource", "");
+      const std::string right = asked["verb"].get<std::string>() + " " +
+                                asked["resource"].get<std::string>() + (below.empty() ? "" : "/" + below);
+      return answer_of(201, {{"status", {{"allowed", right != taken}}}});
+    }
+    for (const char* kind : {"/serviceaccounts", "/roles", "/rolebindings"}) {
+      if (!request.path.ends_with(kind) || request.method != "POST") continue;
+      if (!may_create) return mlk::test::refusal(403, "Forbidden", "you may not create that");
+      created.push_back(json::parse(request.body)["kind"]);
+      return answer_of(201, json::parse(request.body));
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a sweep is detached when the driver's account may do what it has to") {
+  Rbac cluster;
+  const auto said = cluster.detach();
+  CHECK(said.code == 0);
+  CHECK(includes(said.err, "its driver starts in the cluster, as job/x-"));
+  CHECK(includes(said.err, "wait for it with: mlk wait x-"));
+  CHECK(said.out.size() == std::string("x-abcde\n").size());
+  CHECK(cluster.names("jobs").starts_with(said.out.substr(0, 7) + "-driver-"));
+  const auto again = cluster.detach();
+  CHECK(again.out == said.out);
+  CHECK(includes(again.err, "its driver goes on in the cluster"));
+}
+
+TEST_CASE("without the driver's account nothing is created, and an administrator gets what to apply") {
+  Rbac cluster;
+  cluster.has_account = false;
+  const auto said = cluster.detach();
+  CHECK(said.code == 4);
+  CHECK(includes(said.err, "runs as ServiceAccount mlk-driver of namespace 'default', which is not there"));
+  CHECK(includes(said.err, "--create-rbac"));
+  CHECK(cluster.is_empty());
+  std::vector<std::string> kinds;
+  std::size_t at = 0;
+  while (at < said.out.size()) {
+    REQUIRE(said.out.compare(at, 4, "---\n") == 0);
+    const std::size_t next = std::min(said.out.find("\n---\n", at), said.out.size() - 1);
+    const json object = mlk::to_json(mlk::parse_yaml(said.out.substr(at + 4, next + 1 - at - 4), "rights"));
+    kinds.push_back(object["kind"]);
+    CHECK(object["metadata"]["name"] == "mlk-driver");
+    CHECK(object["metadata"]["namespace"] == "default");
+    at = next + 1;
+  }
+  CHECK(kinds == std::vector<std::string>{"ServiceAccount", "Role", "RoleBinding"});
+}
+
+TEST_CASE("an account that lacks a right is told of with that right, and nothing is created") {
+  Rbac cluster;
+  for (const char* taken : {"get pods/log", "patch leases", "get secrets"}) {
+    cluster.taken = taken;
+    const auto said = cluster.detach();
+    CHECK(said.code == 4);
+    CHECK(includes(said.err, std::string("may not ") + taken + ": ServiceAccount mlk-driver"));
+    CHECK(includes(said.out, "kind: Role\n"));
+    CHECK(cluster.is_empty());
+  }
+}
+
+TEST_CASE("the account is created when that is asked for, and only where it is missing") {
+  Rbac cluster;
+  CHECK(cluster.detach({"--create-rbac"}).code == 0);
+  CHECK(cluster.created.empty());
+  cluster.has_account = false;
+  const auto said = cluster.detach({"--create-rbac"});
+  CHECK(said.code == 0);
+  CHECK(cluster.created == std::vector<std::string>{"ServiceAccount", "Role", "RoleBinding"});
+  CHECK(includes(said.err, "created ServiceAccount, Role and RoleBinding mlk-driver"));
+}
+
+TEST_CASE("who may not create a Role is told so, and nothing is created") {
+  Rbac cluster;
+  cluster.has_account = cluster.may_create = false;
+  const auto said = cluster.detach({"--create-rbac"});
+  CHECK(said.code == 4);
+  CHECK(includes(said.err, "ServiceAccount mlk-driver cannot be created: "));
+  CHECK(includes(said.out, "kind: RoleBinding\n"));
+  CHECK(cluster.is_empty());
+}
+
+TEST_CASE("who may neither look nor ask is not held up") {
+  Rbac cluster;
+  cluster.may_look = cluster.may_impersonate = false;
+  const auto said = cluster.detach();
+  CHECK(said.code == 0);
+  CHECK(includes(said.err, "you may not ask what ServiceAccount mlk-driver may do"));
+}
+
+TEST_CASE("a dry run on the server asks about the account and creates nothing") {
+  Rbac cluster;
+  const auto good = cluster.detach({"--dry-run=server"});
+  CHECK(good.code == 0);
+  CHECK(includes(good.err, "-driver-"));
+  cluster.has_account = false;
+  CHECK(cluster.detach({"--dry-run=server", "--create-rbac"}).code == 4);
+  CHECK(cluster.created.empty());
+  CHECK(cluster.is_empty());
+}
+
+TEST_CASE("a driver's Job that the cluster refuses leaves no sweep behind") {
+  Rbac cluster;
+  cluster.before([](const Request& request) -> std::optional<Answer> {
+    if (includes(request.path, "/serviceaccounts/")) return answer_of(200, {{"kind", "ServiceAccount"}});
+    if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
+    return mlk::test::refusal(403, "Forbidden", "no Jobs for you");
+  });
+  const auto said = cluster.detach();
+  CHECK(said.code == 6);
+  CHECK(includes(said.err, "no Jobs for you"));
+  CHECK(cluster.is_empty());
+}
+
+TEST_CASE("flags that contradict --detach, or need it, are refused") {
+  Rbac cluster;
+  CHECK(includes(cluster.detach({"--wait"}).err, "--detach returns at once"));
+  CHECK(cluster.detach({"--timeout", "1m"}).code == 2);
+  const auto alone = cluster.mlk({"sweep", cluster.file(), "lr=1,2", "--create-rbac"});
+  CHECK(alone.code == 2);
+  CHECK(includes(alone.err, "need --detach"));
+  CHECK(cluster.is_empty());
+}
+
+TEST_CASE("a driver that lacks a right says which, and how it gets it") {
+  Rbac cluster;
+  const std::string sweep = cluster.detach().out.substr(0, 7);
+  const std::string name = cluster.names("jobs");
+  const std::string key = name.substr(name.size() - 6, 5);
+  cluster.taken = "watch pods";
+  const auto said = cluster.mlk({"drive", sweep, key});
+  CHECK(said.code == 4);
+  CHECK(includes(said.err, "the driver may not watch pods in namespace 'default'"));
+  cluster.taken = "";
+  CHECK(includes(cluster.mlk({"drive", sweep, "other"}).err, "not found"));
+}
+
+TEST_CASE("logs of a driver are asked for by its role") {
+  Rbac cluster;
+  const std::string sweep = cluster.detach().out.substr(0, 7);
+  CHECK(cluster.mlk({"logs", sweep, "--role", "driver"}).code == 0);
+  CHECK(cluster.mlk({"logs", sweep, "--role", "drivers"}).code == 2);
+}
