@@ -106,6 +106,7 @@ Templates templates_of(const DriverInput& input) {
 PrepareOptions options_of(const DriverInput& input, FileContents folders) {
   PrepareOptions out;
   out.overrides = input.overrides;
+  out.manual = Surroundings{}.manual;
   out.carried = CarriedFiles{std::move(folders), input.texts};
   return out;
 }

@@ -1,5 +1,7 @@
 #include "cli/commands/detach.h"
 
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -25,7 +27,8 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   const sweeps::Definition& sweep = request.definition;
   sweeps::DriverInput out;
   out.version = session.version;
-  out.file = source.file;
+  // Without its folder, which differs from machine to machine and makes no other sweep.
+  out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
   // This machine may have bounded it.
   if (request.local) out.overrides.set.push_back(fmt::format("sweep.parallel={}", sweep.spec.parallel));

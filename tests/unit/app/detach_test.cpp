@@ -1,13 +1,16 @@
 // mlk sweep --detach and mlk drive, against a cluster that the test itself moves on.
 
 #include <fstream>
-#include <mutex>
+#include <set>
 
 #include <doctest/doctest.h>
 
 #include "cli/experiment/yaml.h"
+#include "cli/util/text.h"
+#include "sweeps/driver_rights.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
+#include "tests/unit/paths.h"
 
 namespace {
 
@@ -214,4 +217,23 @@ TEST_CASE("logs of a driver are asked for by its role") {
   const std::string sweep = cluster.detach().out.substr(0, 7);
   CHECK(cluster.mlk({"logs", sweep, "--role", "driver"}).code == 0);
   CHECK(cluster.mlk({"logs", sweep, "--role", "drivers"}).code == 2);
+}
+
+TEST_CASE("the manual lists the rights of a driver's Role, each once") {
+  std::ifstream page(mlk::test::source_dir() / "man" / "mlk-sweep.1");
+  std::set<std::string> told, given;
+  for (std::string line; std::getline(page, line);) {
+    const std::size_t gap = line.find("   ");
+    const bool is_row =
+        gap != line.npos && (includes(line, "get, ") || includes(line, "list, ") || line.ends_with("get"));
+    if (!is_row || line.starts_with(".")) continue;
+    for (const std::string& resource : mlk::split(line.substr(0, gap), ',')) {
+      for (const std::string& verb : mlk::split(line.substr(gap), ','))
+        told.insert(std::string(mlk::trim(verb)) + " " + std::string(mlk::trim(resource)));
+    }
+  }
+  for (const auto& right :
+       mlk::sweeps::driver_questions(mlk::sweeps::render_driver_rights(mlk::Templates(), "n")))
+    given.insert(mlk::sweeps::words_of(right));
+  CHECK(mlk::join({told.begin(), told.end()}, ", ") == mlk::join({given.begin(), given.end()}, ", "));
 }
