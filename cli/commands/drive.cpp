@@ -1,51 +1,36 @@
 // mlk drive: the driver of a detached sweep, in the cluster. What `mlk sweep --detach` starts; no part of the
 // interface.
 
-#include <thread>
-
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/await_sweep.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
-#include "cli/kube/objects.h"
-#include "cli/run/labels.h"
 #include "sweeps/detach.h"
 #include "sweeps/driver_rights.h"
-#include "sweeps/record.h"
+#include "sweeps/observe.h"
+#include "sweeps/watch.h"
 
 namespace mlk {
 namespace {
-
-using nlohmann::json;
-using std::chrono::steady_clock;
-
-constexpr std::chrono::seconds look_at_mark{3};
 
 struct DriveOptions {
   std::string sweep, key;
 };
 
-// A sweep may be stopped for days.
+// A sweep may be stopped for days. Throws Error{not_found} when it is deleted.
 void wait_until_resumed(kube::Client& client, const std::string& sweep, Session& session) {
   session.note("the sweep is stopped; waiting for: mlk resume " + sweep);
-  std::string trouble;
+  sweeps::SweepWatch watch(client, client.config().name_space, sweep);
   while (true) {
-    const auto next = steady_clock::now() + look_at_mark;
-    while (steady_clock::now() < next) {
-      session.check_interrupted();
-      std::this_thread::sleep_for(interrupt_poll);
-    }
-    try {
-      const json owner = client.get(kube::resources::config_maps, client.config().name_space, sweep);
-      if (kube::annotation_of(owner, labels::stopped).empty()) return;
-      trouble.clear();
-    } catch (const kube::ApiError& error) {
-      if (error.status() == 401 || error.status() == 403 || error.status() == 404) throw;
-      if (trouble != error.what()) session.warn(std::string(error.what()) + "; trying on");
-      trouble = error.what();
-    }
+    session.check_interrupted();
+    if (!watch.wait(interrupt_poll)) continue;
+    const std::optional<sweeps::SweepObjects> objects = watch.objects();
+    if (!objects) continue;
+    const sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
+    if (status.phase != Phase::stopped) return;
   }
 }
 
@@ -77,7 +62,7 @@ void drive(const DriveOptions& options, Session& session) {
                                      .local = task.input.local,
                                      .retry_failed = false,
                                      .dry_run = false};
-  const json owner = client->get(kube::resources::config_maps, name_space, options.sweep);
+  const nlohmann::json owner = client->get(kube::resources::config_maps, name_space, options.sweep);
   const bool driven = sweeps::read_record(owner).driven;
   session.note(driven ? "driving " + options.sweep
                       : "collecting what the trials of " + options.sweep + " tell: the cluster runs them");

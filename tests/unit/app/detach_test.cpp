@@ -212,6 +212,33 @@ TEST_CASE("a driver that lacks a right says which, and how it gets it") {
   CHECK(includes(cluster.mlk({"drive", sweep, "other"}).err, "not found"));
 }
 
+TEST_CASE("the driver's image is that of the flag, of the environment or of the experiment") {
+  Rbac cluster;
+  const auto image_after = [&](std::vector<std::string> more, const std::string& by_environment) {
+    Tree tree;
+    tree.env["MLK_DRIVER_IMAGE"] = by_environment;
+    std::vector<std::string> words{"sweep",    cluster.file(), "lr=1,2",
+                                   "--detach", "--kubeconfig", cluster.kubeconfig()};
+    words.insert(words.end(), more.begin(), more.end());
+    CHECK(tree.run(words) == 0);
+    const json jobs = cluster.ask("GET", mlk::test::jobs_path)["items"];
+    REQUIRE(jobs.size() == 1);
+    return jobs[0]["spec"]["template"]["spec"]["containers"][0]["image"].get<std::string>();
+  };
+  CHECK(image_after({}, "") == "i");
+  CHECK(image_after({}, "e") == "e");
+  CHECK(image_after({"--driver-image", "f"}, "e") == "f");
+}
+
+TEST_CASE("a large sweep that nobody watches is told what may be lost") {
+  Rbac cluster;
+  std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
+                                   "sweep: {objective: maximize accuracy}\n";
+  const std::string words = "a cluster keeps 12500 ended pods";
+  CHECK(includes(cluster.mlk({"sweep", cluster.file(), "lr=1..10000"}).err, words));
+  CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
+}
+
 TEST_CASE("logs of a driver are asked for by its role") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
