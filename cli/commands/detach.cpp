@@ -57,11 +57,14 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   session.out << sweeps::rights_as_yaml(objects) << std::flush;
   const std::string account =
       fmt::format("ServiceAccount {} of namespace '{}'", sweeps::driver_account, name_space);
-  throw Error(ExitCode::cluster,
-              rights.account == AccountRights::Account::missing
-                  ? fmt::format("the driver of a detached sweep runs as {}, which is not there", account)
-                  : fmt::format("the driver of a detached sweep may not {}: {} lacks a part of its Role",
-                                join(rights.missing, ", "), account),
+  const bool has_none = rights.missing.size() == sweeps::driver_questions(objects).size();
+  const std::string lacks =
+      rights.account == AccountRights::Account::missing
+          ? fmt::format("the driver of a detached sweep runs as {}, which is not there", account)
+      : has_none ? fmt::format("the driver of a detached sweep runs as {}, which has no Role", account)
+                 : fmt::format("the driver of a detached sweep may not {}: {} lacks a part of its Role",
+                               join(rights.missing, ", "), account);
+  throw Error(ExitCode::cluster, lacks,
               "have an administrator of the namespace apply what is printed above, or give it yourself with "
               "--create-rbac; nothing was created");
 }
