@@ -92,8 +92,8 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
   DriverTask out;
   out.input = parse_driver_input(text);
   for (const std::string& entry : out.input.folders)
-    out.folders[entry] =
-        files_of_map(client.get(kube::resources::config_maps, name_space, sweep + "-data-" + entry));
+    out.folders[entry] = files_of_map(
+        client.get(kube::resources::config_maps, name_space, out.input.files_of + "-data-" + entry));
   return out;
 }
 

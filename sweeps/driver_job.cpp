@@ -71,7 +71,10 @@ std::string to_text(const DriverInput& input) {
                     {"texts", texts},
                     {"templates", input.own_templates},
                     {"image", input.image},
-                    {"local", input.local}});
+                    {"local", input.local},
+                    {"sweep", {{"name", input.sweep.run}, {"hash", input.sweep.hash}}},
+                    {"files_of", input.files_of},
+                    {"defined_as", input.defined_as}});
 }
 
 DriverInput parse_driver_input(std::string_view text) {
@@ -92,6 +95,9 @@ DriverInput parse_driver_input(std::string_view text) {
   out.own_templates = pairs_in(at_path(value, {"templates"}));
   out.image = text_of(value, {"image"});
   out.local = at_path(value, {"local"}) == true;
+  out.sweep = {text_of(value, {"sweep", "name"}), text_of(value, {"sweep", "hash"})};
+  out.files_of = text_of(value, {"files_of"});
+  out.defined_as = text_of(value, {"defined_as"});
   return out;
 }
 
@@ -109,6 +115,24 @@ PrepareOptions options_of(const DriverInput& input, FileContents folders) {
   out.manual = Surroundings{}.manual;
   out.carried = CarriedFiles{std::move(folders), input.texts};
   return out;
+}
+
+Definition definition_of(const DriverInput& input, const FileContents& folders, const Templates& templates) {
+  Definition out = define_sweep(input.file, options_of(input, folders), input.parameters, templates);
+  if (out.identity.run != input.defined_as) {
+    throw Error(ExitCode::failure,
+                fmt::format("this mlk takes {} for another sweep, {}, than the mlk that started it, {}",
+                            input.defined_as, out.identity.run, input.version),
+                "start the driver with an image that holds the same mlk: --driver-image IMAGE");
+  }
+  out.identity = input.sweep;
+  return out;
+}
+
+void settle(DriverInput& input, const FileContents& folders) {
+  const Templates templates = templates_of(input);
+  input.defined_as =
+      define_sweep(input.file, options_of(input, folders), input.parameters, templates).identity.run;
 }
 
 std::string driver_name(const std::string& sweep, const std::string& key) {

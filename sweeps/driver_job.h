@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/render/identity.h"
 #include "cli/run/prepare.h"
 #include "sweeps/definition.h"
 
@@ -30,11 +31,20 @@ struct DriverInput {
   std::map<std::string, std::string> own_templates;  // path -> text, of the user's own
   std::string image;                                 // of the driver
   bool local = false;                                // on the embedded cluster
+  Identity sweep;                                    // that it drives
+  std::string files_of;                              // the sweep whose copies of the files are mounted
+  std::string defined_as{};  // what define_sweep() calls it, with the mlk that wrote this
 };
 
 std::string to_text(const DriverInput& input);
 // Throws Error{failure} when it is none of this version of mlk.
 DriverInput parse_driver_input(std::string_view text);
+
+// The sweep as the input says it. `templates`: templates_of() it; `folders`: the contents of the entries that
+// it names. Throws Error: failure when this mlk takes it for another sweep than the mlk that wrote it.
+Definition definition_of(const DriverInput& input, const FileContents& folders, const Templates& templates);
+// For the one who writes it, as the last thing: fills in `defined_as`.
+void settle(DriverInput& input, const FileContents& folders);
 
 // Names the input: what differs in anything has another one.
 std::string key_of_input(std::string_view text);

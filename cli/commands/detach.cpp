@@ -49,6 +49,9 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
               : !by_environment.empty() ? by_environment
                                         : sweep.first.image;
   out.local = request.local;
+  out.sweep = sweep.identity;
+  out.files_of = sweep.identity.run;
+  sweeps::settle(out, sweep.files);
   return out;
 }
 

@@ -2,7 +2,6 @@
 // interface.
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/await_sweep.h"
@@ -34,15 +33,6 @@ void wait_until_resumed(kube::Client& client, const std::string& sweep, Session&
   }
 }
 
-void require_same_sweep(const sweeps::Definition& definition, const sweeps::DriverInput& input,
-                        const std::string& sweep, const std::string& version) {
-  if (definition.identity.run == sweep) return;
-  throw Error(ExitCode::failure,
-              fmt::format("this mlk ({}) takes {} for another sweep, {}, than the mlk that started it ({})",
-                          version, sweep, definition.identity.run, input.version),
-              "start the driver with an image that holds the same mlk: --driver-image IMAGE");
-}
-
 void drive(const DriveOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
@@ -51,9 +41,7 @@ void drive(const DriveOptions& options, Session& session) {
   const Templates templates = sweeps::templates_of(task.input);
   const PrepareOptions prepared = sweeps::options_of(task.input, task.folders);
   const Surroundings surroundings = surroundings_of(task.input.file, prepared);
-  const sweeps::Definition sweep =
-      sweeps::define_sweep(task.input.file, prepared, task.input.parameters, templates);
-  require_same_sweep(sweep, task.input, options.sweep, session.version);
+  const sweeps::Definition sweep = sweeps::definition_of(task.input, task.folders, templates);
   const sweeps::StartRequest request{.definition = sweep,
                                      .surroundings = surroundings,
                                      .templates = templates,

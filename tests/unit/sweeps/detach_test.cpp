@@ -44,7 +44,9 @@ Detached detach(Sweeper& sweeper, const std::vector<std::string>& words) {
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define(words);
   const StartRequest request = sweeper.request(sweep);
-  const DriverInput input = input_for(sweeper, words);
+  DriverInput input = input_for(sweeper, words);
+  input.sweep = sweep.identity;
+  settle(input, {});
   const json job = render_driver(sweep, input, sweeper.templates, {"default", ""});
   prepare_driven(client, request, sweeper.hooks());
   Detached out{sweep.identity.run, key_of_input(to_text(input)), false};
@@ -59,7 +61,7 @@ SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   const Templates templates = templates_of(task.input);
   const PrepareOptions prepared = options_of(task.input, task.folders);
   const Surroundings surroundings = surroundings_of(task.input.file, prepared);
-  const Definition sweep = define_sweep(task.input.file, prepared, task.input.parameters, templates);
+  const Definition sweep = definition_of(task.input, task.folders, templates);
   REQUIRE(sweep.identity.run == detached.sweep);
   const StartRequest request{.definition = sweep,
                              .surroundings = surroundings,
@@ -112,7 +114,8 @@ TEST_CASE("what a driver reads is the sweep that was started, whatever it was ma
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
   Sweeper sweeper(
-      "name: x\nmode: single\nimage: i\nrun: python3 /code/train.py ${sweep.lr} ${sweep.batch} $HOW\nworkdir: /code\n"
+      "name: x\nmode: single\nimage: i\nrun: python3 /code/train.py ${sweep.lr} ${sweep.batch} "
+      "$HOW\nworkdir: /code\n"
       "data: [{name: code, mount: /code, files: code}]\n"
       "sweep: {points: points.csv, objective: maximize accuracy}\n");
   sweeper.file.folder = folder.path();
@@ -129,11 +132,12 @@ TEST_CASE("what a driver reads is the sweep that was started, whatever it was ma
   input.texts["points.csv"] =
       read_file_beside(sweeper.file, options, "points.csv", "points", longest_points_file).text;
   input.own_templates["jobs/mine.yaml"] = templates.find("jobs/mine.yaml")->text;
+  input.sweep = typed.identity;
+  settle(input, typed.files);
   const DriverInput read = parse_driver_input(to_text(input));
   std::filesystem::remove_all(folder.path() / "code");
   std::filesystem::remove(folder.path() / "points.csv");
-  const Definition driven =
-      define_sweep(read.file, options_of(read, typed.files), read.parameters, templates_of(read));
+  const Definition driven = definition_of(read, typed.files, templates_of(read));
   CHECK(driven.identity.run == typed.identity.run);
   CHECK(driven.identity.hash == typed.identity.hash);
   CHECK(driven.points == typed.points);
@@ -142,6 +146,11 @@ TEST_CASE("what a driver reads is the sweep that was started, whatever it was ma
 }
 
 TEST_CASE("an input of another version of mlk is refused with what to do") {
+  const Sweeper sweeper(detached_experiment);
+  DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
+  input.defined_as = "x-other";
+  CHECK_THROWS_WITH_AS(definition_of(input, {}, sweeper.templates),
+                       doctest::Contains("this mlk takes x-other for another sweep"), Error);
   CHECK_THROWS_WITH_AS(parse_driver_input("{\"schema\": 2}"),
                        "what this driver is to drive was written by another version of mlk", Error);
   CHECK_THROWS_AS(parse_driver_input("nonsense"), Error);

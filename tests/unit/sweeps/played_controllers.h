@@ -1,15 +1,17 @@
-// The Job controllers and kubelets of a test's cluster: every Job ends as soon as it is there.
+// Controllers that a test plays on a cluster which it holds.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {
 
+// Ends every Job of a run as soon as it is there, with a pod that tells a result; as the controllers would.
 class PlayedControllers {
  public:
   static constexpr int runs_on = -1;
@@ -37,7 +39,8 @@ class PlayedControllers {
 
   void play(const json& job) {
     const std::string name = job["metadata"]["name"], run = job["metadata"]["labels"]["mlk.dev/run"];
-    if (job["metadata"]["labels"].value("mlk.dev/role", "") == "driver") return;
+    const std::string role = job["metadata"]["labels"].value("mlk.dev/role", "");
+    if (role == "driver" || role == "trial") return;  // of a sweep, which is no run
     const std::string pod_name = pod_of(run, "")["metadata"]["name"];
     if (job["spec"].value("suspend", false)) {
       if (cluster_.has("pods", pod_name))
