@@ -29,12 +29,13 @@ std::string own_identity() {
 }  // namespace
 
 DriverLease::DriverLease(kube::Client& client, const std::string& name_space, std::string name,
-                         std::string owner_uid)
+                         std::string owner_uid, std::function<Clock::time_point()> now)
     : client_(client),
       name_space_(name_space),
       name_(std::move(name)),
       owner_uid_(std::move(owner_uid)),
-      me_(own_identity()) {}
+      me_(own_identity()),
+      now_(std::move(now)) {}
 
 json DriverLease::spec() const {
   return {{"holderIdentity", me_},
@@ -43,7 +44,7 @@ json DriverLease::spec() const {
 }
 
 bool DriverLease::hold() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   if (ours_ && now - renewed_ < renew_every) return true;
   if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < ask_every) return false;
   asked_ = now;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +18,10 @@ class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. The client must outlive it.
-  DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid);
+  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. `now`: another clock is for
+  // tests. The client must outlive it. For one thread.
+  DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
+              std::function<Clock::time_point()> now = Clock::now);
 
   ~DriverLease() { release(); }
   DriverLease(const DriverLease&) = delete;
@@ -38,6 +41,7 @@ class DriverLease {
   kube::Client& client_;
   const std::string& name_space_;
   const std::string name_, owner_uid_, me_;
+  const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
   Clock::time_point renewed_{}, asked_{};  // last time that it was ours for certain, that we asked

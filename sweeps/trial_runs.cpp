@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <utility>
 
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
@@ -45,8 +46,19 @@ std::string trial_run(const std::string& sweep, const std::string& hash) {
 }
 
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
+  SweepObjects copy = objects;
+  return take_runs(copy);
+}
+
+std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
+  std::vector<json>& maps = objects.config_maps;
+  const auto owners =
+      std::stable_partition(maps.begin(), maps.end(), [](const json& map) { return !is_trial(map); });
+  std::vector<json> of_runs(std::make_move_iterator(owners), std::make_move_iterator(maps.end()));
+  maps.erase(owners, maps.end());
   std::map<std::string, RunObjects> runs;
-  for (RunObjects& run : group_by_run(objects.config_maps, objects.jobs, objects.pods)) {
+  for (RunObjects& run :
+       group_by_run(std::move(of_runs), std::exchange(objects.jobs, {}), std::exchange(objects.pods, {}))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
   }
@@ -87,7 +99,16 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
       local_(local),
       definition_(definition),
       templates_(templates),
-      hooks_(hooks),
+      hooks_{.note =
+                 [this, note = hooks.note](const std::string& text) {
+                   const std::lock_guard lock(hooks_mutex_);
+                   note(text);
+                 },
+             .check_interrupted =
+                 [this, check = hooks.check_interrupted] {
+                   const std::lock_guard lock(hooks_mutex_);
+                   check();
+                 }},
       job_types_(templates.job_types()),
       experiments_(definition.base, job_types_, surroundings) {}
 
@@ -133,10 +154,15 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   }
 }
 
-void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid) {
+std::size_t TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+                              std::chrono::steady_clock::time_point until) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < trials.size(); i = next++) create_one(trials[i], sweep_uid);
+    while (std::chrono::steady_clock::now() < until) {
+      const std::size_t i = next++;
+      if (i >= trials.size()) return;
+      create_one(trials[i], sweep_uid);
+    }
   };
   std::vector<std::future<void>> workers;
   for (std::size_t i = 0; i < std::min(most_at_once, trials.size()); ++i)
@@ -150,6 +176,7 @@ void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& 
     }
   }
   if (first) std::rethrow_exception(first);
+  return std::min<std::size_t>(next, trials.size());
 }
 
 }  // namespace mlk::sweeps

@@ -303,6 +303,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   }
   repair(object);
   if (const std::string newer = version_of(object); !newer.empty()) version = newer;
+  if (options.transform) options.transform(object);
   if (type == "DELETED" && removed) removed(object);
   const std::lock_guard lock(mutex);
   if (type == "ADDED" || type == "MODIFIED") put(std::move(object));

@@ -2,12 +2,10 @@
 
 import csv
 import io
-import itertools
 import json
 import os
 import subprocess
 import sys
-import time
 
 import mlk
 import pytest
@@ -180,26 +178,6 @@ def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
     assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "json", check=0).json()) == 6
     again = cluster.mlk("sweep", *named, timeout=120)
     assert again.code == 0 and "6 trials: 0 new" in again.stderr, again
-
-
-@pytest.mark.nodes
-def test_a_driver_that_is_killed_again_and_again_starts_every_trial_once(cluster, name, experiment):
-    text = program(name, "sleep 0.$((LR % 10)); echo accuracy=0.5", parallel=3).replace("mode: single", "mode: allreduce")
-    file, values = experiment(text), "lr=" + ",".join(str(value) for value in range(12))
-    pauses = itertools.cycle((0.3, 0.9, 0.1, 1.7, 0.6))
-    sweep = None
-    for _ in range(8):
-        driver = cluster.start("sweep", file, values)
-        time.sleep(next(pauses))
-        driver.kill()
-        sweep = driver.communicate(timeout=30)[0].strip() or sweep
-    ended = cluster.mlk("sweep", file, values, timeout=300)
-    assert ended.code == 0, ended
-    sweep = ended.stdout.strip()
-    table = results(cluster, sweep)
-    assert sorted(row["trial"] for row in table) == list(range(12)) and {row["state"] for row in table} == {"Succeeded"}
-    assert len({row["parameters"]["lr"] for row in table}) == 12
-    assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "name", check=0).stdout.split()) == 12
 
 
 @pytest.mark.nodes

@@ -41,6 +41,15 @@ bool refused(const std::string& what, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("points for which the ledger has no room are refused") {
+  const std::string program = "name: x\nmode: single\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\n";
+  const std::string most(3000, 'x'), shorter(900, 'y');
+  CHECK(define(program, {"a=" + most, "b=1," + shorter}).points.size() == 2);
+  CHECK(refused(refusal_of(program, {"a=" + most, "b=1," + shorter + shorter}), "take more than 4 KiB"));
+  const std::string tpe = program + "sweep: {search: {tpe: {trials: 3}}, objective: minimize loss}\n";
+  CHECK(refused(refusal_of(tpe, {"a=" + most, "b=1," + shorter + shorter}), "take more than 4 KiB"));
+}
+
 TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself") {
   int examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(mlk::test::source_dir() / "examples")) {
