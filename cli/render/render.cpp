@@ -132,7 +132,7 @@ class Renderer {
 
  private:
   json shape(const std::string& name) const {
-    return evaluate(parse_template(templates_, shape_path(name)), scope_);
+    return evaluate(*parse_template(templates_, shape_path(name)), scope_);
   }
 
   static std::string shape_path(const std::string& name) { return "shapes/" + name + ".yaml"; }

@@ -10,6 +10,7 @@ import sys
 import mlk
 import pytest
 import wheels
+from fault_proxy import FaultProxy
 
 DIGITS = mlk.EXAMPLES / "digits-sweep.yaml"
 
@@ -227,6 +228,18 @@ def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
     table = list(csv.DictReader(io.StringIO(ran.stdout[ran.stdout.index("trial\t"):]), delimiter="\t"))
     assert len(table) == 3 and {float(row["lr"]) for row in table} == {0.1, 0.01, 0.001}
     assert [float(row["accuracy"]) for row in table] == sorted((float(row["accuracy"]) for row in table), reverse=True)
+
+
+def test_the_requests_of_a_start_do_not_grow_with_the_trials(real, name, experiment):
+    file = experiment(program(name))
+    with FaultProxy(real.kubeconfig) as proxy:
+        def requests(count):
+            before = len(proxy.requests)
+            unschedulable = ("--set", "workers.gpu=1", "-e", f"COUNT={count}")
+            mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "sweep", *unschedulable, file, f"lr=1..{count}", check=0, timeout=120, env=real.env)
+            return len(proxy.requests) - before
+        few = requests(3)
+        assert few > 5 and requests(1000) == few
 
 
 def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experiment):
