@@ -183,14 +183,15 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     SweepStatus status = observe();
     if (tells_all(status)) return status;
   }
-  const bool live = large && harvest == Harvest::running;
-  objects.pods = fetch_pods(client, name_space, sweep, live ? WhichPods::live : WhichPods::all);
+  if (large && harvest == Harvest::running) {
+    objects.pods = fetch_running_pods(client, name_space, sweep);
+    return observe();  // not for the ledger: a trial of which the pod was left out has told nothing yet
+  }
+  objects.pods = fetch_pods(client, name_space, sweep);
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);
-  // Best effort: who may only look at the sweep sees it all the same. A trial of which the pod was left out
-  // has told nothing yet.
-  if (!live)
-    write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
+  // Best effort: who may only look at the sweep sees it all the same.
+  write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
   return status;
 }
 

@@ -96,11 +96,25 @@ kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resou
   return options;
 }
 
-std::vector<json> fetch_pods(kube::Client& client, const std::string& name_space, const std::string& sweep,
-                             WhichPods which) {
-  kube::ListOptions options = of_sweep(sweep, kube::resources::pods);
-  if (which == WhichPods::live) options.field_selector = "status.phase!=Succeeded,status.phase!=Failed";
-  return client.list(kube::resources::pods, name_space, options).items;
+std::vector<json> fetch_pods(kube::Client& client, const std::string& name_space, const std::string& sweep) {
+  return client.list(kube::resources::pods, name_space, of_sweep(sweep, kube::resources::pods)).items;
+}
+
+std::vector<json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                     const std::string& sweep) {
+  kube::ListOptions running = of_sweep(sweep, kube::resources::pods);
+  running.field_selector = "status.phase=Running";
+  running.metadata_only = true;
+  running.transform = [](json& pod) {
+    slim(pod);
+    pod["status"] = {{"phase", "Running"}};
+  };
+  std::vector<json> pods = client.list(kube::resources::pods, name_space, running).items;
+  if (!pods.empty()) return pods;
+  kube::ListOptions pending = of_sweep(sweep, kube::resources::pods);
+  pending.field_selector = "status.phase=Pending";
+  pending.enough = 1;
+  return client.list(kube::resources::pods, name_space, pending).items;
 }
 
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
@@ -114,7 +128,7 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
   };
   auto list_of_maps = list(config_maps), list_of_jobs = list(jobs);
   SweepObjects objects;
-  if (pods == WithPods::yes) objects.pods = fetch_pods(client, name_space, sweep, WhichPods::all);
+  if (pods == WithPods::yes) objects.pods = fetch_pods(client, name_space, sweep);
   objects.jobs = list_of_jobs.get();
   objects.config_maps = list_of_maps.get();
   if (!take_owner(objects)) {

@@ -31,10 +31,13 @@ enum class WithPods { no, yes };
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
-// The pods of a sweep; `live`: of them those that have not ended.
-enum class WhichPods { all, live };
+// The pods of a sweep.
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
-                                       const std::string& sweep, WhichPods which);
+                                       const std::string& sweep);
+// Of many pods no more than tells which trials run: of those that do, their metadata and that they do. When
+// none does, some of those that wait, which say why.
+std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                               const std::string& sweep);
 
 // All of a sweep of that kind, in pages that the largest ConfigMaps do not make too large; slim().
 kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);

@@ -90,7 +90,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     }
     result.resource_version = text_at(answer, json::json_pointer("/metadata/resourceVersion"));
     next = text_at(answer, json::json_pointer("/metadata/continue"));
-    if (next.empty() || !paged) return result;
+    const bool enough = options.enough > 0 && result.items.size() >= options.enough;
+    if (next.empty() || !paged || enough) return result;
     if (page == most_pages || result.items.size() > most_items || bytes > most_bytes) {
       throw ApiError(response.status, "TooLarge",
                      what + ": the list does not end: " + std::to_string(result.items.size()) +
