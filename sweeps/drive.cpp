@@ -126,6 +126,7 @@ class Driver {
       if (!transient || final_answer) throw;
       if (!failing_since_) failing_since_ = steady_clock::now();
       if (steady_clock::now() - *failing_since_ > longest_trouble) throw;
+      hooks_.submit.check_interrupted();
       hooks_.submit.note(std::string(error.what()) + "; trying on");
       std::this_thread::sleep_for(pause_after_trouble);
     }
