@@ -36,6 +36,7 @@ constexpr std::chrono::seconds judge_every{2};  // trials that run, by what thei
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
+constexpr std::chrono::seconds longest_refusal{30};
 // Also when no watch has told of a change; the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
 // Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
@@ -81,14 +82,17 @@ class Driver {
       looked = true;
       if (is_over(*objects, runs, status)) {
         lease->release();
-        return read_sweep(client_, request_.name_space, sweep_, Harvest::all);
+        std::optional<SweepStatus> last;
+        attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
+        if (last) return *last;
+        continue;
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
         continue;
       }
       stepped_ = steady_clock::now();
-      try_step(*objects, runs, status);
+      attempt([&] { step(*objects, runs, status); });
     }
   }
 
@@ -114,18 +118,21 @@ class Driver {
   }
 
   // What the server cannot do now is done at a later look: a sweep runs for days.
-  void try_step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) {
+  void attempt(const std::function<void()>& action) {
     try {
-      step(objects, runs, status);
+      action();
       failing_since_.reset();
+      has_worked_ = true;
     } catch (const Error& error) {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      const bool final_answer = code == 400 || code == 401 || code == 403 || code == 422;
+      // A server that has just started does not know yet who may do what.
+      const bool refused = code == 401 || code == 403;
+      const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
       if (!failing_since_) failing_since_ = steady_clock::now();
-      if (steady_clock::now() - *failing_since_ > longest_trouble) throw;
+      if (steady_clock::now() - *failing_since_ > (refused ? longest_refusal : longest_trouble)) throw;
       hooks_.submit.check_interrupted();
       hooks_.submit.note(std::string(error.what()) + "; trying on");
       std::this_thread::sleep_for(pause_after_trouble);
@@ -295,6 +302,7 @@ class Driver {
   bool more_ = false;  // the last step has not come to all that there was to do
   std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
   std::optional<steady_clock::time_point> failing_since_;
+  bool has_worked_ = false;
   steady_clock::time_point stepped_{}, judged_{};
 };
 

@@ -17,6 +17,7 @@ using nlohmann::json;
 using std::chrono::seconds;
 
 const kube::Resource leases{"coordination.k8s.io", "v1", "leases", "Lease"};
+constexpr seconds longest_refusal{30};
 constexpr seconds lease_duration{15}, renew_deadline{10}, renew_every{4}, ask_every{2};
 
 // This process, for people and unlike any other.
@@ -50,9 +51,11 @@ bool DriverLease::hold() {
   asked_ = now;
   try {
     ours_ = take(now);
+    answered_ = now;
     if (ours_) renewed_ = now;
   } catch (const kube::ApiError& error) {
-    if (error.status() == 401 || error.status() == 403) throw;
+    const bool refused = error.status() == 401 || error.status() == 403;
+    if (refused && (!answered_ || now - *answered_ > longest_refusal)) throw;
     ours_ = ours_ && now - renewed_ < renew_deadline;
   }
   return ours_;

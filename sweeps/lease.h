@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -28,7 +29,8 @@ class DriverLease {
   DriverLease& operator=(const DriverLease&) = delete;
 
   // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
-  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403.
+  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403,
+  // to who was let in before when they last for 30 s: a server that has just started does not know the roles.
   bool hold();
   void release();  // so that another may take it at once; best effort
 
@@ -44,9 +46,10 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};  // last time that it was ours for certain, that we asked
-  nlohmann::json seen_;                    // the record of another holder
-  Clock::time_point seen_since_{};         // since when it has not changed
+  Clock::time_point renewed_{}, asked_{};      // last time that it was ours for certain, that we asked
+  std::optional<Clock::time_point> answered_;  // last time that the server said who holds it
+  nlohmann::json seen_;                        // the record of another holder
+  Clock::time_point seen_since_{};             // since when it has not changed
 };
 
 }  // namespace mlk::sweeps

@@ -114,6 +114,22 @@ TEST_CASE("a server that cannot answer costs the Lease after 10 s, and not befor
   CHECK(rivals.one.hold());
 }
 
+TEST_CASE(
+    "a server that has just started and refuses everybody costs the Lease, and is an error when it lasts") {
+  Rivals rivals;
+  CHECK(rivals.one.hold());
+  rivals.refuse(403);
+  rivals.pass(5);
+  CHECK(rivals.one.hold());
+  rivals.pass(6);
+  CHECK_FALSE(rivals.one.hold());
+  rivals.pass(20);
+  CHECK_THROWS_AS(rivals.one.hold(), kube::ApiError);
+  rivals.cluster.before({});
+  rivals.pass(3);
+  CHECK(rivals.one.hold());
+}
+
 TEST_CASE("who may not have a Lease is told so") {
   for (const int code : {401, 403}) {
     Rivals rivals;
