@@ -41,10 +41,9 @@ constexpr std::chrono::seconds longest_refusal{30};
 constexpr std::chrono::seconds look_again{5};
 // Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
 // look.
-constexpr std::chrono::seconds longest_step{4};
+constexpr std::chrono::seconds longest_step{7};
 // A registration sends its ConfigMap as a whole: one that holds more is left as it is, and another begun.
 constexpr std::size_t large_map = 64 * 1024;
-
 // Until a watch has told of what was created; one that was deleted at once is created again after it.
 constexpr std::chrono::seconds longest_news{60};
 
@@ -169,6 +168,7 @@ class Driver {
     const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
       return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
     });
+    if (more_) return;  // runs that have ended are still to be seen to
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 

@@ -115,7 +115,7 @@ std::size_t lines_of_ledger(const std::string& sweep, const std::vector<json>& c
 
 bool write_ledger(kube::Client& client, const std::string& name_space, const json& owner,
                   const std::vector<json>& config_maps, const std::vector<Trial>& trials,
-                  const std::map<int, Trial>& ledger, std::string* problem) {
+                  const std::map<int, Trial>& known, std::string* problem) {
   const std::string sweep = kube::name_of(owner);
   const std::size_t per_shard = lines_per_shard(longest_shard);
   std::map<std::string, std::vector<const Trial*>> by_shard;
@@ -124,16 +124,16 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const jso
     const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
     const bool settled =
         trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good;
-    if (settled && !says_already(ledger, trial))
+    if (settled && !says_already(known, trial))
       by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
   }
   Writer writer(client, name_space, owner);
   bool written = true;
   for (const auto& [name, of_shard] : by_shard) {
-    const auto known = std::find_if(config_maps.begin(), config_maps.end(),
+    const auto shard = std::find_if(config_maps.begin(), config_maps.end(),
                                     [&n = name](const json& map) { return kube::name_of(map) == n; });
     try {
-      writer.write(name, known == config_maps.end() ? nullptr : &*known, of_shard);
+      writer.write(name, shard == config_maps.end() ? nullptr : &*shard, of_shard);
     } catch (const Error& error) {
       written = false;
       if (problem != nullptr) *problem = error.what();

@@ -22,11 +22,11 @@ std::vector<Trial> read_ledger(const std::string& sweep, const std::vector<nlohm
 std::size_t lines_of_ledger(const std::string& sweep, const std::vector<nlohmann::json>& config_maps);
 
 // Writes down what is known of trials that have ended, less what the ledger (`config_maps`, as they were
-// read) says already: `known` are the trials that read_ledger() found there, by number; what they lack is
-// read anew, so that it may be empty. Somebody else may write at the same time: then theirs is merged with
-// ours and written again. Best effort: false when something could not be written; `problem` then says why.
+// read) says already: `known` are the trials that read_ledger() found there, by number. Somebody else may
+// write at the same time: then theirs is merged with ours and written again. Best effort: false when
+// something could not be written; `problem` then says why.
 bool write_ledger(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                   const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
-                  const std::map<int, Trial>& known = {}, std::string* problem = nullptr);
+                  const std::map<int, Trial>& known, std::string* problem = nullptr);
 
 }  // namespace mlk::sweeps

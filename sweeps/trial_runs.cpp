@@ -112,27 +112,30 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
       job_types_(templates.job_types()),
       experiments_(definition.base, job_types_, surroundings) {}
 
-Rendered TrialRuns::render_of(const TrialLine& trial, const std::string& owner_uid) const {
+RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   RenderOptions options;
   options.name_space = name_space_;
   options.version = version_;
   options.local = local_;
-  options.owner_uid = owner_uid;
   options.files_of = definition_.identity.run;
   options.secret = hex(random_bytes(32));
   options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
                               sha256_hex(definition_.identity.hash + trial.hash)};
-  return render(experiments_.of(trial.point), definition_.files, templates_, options);
+  return options;
 }
 
 void TrialRuns::check(const Point& point) const {
-  const Rendered rendered = render_of({0, hash_of(point), point, {}}, "");
+  const Rendered rendered = render(experiments_.of(point), definition_.files, templates_,
+                                   options_of({0, hash_of(point), point, {}}));
   for (const json& object : rendered.objects) Creation::check_kind(object);
 }
 
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
   Creation creation(client_, name_space_, hooks_);
-  Rendered rendered = render_of(trial, "");
+  const Experiment experiment = experiments_.of(trial.point);
+  RenderOptions options = options_of(trial);
+  options.owner_alone = true;
+  Rendered rendered = render(experiment, definition_.files, templates_, options);
   give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
   const Creation::Owner owner = creation.create_owner(rendered.owner);
   const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
@@ -144,7 +147,9 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
                 "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
   const std::string uid = kube::uid_of(owner.object);
   try {
-    rendered = render_of(trial, uid);
+    options.owner_alone = false;
+    options.owner_uid = uid;
+    rendered = render(experiment, definition_.files, templates_, options);
     give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
     for (const json& object : rendered.objects) creation.create_owned(object, uid);
   } catch (const Error& error) {

@@ -45,7 +45,7 @@ class TrialRuns {
 
  private:
   void create_one(const TrialLine& trial, const std::string& sweep_uid);
-  Rendered render_of(const TrialLine& trial, const std::string& owner_uid) const;
+  RenderOptions options_of(const TrialLine& trial) const;
 
   kube::Client& client_;
   const std::string& name_space_;

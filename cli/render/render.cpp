@@ -115,6 +115,7 @@ class Renderer {
     out.hash = identity_.hash;
     out.owner = shape("owner");
     check_owner(out.owner, identity_.run, shape_name("owner"));
+    if (options_.owner_alone) return out;
     if (experiment_.has_train) {
       out.objects.push_back(object("config"));
       out.objects.push_back(object("secret"));

@@ -1,16 +1,20 @@
 """Group sweep of make bench: how fast a driver creates the runs of its trials, and a sweep of 20 000 trials, on a real API server with
 pretended nodes.
 
-The peer of the driver is curl, which only sends the same objects to the same server, 16 requests at a time as the driver does. The pods
-of both fit no node, so that nothing runs meanwhile.
+The peers of the driver only send the same objects to the same server, 16 requests at a time as the driver does: a loop of threads, and
+curl over one HTTP/2 connection. They watch nothing. The pods of all fit no node, so that nothing runs meanwhile.
 """
 
 import base64
+import concurrent.futures
+import http.client
 import json
 import os
 import pathlib
+import ssl
 import subprocess
 import tempfile
+import threading
 import time
 
 import yaml
@@ -102,11 +106,13 @@ class Server:
 
 
 def creation(report, server):
-    ours, theirs = [], []
+    ours, loop, curl = [], [], []
     for turn in range(ROUNDS):
         ours.append(by_mlk(server, turn))
-        theirs.append(by_curl(server, turn))
-    report.add(f"{TRIALS} trials of {OBJECTS} objects, driven", "s", ours, f"curl --parallel-max {AT_ONCE}", theirs, 0.8)
+        loop.append(by_posts(server, f"loop-{turn}", post_by_loop))
+        curl.append(by_posts(server, f"curl-{turn}", post_by_curl))
+    report.add(f"{TRIALS} trials of {OBJECTS} objects, driven", "s", ours, f"bare POSTs, {AT_ONCE} threads", loop, 0.8)
+    report.add(f"{TRIALS} trials of {OBJECTS} objects, driven", "s", ours, f"curl --parallel-max {AT_ONCE}", curl, None)
 
 
 def until_created(server, start):
@@ -133,34 +139,61 @@ def by_mlk(server, turn):
     return took
 
 
-def by_curl(server, turn):
-    """From the first request to the last Job. That the bodies are made before is curl's advantage."""
+def by_posts(server, name, post):
+    """From the first request to the last Job. That the bodies are made before is the peer's advantage."""
     file = server.experiment(RUNS.replace("${sweep.a}", "1").replace("sweep: {objective: maximize accuracy}", ""))
-    rendered = json.loads(mlk.run(mlk.MLK, "render", "-o", "json", file, check=0, env=server.env).stdout)
-    items = rendered["items"] if isinstance(rendered, dict) else rendered
+    items = json.loads(mlk.run(mlk.MLK, "render", "-o", "json", file, check=0, env=server.env).stdout)["items"]
     run = next(item["metadata"]["name"] for item in items if item["kind"] == "ConfigMap")
-    owner = json.loads(mlk.run(server.kubectl, "create", "configmap", f"bench-owner-{turn}", "-o", "json", check=0, env=server.env).stdout)
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
-    paths = {"ConfigMap": f"{server.objects}/configmaps", "Service": f"{server.objects}/services", "Job": server.jobs}
-    assert sorted(item["kind"] for item in items) == sorted(paths), items
+    owner = json.loads(mlk.run(server.kubectl, "create", "configmap", f"bench-{name}", "-o", "json", check=0, env=server.env).stdout)["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
+    urls = {"ConfigMap": f"{server.objects}/configmaps", "Service": f"{server.objects}/services", "Job": server.jobs}
+    assert sorted(item["kind"] for item in items) == sorted(urls), items
     requests = []
     for trial in range(TRIALS):
         for item in items:
-            body = json.loads(json.dumps(item).replace(run, f"bench-t{turn}-{trial:04}"))
+            body = json.loads(json.dumps(item).replace(run, f"bench-{name}-{trial:04}"))
             body["metadata"]["ownerReferences"] = [reference]
-            path = server.folder / f"{trial}-{item['kind']}.json"
-            path.write_text(json.dumps(body), encoding="utf-8")
-            requests.append("\n".join([f'url = "{paths[item["kind"]]}?fieldManager=bench&fieldValidation=Strict"', f'data = "@{path}"',
-                                       'header = "Content-Type: application/json"', 'output = "/dev/null"', "fail"] +
-                                      [f'{flag[2:]} = "{value}"' for flag, value in zip(server.flags[::2], server.flags[1::2])]))
-    config = server.folder / "requests"
-    config.write_text("\nnext\n".join(requests) + "\n", encoding="utf-8")
-    start = time.monotonic()
-    mlk.run("curl", "--silent", "--show-error", "--parallel", "--parallel-max", AT_ONCE, "--config", config, check=0, timeout=PATIENCE)
-    took = until_created(server, start)
-    mlk.run(server.kubectl, "delete", "configmap", owner["metadata"]["name"], "--wait=false", check=0, env=server.env)
+            requests.append((f'{urls[item["kind"]]}?fieldManager=bench&fieldValidation=Strict', json.dumps(body)))
+    took = post(server, requests)
+    mlk.run(server.kubectl, "delete", "configmap", owner["name"], "--wait=false", check=0, env=server.env)
     server.until_empty()
     return took
+
+
+def post_by_loop(server, requests):
+    """Threads that take one request after the other, each over a connection of its own that stays."""
+    trust = ssl.create_default_context(cafile=server.flags[1])
+    trust.load_cert_chain(server.flags[3], server.flags[5])
+    host = server.url.removeprefix("https://")
+    connections = threading.local()
+
+    def post(request):
+        if not hasattr(connections, "own"):
+            connections.own = http.client.HTTPSConnection(host, context=trust, timeout=60)
+        connections.own.request("POST", request[0].removeprefix(server.url), request[1], {"Content-Type": "application/json"})
+        answer = connections.own.getresponse()
+        body = answer.read()
+        assert answer.status == 201, body
+
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(post, requests))
+    return until_created(server, start)
+
+
+def post_by_curl(server, requests):
+    common = ['header = "Content-Type: application/json"', 'output = "/dev/null"', "fail"]
+    common += [f'{flag[2:]} = "{value}"' for flag, value in zip(server.flags[::2], server.flags[1::2])]
+    sections = []
+    for number, (url, body) in enumerate(requests):
+        path = server.folder / f"{number}.json"
+        path.write_text(body, encoding="utf-8")
+        sections.append("\n".join([f'url = "{url}"', f'data = "@{path}"', *common]))
+    config = server.folder / "requests"
+    config.write_text("\nnext\n".join(sections) + "\n", encoding="utf-8")
+    start = time.monotonic()
+    mlk.run("curl", "--silent", "--show-error", "--parallel", "--parallel-max", AT_ONCE, "--config", config, check=0, timeout=PATIENCE)
+    return until_created(server, start)
 
 
 def many(report, server):
