@@ -62,29 +62,24 @@ class Driver {
               request.surroundings, request.templates, hooks.submit) {}
 
   SweepStatus run() {
-    SweepWatch watch(client_, request_.name_space, sweep_);
+    std::optional<SweepWatch> watch;
     std::optional<DriverLease> lease;
-    bool looked = false;
     while (true) {
       hooks_.submit.check_interrupted();
-      const bool changed = more_ || watch.wait(tick);
-      const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
-      if (!changed && looked && !due) continue;
-      more_ = false;
-      std::optional<SweepObjects> objects = watch.objects();
+      std::optional<SweepObjects> objects = more_ ? listed() : watched(watch);
       if (!objects) continue;
+      more_ = false;
       if (!lease) lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner));
       const Runs runs = take_runs(*objects);
       const SweepStatus status = look(*objects, runs);
       hooks_.changed(status);
-      watch.looked();
-      looked = true;
+      if (watch) watch->looked();
       if (is_over(*objects, runs, status)) {
         lease->release();
         std::optional<SweepStatus> last;
         attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
         if (last) return *last;
-        continue;
+        continue;  // at the next look
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
@@ -96,6 +91,22 @@ class Driver {
   }
 
  private:
+  // While there is more to do than a step holds: a watch would tell of each of thousands of objects as they
+  // are made, which costs the server as much as making them.
+  std::optional<SweepObjects> listed() {
+    std::optional<SweepObjects> objects;
+    attempt([&] { objects = fetch_sweep(client_, request_.name_space, sweep_, WithPods::yes); });
+    return objects;
+  }
+
+  // When something has changed, or a look is due.
+  std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
+    if (!watch) watch.emplace(client_, request_.name_space, sweep_);
+    const bool changed = watch->wait(tick);
+    const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
+    return changed || due ? watch->objects() : std::nullopt;
+  }
+
   bool judges() const { return request_.definition.spec.stop.rule != EarlyStop::Rule::none; }
 
   NextStep next_step(const SweepObjects& objects, const SweepStatus& status) const {
@@ -299,7 +310,7 @@ class Driver {
   std::map<int, Trial> told_;  // what logs have told, by the trial's number
   std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point> created_;  // runs that no watch has told of, and when
-  bool more_ = false;  // the last step has not come to all that there was to do
+  bool more_ = true;  // not all was done that there was to do, or nothing yet
   std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_at_once = 16;  // trials that are being created
+constexpr std::size_t most_at_once = 32;  // trials that are being created
 constexpr std::size_t hash_in_name = 8;
 
 // The objects of a trial's run belong to the sweep as well.

@@ -1,7 +1,7 @@
 """Group sweep of make bench: how fast a driver creates the runs of its trials, and a sweep of 20 000 trials, on a real API server with
 pretended nodes.
 
-The peers of the driver only send the same objects to the same server, 16 requests at a time as the driver does: a loop of threads, and
+The peers of the driver only send the same objects to the same server, 32 requests at a time as the driver does: a loop of threads, and
 curl over one HTTP/2 connection. They watch nothing. The pods of all fit no node, so that nothing runs meanwhile.
 """
 
@@ -24,7 +24,7 @@ import mlk
 TRIALS = 1000
 OBJECTS = 3  # of each: a ConfigMap, a Service, a Job
 ROUNDS = 3
-AT_ONCE = 16
+AT_ONCE = 32
 MANY = 20_000
 MANY_AT_ONCE = 2000
 NODES = 40  # of 110 pods each
