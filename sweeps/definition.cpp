@@ -9,9 +9,11 @@
 
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
+#include "cli/util/json.h"
 #include "sweeps/decide.h"
 #include "sweeps/grid.h"
 #include "sweeps/identity.h"
+#include "sweeps/ledger.h"
 #include "sweeps/names.h"
 #include "sweeps/points_file.h"
 #include "sweeps/random.h"
@@ -103,6 +105,27 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
+// The ledger has no room for the results of trials with longer points. What the space allows at most is told
+// at once; when that is too long, each point is looked at, and of tpe, which has none yet, none may come.
+void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
+  constexpr std::size_t longest_number = 30, longest_repeat = 40;
+  const auto bytes = [](const json& value) { return json_text(value).size(); };
+  std::size_t longest = longest_repeat;
+  for (const Parameter& parameter : spec.space.parameters) {
+    std::size_t value = longest_number;
+    for (const json& each : parameter.values) value = std::max(value, bytes(each));
+    longest += bytes(parameter.path) + value + 2;
+  }
+  if (longest <= longest_point) return;
+  const bool too_long = spec.search.kind == Search::Kind::tpe ||
+                        std::any_of(points.begin(), points.end(),
+                                    [&](const Point& point) { return bytes(json(point)) > longest_point; });
+  if (!too_long) return;
+  throw Error(ExitCode::usage,
+              fmt::format("the values of a point of this sweep take more than {} KiB", longest_point / 1024),
+              "give long values names of their own in the program, and sweep over the names");
+}
+
 std::int64_t seed_of(const YamlNode& base) {
   const YamlNode* train = base.find("train");
   const YamlNode* seed = train == nullptr ? nullptr : train->find("seed");
@@ -125,6 +148,7 @@ std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool t
     throw Error(ExitCode::usage, fmt::format("sweep.repeat varies {0}, which is a parameter already", path),
                 "leave one of them out");
   }
+  refuse_long_points(spec, points);
   return repeated(points, spec.repeat, path, trains ? seed : 1);
 }
 

@@ -36,8 +36,18 @@ constexpr std::chrono::seconds judge_every{2};  // trials that run, by what thei
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-constexpr std::chrono::seconds look_again{
-    5};  // also when no watch has told of a change; the Lease lasts 15 s
+constexpr std::chrono::seconds longest_refusal{30};
+// Also when no watch has told of a change; the Lease lasts 15 s.
+constexpr std::chrono::seconds look_again{5};
+// Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
+// look.
+constexpr std::chrono::seconds longest_step{7};
+// A registration sends its ConfigMap as a whole: one that holds more is left as it is, and another begun.
+constexpr std::size_t large_map = 64 * 1024;
+// Until a watch has told of what was created; one that was deleted at once is created again after it.
+constexpr std::chrono::seconds longest_news{60};
+
+using Runs = std::map<std::string, RunObjects>;
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -52,34 +62,51 @@ class Driver {
               request.surroundings, request.templates, hooks.submit) {}
 
   SweepStatus run() {
-    SweepWatch watch(client_, request_.name_space, sweep_);
+    std::optional<SweepWatch> watch;
     std::optional<DriverLease> lease;
-    bool looked = false;
     while (true) {
       hooks_.submit.check_interrupted();
-      const bool changed = watch.wait(tick);
-      const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
-      if (!changed && looked && !due) continue;
-      const std::optional<SweepObjects> objects = watch.objects();
+      std::optional<SweepObjects> objects = more_ ? listed() : watched(watch);
       if (!objects) continue;
+      more_ = false;
       if (!lease) lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner));
-      const SweepStatus status = look(*objects);
+      const Runs runs = take_runs(*objects);
+      const SweepStatus status = look(*objects, runs);
       hooks_.changed(status);
-      looked = true;
-      if (is_over(*objects, status)) {
+      if (watch) watch->looked();
+      if (is_over(*objects, runs, status)) {
         lease->release();
-        return read_sweep(client_, request_.name_space, sweep_, Harvest::all);
+        std::optional<SweepStatus> last;
+        attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
+        if (last) return *last;
+        continue;  // at the next look
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
         continue;
       }
       stepped_ = steady_clock::now();
-      try_step(*objects, status);
+      attempt([&] { step(*objects, runs, status); });
     }
   }
 
  private:
+  // While there is more to do than a step holds: a watch would tell of each of thousands of objects as they
+  // are made, which costs the server as much as making them.
+  std::optional<SweepObjects> listed() {
+    std::optional<SweepObjects> objects;
+    attempt([&] { objects = fetch_sweep(client_, request_.name_space, sweep_, WithPods::yes); });
+    return objects;
+  }
+
+  // When something has changed, or a look is due.
+  std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
+    if (!watch) watch.emplace(client_, request_.name_space, sweep_);
+    const bool changed = watch->wait(tick);
+    const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
+    return changed || due ? watch->objects() : std::nullopt;
+  }
+
   bool judges() const { return request_.definition.spec.stop.rule != EarlyStop::Rule::none; }
 
   NextStep next_step(const SweepObjects& objects, const SweepStatus& status) const {
@@ -89,36 +116,42 @@ class Driver {
 
   // An ended sweep goes on when this command has points that it lacks: they were added while another drove
   // it.
-  bool is_over(const SweepObjects& objects, const SweepStatus& status) const {
+  bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
     if (is_final(status.phase)) return next_step(objects, status).start.empty();
-    const bool stopped = status.phase == Phase::stopped && status.counts.running == 0;
-    return stopped && std::all_of(objects.jobs.begin(), objects.jobs.end(), [](const json& job) {
-             return at_path(job, {"spec", "suspend"}) == true ||
-                    !at_path(job, {"status", "conditions"}).empty();
-           });
+    if (status.phase != Phase::stopped || status.counts.running > 0) return false;
+    const auto rests = [](const json& job) {
+      return at_path(job, {"spec", "suspend"}) == true || !at_path(job, {"status", "conditions"}).empty();
+    };
+    return std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
+      return std::all_of(run.second.jobs.begin(), run.second.jobs.end(), rests);
+    });
   }
 
   // What the server cannot do now is done at a later look: a sweep runs for days.
-  void try_step(const SweepObjects& objects, const SweepStatus& status) {
+  void attempt(const std::function<void()>& action) {
     try {
-      step(objects, status);
+      action();
       failing_since_.reset();
+      has_worked_ = true;
     } catch (const Error& error) {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      const bool final_answer = code == 400 || code == 401 || code == 403 || code == 422;
+      // A server that has just started does not know yet who may do what.
+      const bool refused = code == 401 || code == 403;
+      const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
       if (!failing_since_) failing_since_ = steady_clock::now();
-      if (steady_clock::now() - *failing_since_ > longest_trouble) throw;
+      if (steady_clock::now() - *failing_since_ > (refused ? longest_refusal : longest_trouble)) throw;
+      hooks_.submit.check_interrupted();
       hooks_.submit.note(std::string(error.what()) + "; trying on");
       std::this_thread::sleep_for(pause_after_trouble);
     }
   }
 
   // With what the logs tell of trials that left no result; each is read once, when it has ended.
-  SweepStatus look(const SweepObjects& objects) {
-    SweepStatus status = observe_sweep(objects, now());
+  SweepStatus look(const SweepObjects& objects, const Runs& runs) {
+    SweepStatus status = observe_sweep(objects, runs, settled_, now());
     if (judges() && steady_clock::now() - judged_ > judge_every) {
       judged_ = steady_clock::now();
       harvest_running(client_, request_.name_space, status, told_);
@@ -128,50 +161,53 @@ class Driver {
   }
 
   // One decision, and what follows from it. Whatever is cut off here the next call does.
-  void step(const SweepObjects& objects, const SweepStatus& status) {
-    const std::map<std::string, RunObjects> runs = runs_of(objects);
-    settle_ended(runs);
-    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
-    if (status.phase == Phase::stopped) return stop_all(runs);
+  void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) {
+    const steady_clock::time_point until = steady_clock::now() + longest_step;
+    settle_ended(runs, status, until);
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
+                 status.ledger);
+    if (status.phase == Phase::stopped) return stop_all(runs, status);
     if (is_final(status.phase)) return reopen(objects, status);
     const NextStep next = next_step(objects, status);
     if (next.hopeless) {
-      stop_all(runs);
+      stop_all(runs, status);
     } else {
       stop_early(status, runs, next.stop);
-      start_missing(objects, status, runs, register_trials(objects, status, next.start));
+      start_missing(objects, status, register_trials(objects, status, next.start), until);
     }
     // One that was written down and never started does not count: nothing is started any more.
     const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
       return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
     });
+    if (more_) return;  // runs that have ended are still to be seen to
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
   // The final records of trials, while their pods are there; and Jobs that nobody needs any more.
-  void settle_ended(const std::map<std::string, RunObjects>& runs) {
-    for (const auto& [name, run] : runs) {
-      if (settled_.count(name) == 1) continue;
-      const RunStatus status = observe(run, now());
-      if (!is_final(status.phase) && status.phase != Phase::stopped) continue;
-      if (status.phase == Phase::stopped) continue;
+  void settle_ended(const Runs& runs, const SweepStatus& sweep, steady_clock::time_point until) {
+    for (const auto& [name, status] : sweep.runs) {
+      if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
+      const RunObjects& run = runs.at(name);
       const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
       if (has_running_pods(run) && steady_clock::now() - since->second < patience_with_pods) continue;
+      if (steady_clock::now() > until) {
+        more_ = true;
+        return;
+      }
       write_record(client_, request_.name_space, run.owner, status);
       suspend_what_goes_on(client_, request_.name_space, run);
       settled_.insert(name);
     }
   }
 
-  void stop_all(const std::map<std::string, RunObjects>& runs) {
-    for (const auto& [name, run] : runs) {
-      if (!is_final(observe(run, now()).phase)) stop_trial(client_, request_.name_space, run);
+  void stop_all(const Runs& runs, const SweepStatus& sweep) {
+    for (const auto& [name, status] : sweep.runs) {
+      if (!is_final(status.phase)) stop_trial(client_, request_.name_space, runs.at(name));
     }
   }
 
   // What they have told so far is in `status`, and with it in the ledger.
-  void stop_early(const SweepStatus& status, const std::map<std::string, RunObjects>& runs,
-                  const std::vector<int>& numbers) {
+  void stop_early(const SweepStatus& status, const Runs& runs, const std::vector<int>& numbers) {
     const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
     for (const Trial& trial : status.trials) {
       if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
@@ -183,34 +219,38 @@ class Driver {
     }
   }
 
-  // Written down before they are started, so that numbers and trials are never given twice. Empty when
-  // somebody else has written meanwhile: the next look knows more.
+  // Written down before they are started, so that numbers and trials are never given twice. In one write,
+  // which is refused when this look is older than the last one: what does not fit comes after the next look.
+  // Empty when somebody else has written meanwhile.
   std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
                                          const std::vector<Point>& points) {
     std::vector<TrialLine> lines;
     if (points.empty()) return lines;
     int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
-    std::string text;
+    const json* map = last_points(objects);
+    std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
+    const bool begins = text.size() > large_map || map == nullptr;
+    if (begins) text.clear();
     for (const Point& point : points) {
-      lines.push_back({number++, hash_of(point), point, {}});
-      text += points_line(lines.back()) + "\n";
+      TrialLine line{number, hash_of(point), point, {}};
+      const std::string written = points_line(line) + "\n";
+      if (text.size() + written.size() > most_points_bytes) {
+        more_ = true;
+        break;
+      }
+      text += written;
+      lines.push_back(std::move(line));
+      ++number;
     }
-    const std::vector<Batch> batches = batches_of(objects);
-    const int last = batches.empty() ? -1 : batches.back().job;
-    const auto map =
-        std::find_if(objects.config_maps.begin(), objects.config_maps.end(),
-                     [&](const json& each) { return kube::name_of(each) == job_name(sweep_, last); });
-    const std::string before =
-        map == objects.config_maps.end() ? "" : text_of(*map, {"data", "points.jsonl"});
-    const bool fits = map != objects.config_maps.end() && before.size() + text.size() <= most_points_bytes;
     try {
-      if (fits) {
-        client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
-                      {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
-                       {"data", {{"points.jsonl", before + text}}}});
-      } else {
+      if (begins) {
+        const int last = map == nullptr ? -1 : number_of_job(kube::name_of(*map), sweep_);
         client_.create(kube::resources::config_maps, request_.name_space,
                        config_map_of(objects.owner, job_name(sweep_, last + 1), "points.jsonl", text));
+      } else {
+        client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
+                      {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
+                       {"data", {{"points.jsonl", text}}}});
       }
     } catch (const kube::ApiError& error) {
       if (error.status() == 409) return {};
@@ -221,24 +261,24 @@ class Driver {
 
   // Those just registered, and those that an earlier driver wrote down and did not come to start.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
-                     const std::map<std::string, RunObjects>& runs, std::vector<TrialLine> fresh) {
-    std::set<int> ended;
+                     const std::vector<TrialLine>& fresh, steady_clock::time_point until) {
+    std::vector<TrialLine> due;
     for (const Trial& trial : status.trials) {
-      if (has_ended(trial.state)) ended.insert(trial.number);
+      const std::string name = trial_run(sweep_, trial.hash);
+      const auto seen = status.runs.find(name);
+      const bool whole =
+          settled_.count(name) == 1 || (seen != status.runs.end() && seen->second.phase != Phase::incomplete);
+      if (whole) created_.erase(name);  // from now on the watch knows of it
+      const auto made = created_.find(name);
+      const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
+      if (whole || has_ended(trial.state) || on_its_way) continue;
+      due.push_back({trial.number, trial.hash, trial.point, {}});
     }
-    for (const Batch& batch : batches_of(objects)) {
-      for (const TrialLine& trial : batch.trials) {
-        const std::string name = trial_run(sweep_, trial.hash);
-        const auto run = runs.find(name);
-        if (run != runs.end()) created_.erase(name);  // from now on the watch knows of it
-        const bool whole = run != runs.end() && observe(run->second, now()).phase != Phase::incomplete;
-        if (whole || ended.count(trial.number) == 1 || created_.count(name) == 1) continue;
-        fresh.push_back(trial);
-      }
-    }
-    if (fresh.empty()) return;
-    runs_.create(fresh, kube::uid_of(objects.owner));
-    for (const TrialLine& trial : fresh) created_.insert(trial_run(sweep_, trial.hash));
+    due.insert(due.end(), fresh.begin(), fresh.end());
+    if (due.empty()) return;
+    const std::size_t begun = runs_.create(due, kube::uid_of(objects.owner), until);
+    more_ = more_ || begun < due.size();
+    for (std::size_t i = 0; i < begun; ++i) created_[trial_run(sweep_, due[i].hash)] = steady_clock::now();
   }
 
   void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
@@ -268,9 +308,12 @@ class Driver {
   const std::string sweep_;
   TrialRuns runs_;
   std::map<int, Trial> told_;  // what logs have told, by the trial's number
-  std::set<std::string> settled_, created_;
+  std::set<std::string> settled_;
+  std::map<std::string, steady_clock::time_point> created_;  // runs that no watch has told of, and when
+  bool more_ = true;  // not all was done that there was to do, or nothing yet
   std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
   std::optional<steady_clock::time_point> failing_since_;
+  bool has_worked_ = false;
   steady_clock::time_point stepped_{}, judged_{};
 };
 

@@ -190,7 +190,7 @@ json render_driver(const Definition& definition, const DriverInput& input, const
                         {"command", command},
                         {"account", has_account ? json(driver_account) : json()},
                         {"has_account", has_account}}}};
-  json job = evaluate(parse_template(templates, shape_of_driver), scope);
+  json job = evaluate(*parse_template(templates, shape_of_driver), scope);
   const std::string source = name_of_template(templates, shape_of_driver);
   check_head(job, source);
   check_job(job, sweep, source);

@@ -53,7 +53,7 @@ std::string title_of(const json& object) {
 }  // namespace
 
 std::vector<json> render_driver_rights(const Templates& templates, const std::string& name_space) {
-  const json list = evaluate(parse_template(templates, shape_of_rights), {{"namespace", name_space}});
+  const json list = evaluate(*parse_template(templates, shape_of_rights), {{"namespace", name_space}});
   const std::string source = name_of_template(templates, shape_of_rights);
   std::vector<json> out;
   for (const json& object : at_path(list, {"items"})) {

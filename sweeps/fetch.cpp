@@ -6,6 +6,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/logs.h"
+#include "cli/kube/objects.h"
+#include "cli/run/labels.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/reported.h"
@@ -24,6 +26,7 @@ constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
+constexpr int many_trials = 1000;
 
 // Every n-th, so that at most `most` are left, the last one always.
 void thin(std::vector<std::pair<std::int64_t, double>>& curve, std::size_t most) {
@@ -62,8 +65,7 @@ class LogHarvest {
     if (status.record.objective) finder_.emplace(*status.record.objective);
   }
 
-  void read(Harvest harvest) {
-    const Clock::time_point deadline = Clock::now() + (harvest == Harvest::all ? long_time : short_time);
+  void read(Clock::time_point deadline) {
     std::deque<Trial*> due;
     for (Trial& trial : status_.trials) {
       const bool live = trial.state == TrialState::running;
@@ -114,6 +116,22 @@ class LogHarvest {
   std::optional<MetricFinder> finder_;
 };
 
+// Whether all trials have ended, and the ledger has a line for each: what it lacks of them is another
+// question.
+bool may_be_in_ledger(const SweepObjects& objects, const Record& record) {
+  const bool ended = record.driven ? !kube::annotation_of(objects.owner, labels::phase).empty()
+                                   : std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
+  const std::size_t lines = lines_of_ledger(kube::name_of(objects.owner), objects.config_maps);
+  return ended && lines >= static_cast<std::size_t>(record.trials);
+}
+
+bool tells_all(const SweepStatus& status) {
+  return std::all_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
+    const bool told = status.record.objective ? trial.objective.has_value() : !trial.metrics.is_null();
+    return told || trial.state == TrialState::failed || trial.state == TrialState::stopped;
+  });
+}
+
 }  // namespace
 
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
@@ -121,7 +139,7 @@ void harvest_running(kube::Client& client, const std::string& name_space, const 
   SweepStatus running = status;
   std::erase_if(running.trials, [](const Trial& trial) { return trial.state != TrialState::running; });
   for (Trial& trial : running.trials) trial.objective.reset();
-  LogHarvest(client, name_space, running).read(Harvest::running);
+  LogHarvest(client, name_space, running).read(Clock::now() + short_time);
   for (Trial& trial : running.trials) told[trial.number] = std::move(trial);
 }
 
@@ -135,7 +153,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     return read || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
   if (!unread.trials.empty()) {
-    LogHarvest(client, name_space, unread).read(Harvest::all);
+    LogHarvest(client, name_space, unread).read(Clock::now() + long_time);
     for (const Trial& trial : unread.trials) {
       const auto [known, is_new] = told.try_emplace(trial.number, trial);
       if (!is_new) known->second = combine(known->second, trial);
@@ -156,11 +174,24 @@ std::string run_of_trial(kube::Client& client, const std::string& name_space, co
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest) {
-  const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::yes);
-  SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
-  LogHarvest(client, name_space, status).read(harvest);
+  const Clock::time_point deadline = Clock::now() + (harvest == Harvest::all ? long_time : short_time);
+  SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::no);
+  const Record record = read_record(objects.owner);
+  const bool large = record.trials > many_trials;
+  const auto observe = [&] { return observe_sweep(objects, std::chrono::system_clock::now()); };
+  if (large && may_be_in_ledger(objects, record)) {
+    SweepStatus status = observe();
+    if (tells_all(status)) return status;
+  }
+  if (large && harvest == Harvest::running) {
+    objects.pods = fetch_running_pods(client, name_space, sweep);
+    return observe();  // not for the ledger: a trial of which the pod was left out has told nothing yet
+  }
+  objects.pods = fetch_pods(client, name_space, sweep);
+  SweepStatus status = observe();
+  LogHarvest(client, name_space, status).read(deadline);
   // Best effort: who may only look at the sweep sees it all the same.
-  write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials);
+  write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
   return status;
 }
 

@@ -28,7 +28,9 @@ std::string run_of_trial(kube::Client& client, const std::string& name_space, co
                          int number);
 
 // Objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes what it has learnt into the
-// ledger, best effort. Throws Error{not_found} and ApiError.
+// ledger, best effort. Of a sweep of more than 1000 trials pods are read only as far as they are needed: none
+// when the ledger knows how all trials ended; with `running` no results and no logs, but which trials run, so
+// that what nobody has harvested is not seen. Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

@@ -17,6 +17,7 @@ using nlohmann::json;
 using std::chrono::seconds;
 
 const kube::Resource leases{"coordination.k8s.io", "v1", "leases", "Lease"};
+constexpr seconds longest_refusal{30};
 constexpr seconds lease_duration{15}, renew_deadline{10}, renew_every{4}, ask_every{2};
 
 // This process, for people and unlike any other.
@@ -29,12 +30,13 @@ std::string own_identity() {
 }  // namespace
 
 DriverLease::DriverLease(kube::Client& client, const std::string& name_space, std::string name,
-                         std::string owner_uid)
+                         std::string owner_uid, std::function<Clock::time_point()> now)
     : client_(client),
       name_space_(name_space),
       name_(std::move(name)),
       owner_uid_(std::move(owner_uid)),
-      me_(own_identity()) {}
+      me_(own_identity()),
+      now_(std::move(now)) {}
 
 json DriverLease::spec() const {
   return {{"holderIdentity", me_},
@@ -43,15 +45,17 @@ json DriverLease::spec() const {
 }
 
 bool DriverLease::hold() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   if (ours_ && now - renewed_ < renew_every) return true;
   if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < ask_every) return false;
   asked_ = now;
   try {
     ours_ = take(now);
+    answered_ = now;
     if (ours_) renewed_ = now;
   } catch (const kube::ApiError& error) {
-    if (error.status() == 401 || error.status() == 403) throw;
+    const bool refused = error.status() == 401 || error.status() == 403;
+    if (refused && (!answered_ || now - *answered_ > longest_refusal)) throw;
     ours_ = ours_ && now - renewed_ < renew_deadline;
   }
   return ours_;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -17,15 +19,18 @@ class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. The client must outlive it.
-  DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid);
+  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. `now`: another clock is for
+  // tests. The client must outlive it. For one thread.
+  DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
+              std::function<Clock::time_point()> now = Clock::now);
 
   ~DriverLease() { release(); }
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
   // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
-  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403.
+  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403,
+  // to who was let in before when they last for 30 s: a server that has just started does not know the roles.
   bool hold();
   void release();  // so that another may take it at once; best effort
 
@@ -38,11 +43,13 @@ class DriverLease {
   kube::Client& client_;
   const std::string& name_space_;
   const std::string name_, owner_uid_, me_;
+  const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};  // last time that it was ours for certain, that we asked
-  nlohmann::json seen_;                    // the record of another holder
-  Clock::time_point seen_since_{};         // since when it has not changed
+  Clock::time_point renewed_{}, asked_{};      // last time that it was ours for certain, that we asked
+  std::optional<Clock::time_point> answered_;  // last time that the server said who holds it
+  nlohmann::json seen_;                        // the record of another holder
+  Clock::time_point seen_since_{};             // since when it has not changed
 };
 
 }  // namespace mlk::sweeps

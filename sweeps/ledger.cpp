@@ -130,9 +130,9 @@ int state_order(TrialState state) {
 // Whether `b` wins. What stands behind the step in the rank only makes the choice the same for both orders.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
-    return std::tuple(trial.tries, has_ended(trial.state), trial.step, state_order(trial.state), trial.ended,
-                      trial.objective, json_text(trial.metrics), trial.failure, trial.number,
-                      json_text(json(trial.point)), trial.hash);
+    return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
+                      state_order(trial.state), trial.ended, trial.objective, json_text(trial.metrics),
+                      trial.failure, trial.number, json_text(json(trial.point)), trial.hash);
   };
   return rank(a) < rank(b);
 }
@@ -202,8 +202,12 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
-  // What an earlier try had reached says nothing about this one.
-  if (merged.tries == other.tries && merged.metrics.is_null() && !merged.objective) {
+  // What another try had reached says nothing about this one.
+  const bool won = merged.state == TrialState::succeeded;
+  const bool of_same_try =
+      won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
+  merged.tries = std::max(merged.tries, other.tries);
+  if (of_same_try && merged.metrics.is_null() && !merged.objective) {
     merged.step = std::max(merged.step, other.step);
     merged.metrics = other.metrics;
     merged.objective = other.objective;

@@ -40,9 +40,9 @@ std::optional<Trial> from_line(std::string_view line);
 // The trials of a shard (pack), in the order of its lines; lines that are no trials are left out.
 std::vector<Trial> from_shard(std::string_view text);
 
-// Two views of one trial as one. A view with more tries wins; of the same try one that has ended, then the
-// one with more steps. What the winner does not know it takes from the other. The same for both orders, and
-// merging a view again changes nothing.
+// Two views of one trial as one. A success wins, whatever other tries have come to; else a view with more
+// tries; of the same try one that has ended, then the one with more steps. What the winner does not know it
+// takes from the other. The same for both orders, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
 // How many lines a shard of at most `limit` bytes holds, however long they become; at least one.

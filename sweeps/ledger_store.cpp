@@ -41,6 +41,13 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
+// Cheap, for the thousands of which nothing is new. A trial that no line can hold as it is goes on to the
+// comparison of texts.
+bool says_already(const std::map<int, Trial>& ledger, const Trial& trial) {
+  const auto known = ledger.find(trial.number);
+  return known != ledger.end() && combine(known->second, trial) == known->second;
+}
+
 class Writer {
  public:
   Writer(kube::Client& client, const std::string& name_space, const json& owner)
@@ -96,25 +103,37 @@ std::vector<Trial> read_ledger(const std::string& sweep, const std::vector<json>
   return trials;
 }
 
+std::size_t lines_of_ledger(const std::string& sweep, const std::vector<json>& config_maps) {
+  std::size_t lines = 0;
+  for (const json& map : config_maps) {
+    if (!is_shard(kube::name_of(map), sweep)) continue;
+    const std::string text = text_of(map, {"data", "trials.jsonl"});
+    lines += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  return lines;
+}
+
 bool write_ledger(kube::Client& client, const std::string& name_space, const json& owner,
                   const std::vector<json>& config_maps, const std::vector<Trial>& trials,
-                  std::string* problem) {
+                  const std::map<int, Trial>& known, std::string* problem) {
   const std::string sweep = kube::name_of(owner);
   const std::size_t per_shard = lines_per_shard(longest_shard);
   std::map<std::string, std::vector<const Trial*>> by_shard;
   for (const Trial& trial : trials) {
     // One that was stopped without a reason goes on when the sweep is resumed.
     const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
-    if (trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good)
+    const bool settled =
+        trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good;
+    if (settled && !says_already(known, trial))
       by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
   }
   Writer writer(client, name_space, owner);
   bool written = true;
   for (const auto& [name, of_shard] : by_shard) {
-    const auto known = std::find_if(config_maps.begin(), config_maps.end(),
+    const auto shard = std::find_if(config_maps.begin(), config_maps.end(),
                                     [&n = name](const json& map) { return kube::name_of(map) == n; });
     try {
-      writer.write(name, known == config_maps.end() ? nullptr : &*known, of_shard);
+      writer.write(name, shard == config_maps.end() ? nullptr : &*shard, of_shard);
     } catch (const Error& error) {
       written = false;
       if (problem != nullptr) *problem = error.what();

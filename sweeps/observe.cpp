@@ -27,11 +27,9 @@ constexpr char hopeless_reason[] = "MaxFailedIndexesExceeded";
 
 class SweepObservation {
  public:
-  SweepObservation(const SweepObjects& objects, Time now)
-      : objects_(objects),
-        now_(now),
-        batches_(batches_of(objects)),
-        facts_(read_facts({objects.owner, objects.jobs, objects.pods, {}, {}})) {}
+  SweepObservation(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
+                   const std::set<std::string>& settled, Time now)
+      : objects_(objects), runs_(runs), settled_(settled), now_(now), batches_(batches_of(objects)) {}
 
   SweepStatus run() {
     status_.sweep = kube::name_of(objects_.owner);
@@ -39,12 +37,16 @@ class SweepObservation {
     status_.mode = kube::label_of(objects_.owner, labels::mode);
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
+    // Of a driven sweep the Jobs and pods are those of its runs.
+    if (!status_.record.driven) facts_ = read_facts(objects_.jobs, objects_.pods);
     stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first
     for (const Batch& batch : batches_) read_batch(batch);
+    for (Trial& known : read_ledger(status_.sweep, objects_.config_maps))
+      status_.ledger[known.number] = std::move(known);
     if (status_.record.driven) read_runs();
-    for (Trial& known : read_ledger(status_.sweep, objects_.config_maps)) {
-      const auto trial = trials_.find(known.number);
+    for (const auto& [number, known] : status_.ledger) {
+      const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
       trial->second = combine(known, trial->second);
       if (trial->second.state == TrialState::succeeded) trial->second.failure.clear();  // of an earlier try
@@ -72,6 +74,13 @@ class SweepObservation {
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
+  // Of a trial that is started again. When the pods of the earlier Job are gone, it had used up its tries:
+  // with fewer this view would lose against what the ledger says of the failure.
+  static int tries_before(const Trial& earlier, const JobFacts* job) {
+    const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
+    return pods_gone && job != nullptr ? std::max(earlier.tries, job->attempts) : earlier.tries;
+  }
+
   // A trial that was started again in a later Job is that of the later one.
   void read_batch(const Batch& batch) {
     const JobFacts* job = job_of(batch);
@@ -82,7 +91,7 @@ class SweepObservation {
       trial.number = line.number;
       trial.hash = line.hash;
       trial.point = line.point;
-      trial.tries = earlier == trials_.end() ? 0 : earlier->second.tries;
+      if (earlier != trials_.end()) trial.tries = tries_before(earlier->second, job);
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
       trials_[line.number] = std::move(trial);
     }
@@ -98,12 +107,18 @@ class SweepObservation {
     return best == nullptr ? "" : best->name;
   }
 
+  bool is_settled(const std::string& run, int number) const {
+    const auto known = status_.ledger.find(number);
+    return settled_.count(run) == 1 && known != status_.ledger.end() && has_ended(known->second.state);
+  }
+
   void read_runs() {
-    const std::map<std::string, RunObjects> runs = runs_of(objects_);
     for (auto& [number, trial] : trials_) {
-      const auto run = runs.find(trial_run(status_.sweep, trial.hash));
-      if (run == runs.end()) continue;
-      read_run(observe(run->second, now_), status_.record.objective, trial);
+      const std::string name = trial_run(status_.sweep, trial.hash);
+      const auto run = runs_.find(name);
+      if (run == runs_.end() || is_settled(name, number)) continue;
+      const RunStatus& seen = status_.runs[name] = observe(run->second, now_);
+      read_run(seen, status_.record.objective, trial);
       const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
       if (!early.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::stopped;
@@ -246,9 +261,11 @@ class SweepObservation {
   }
 
   const SweepObjects& objects_;
+  const std::map<std::string, RunObjects>& runs_;
+  const std::set<std::string>& settled_;
   const Time now_;
   const std::vector<Batch> batches_;
-  const Facts facts_;
+  Facts facts_;
   SweepStatus status_;
   std::map<std::pair<std::string, int>, const PodFacts*> newest_;  // by Job and index
   std::map<int, Trial> trials_;
@@ -276,7 +293,13 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
 }
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now) {
-  return SweepObservation(objects, now).run();
+  const bool driven = read_record(objects.owner).driven;
+  return observe_sweep(objects, driven ? runs_of(objects) : std::map<std::string, RunObjects>(), {}, now);
+}
+
+SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
+                          const std::set<std::string>& settled, Time now) {
+  return SweepObservation(objects, runs, settled, now).run();
 }
 
 RunStatus row_of_sweep(const RunObjects& objects) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,15 @@ struct SweepStatus {
   Counts counts;
   std::vector<Trial> trials;               // ascending by number
   std::map<int, std::string> newest_pods;  // of each trial that has one, by its number
+  std::map<int, Trial> ledger;             // what the ledger says, by the trial's number
+  std::map<std::string, RunStatus> runs;   // of a driven sweep, by name
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
+// The same for a driven sweep, with its runs_of(objects). Of those in `settled`, which have ended for good,
+// the ledger tells, if it can: they are not in `runs`, and cost nothing.
+SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
+                          const std::set<std::string>& settled, Time now);
 
 // Puts what a result file says (CONTRACT.md) into the trial.
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);

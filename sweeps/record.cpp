@@ -1,5 +1,6 @@
 #include "sweeps/record.h"
 
+#include <algorithm>
 #include <array>
 
 #include "cli/run/facts.h"
@@ -12,6 +13,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t most_bytes_of_values = 256 * 1024;  // of all parameters
+
 constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
     {{Parameter::Kind::choice, "choice"},
      {Parameter::Kind::uniform, "uniform"},
@@ -20,13 +23,25 @@ constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
 constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
     {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
 
-json to_json(const Parameter& parameter) {
+// As many of the first values as take so many bytes: the owner is one object, and the points hold all values.
+json first_values(const std::vector<json>& values, std::size_t most_bytes) {
+  json out = json::array();
+  std::size_t bytes = 0;
+  for (const json& value : values) {
+    bytes += json_text(value).size() + 1;
+    if (bytes > most_bytes) break;
+    out.push_back(value);
+  }
+  return out;
+}
+
+json to_json(const Parameter& parameter, std::size_t most_bytes) {
   json out = {{"path", parameter.path}};
   for (const auto& [kind, name] : kinds) {
     if (kind == parameter.kind) out["kind"] = name;
   }
   if (parameter.kind == Parameter::Kind::choice) {
-    out["values"] = parameter.values;
+    out["values"] = first_values(parameter.values, most_bytes);
   } else {
     out["low"] = parameter.low;
     out["high"] = parameter.high;
@@ -87,7 +102,8 @@ std::optional<Objective> objective_from(const json& value) {
 
 json to_json(const Record& record) {
   json parameters = json::array();
-  for (const Parameter& parameter : record.space.parameters) parameters.push_back(to_json(parameter));
+  const std::size_t share = most_bytes_of_values / std::max<std::size_t>(record.space.parameters.size(), 1);
+  for (const Parameter& parameter : record.space.parameters) parameters.push_back(to_json(parameter, share));
   json out = {{"schema", 1},
               {"parameters", parameters},
               {"search", record.search},

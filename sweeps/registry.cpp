@@ -20,12 +20,6 @@ using nlohmann::json;
 
 constexpr std::string_view before_number = "-trials-";
 
-// The number of the Job that an object of this name belongs to; -1 for any other object.
-int number_of_job(const std::string& name, const std::string& sweep) {
-  if (!name.starts_with(sweep + std::string(before_number))) return -1;
-  return parse_int(std::string_view(name).substr(sweep.size() + before_number.size()), -1);
-}
-
 void take_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
   const auto first = std::stable_partition(objects.begin(), objects.end(),
                                            [](const json& object) { return !is_driver(object); });
@@ -64,22 +58,87 @@ json config_map_of(const json& owner, const std::string& name, const std::string
           {"data", {{key, text}}}};
 }
 
+int number_of_job(const std::string& name, const std::string& sweep) {
+  if (!name.starts_with(sweep + std::string(before_number))) return -1;
+  return parse_int(std::string_view(name).substr(sweep.size() + before_number.size()), -1);
+}
+
+const json* last_points(const SweepObjects& objects) {
+  const std::string sweep = kube::name_of(objects.owner);
+  const json* last = nullptr;
+  int highest = -1;
+  for (const json& map : objects.config_maps) {
+    const int number = number_of_job(kube::name_of(map), sweep);
+    if (number <= highest) continue;
+    highest = number;
+    last = &map;
+  }
+  return last;
+}
+
 std::string job_name(const std::string& sweep, int job) {
   return fmt::format("{}{}{}", sweep, before_number, job);
+}
+
+void slim(json& object) {
+  if (const auto metadata = object.find("metadata"); metadata != object.end() && metadata->is_object())
+    metadata->erase("managedFields");
+  const auto spec = object.find("spec");
+  if (spec == object.end() || !spec->is_object()) return;
+  spec->erase("template");  // of a Job
+  if (!spec->contains("containers")) return;
+  json kept = json::object();  // of a pod
+  if (const json& node = at_path(object, {"spec", "nodeName"}); node.is_string()) kept["nodeName"] = node;
+  for (const json& container : at_path(object, {"spec", "containers"}))
+    kept["containers"].push_back(
+        {{"name", text_of(container, {"name"})}, {"image", text_of(container, {"image"})}});
+  *spec = std::move(kept);
+}
+
+kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource) {
+  constexpr int maps_in_first_page = 50;  // of up to 1 MiB each
+  kube::ListOptions options;
+  options.label_selector = std::string(labels::sweep) + "=" + sweep;
+  if (resource.plural == kube::resources::config_maps.plural) options.first_page = maps_in_first_page;
+  options.transform = slim;
+  return options;
+}
+
+std::vector<json> fetch_pods(kube::Client& client, const std::string& name_space, const std::string& sweep) {
+  return client.list(kube::resources::pods, name_space, of_sweep(sweep, kube::resources::pods)).items;
+}
+
+std::vector<json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                     const std::string& sweep) {
+  kube::ListOptions running = of_sweep(sweep, kube::resources::pods);
+  running.field_selector = "status.phase=Running";
+  running.metadata_only = true;
+  running.transform = [](json& pod) {
+    slim(pod);
+    pod["status"] = {{"phase", "Running"}};
+  };
+  std::vector<json> pods = client.list(kube::resources::pods, name_space, running).items;
+  if (!std::all_of(pods.begin(), pods.end(), is_driver)) return pods;
+  kube::ListOptions pending = of_sweep(sweep, kube::resources::pods);
+  pending.field_selector = "status.phase=Pending";
+  pending.enough = 1;
+  std::vector<json> waiting = client.list(kube::resources::pods, name_space, pending).items;
+  std::move(waiting.begin(), waiting.end(), std::back_inserter(pods));
+  return pods;
 }
 
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods) {
   using namespace kube::resources;
-  const kube::ListOptions of_sweep{.label_selector = std::string(labels::sweep) + "=" + sweep};
   const auto list = [&](const kube::Resource& resource) {
-    return std::async(std::launch::async, [&client, &resource, &name_space, &of_sweep] {
-      return client.list(resource, name_space, of_sweep).items;
-    });
+    return std::async(std::launch::async,
+                      [&client, &resource, &name_space, options = of_sweep(sweep, resource)] {
+                        return client.list(resource, name_space, options).items;
+                      });
   };
   auto list_of_maps = list(config_maps), list_of_jobs = list(jobs);
   SweepObjects objects;
-  if (pods == WithPods::yes) objects.pods = client.list(kube::resources::pods, name_space, of_sweep).items;
+  if (pods == WithPods::yes) objects.pods = fetch_pods(client, name_space, sweep);
   objects.jobs = list_of_jobs.get();
   objects.config_maps = list_of_maps.get();
   if (!take_owner(objects)) {

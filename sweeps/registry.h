@@ -13,11 +13,13 @@
 
 namespace mlk::kube {
 class Client;
-}
+struct ListOptions;
+struct Resource;
+}  // namespace mlk::kube
 
 namespace mlk::sweeps {
 
-// All objects of one sweep, as the API server gives them.
+// All objects of one sweep, as the API server gives them, less what slim() takes out.
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
@@ -30,6 +32,21 @@ enum class WithPods { no, yes };
 // In three requests side by side. Throws Error{not_found} without an owner.
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
+
+// The pods of a sweep.
+std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
+                                       const std::string& sweep);
+// Of many pods no more than tells which trials run: of those that do, their metadata and that they do. When
+// none does, some of those that wait, which say why.
+std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                               const std::string& sweep);
+
+// All of a sweep of that kind, in pages that the largest ConfigMaps do not make too large; slim().
+kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
+
+// Takes out what nobody looks at when the object is one of thousands: the pod template of a Job, the most of
+// a pod's spec, who manages which field. That is nine tenths of it. Pure.
+void slim(nlohmann::json& object);
 
 // Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
 // are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
@@ -54,5 +71,10 @@ nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& nam
 
 // "digits-abcde-trials-0"
 std::string job_name(const std::string& sweep, int job);
+// The inverse; -1 for any other name.
+int number_of_job(const std::string& name, const std::string& sweep);
+
+// The ConfigMap with points of the highest number; nullptr without any.
+const nlohmann::json* last_points(const SweepObjects& objects);
 
 }  // namespace mlk::sweeps

@@ -208,12 +208,12 @@ class Start {
   std::vector<TrialLine> failed_trials(const std::vector<Batch>& batches) {
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
+      for (const TrialLine& trial : batch.trials) failed.erase(trial.number);
       // Those that a Job did not come to before it ended for its failures count as failed.
       if (!batch.object || !has_finished(*batch.object)) continue;
       const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));
       const bool complete = completed.empty() && text_of(*batch.object, {"status", "failedIndexes"}).empty();
       for (std::size_t i = 0; i < batch.trials.size(); ++i) {
-        failed.erase(batch.trials[i].number);
         if (!complete && completed.count(static_cast<int>(i)) == 0)
           failed[batch.trials[i].number] = batch.trials[i];
       }

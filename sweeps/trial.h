@@ -33,6 +33,8 @@ struct Trial {
   std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the objective's metric
   std::string failure;                                 // one line, printable: why it failed
   std::optional<Time> started, ended;
+
+  bool operator==(const Trial&) const = default;
 };
 
 // 12 characters, of the values alone.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <utility>
 
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_at_once = 16;  // trials that are being created
+constexpr std::size_t most_at_once = 32;  // trials that are being created
 constexpr std::size_t hash_in_name = 8;
 
 // The objects of a trial's run belong to the sweep as well.
@@ -45,8 +46,19 @@ std::string trial_run(const std::string& sweep, const std::string& hash) {
 }
 
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
+  SweepObjects copy = objects;
+  return take_runs(copy);
+}
+
+std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
+  std::vector<json>& maps = objects.config_maps;
+  const auto owners =
+      std::stable_partition(maps.begin(), maps.end(), [](const json& map) { return !is_trial(map); });
+  std::vector<json> of_runs(std::make_move_iterator(owners), std::make_move_iterator(maps.end()));
+  maps.erase(owners, maps.end());
   std::map<std::string, RunObjects> runs;
-  for (RunObjects& run : group_by_run(objects.config_maps, objects.jobs, objects.pods)) {
+  for (RunObjects& run :
+       group_by_run(std::move(of_runs), std::exchange(objects.jobs, {}), std::exchange(objects.pods, {}))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
   }
@@ -87,31 +99,43 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
       local_(local),
       definition_(definition),
       templates_(templates),
-      hooks_(hooks),
+      hooks_{.note =
+                 [this, note = hooks.note](const std::string& text) {
+                   const std::lock_guard lock(hooks_mutex_);
+                   note(text);
+                 },
+             .check_interrupted =
+                 [this, check = hooks.check_interrupted] {
+                   const std::lock_guard lock(hooks_mutex_);
+                   check();
+                 }},
       job_types_(templates.job_types()),
       experiments_(definition.base, job_types_, surroundings) {}
 
-Rendered TrialRuns::render_of(const TrialLine& trial, const std::string& owner_uid) const {
+RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   RenderOptions options;
   options.name_space = name_space_;
   options.version = version_;
   options.local = local_;
-  options.owner_uid = owner_uid;
   options.files_of = definition_.identity.run;
   options.secret = hex(random_bytes(32));
   options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
                               sha256_hex(definition_.identity.hash + trial.hash)};
-  return render(experiments_.of(trial.point), definition_.files, templates_, options);
+  return options;
 }
 
 void TrialRuns::check(const Point& point) const {
-  const Rendered rendered = render_of({0, hash_of(point), point, {}}, "");
+  const Rendered rendered = render(experiments_.of(point), definition_.files, templates_,
+                                   options_of({0, hash_of(point), point, {}}));
   for (const json& object : rendered.objects) Creation::check_kind(object);
 }
 
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
   Creation creation(client_, name_space_, hooks_);
-  Rendered rendered = render_of(trial, "");
+  const Experiment experiment = experiments_.of(trial.point);
+  RenderOptions options = options_of(trial);
+  options.owner_alone = true;
+  Rendered rendered = render(experiment, definition_.files, templates_, options);
   give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
   const Creation::Owner owner = creation.create_owner(rendered.owner);
   const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
@@ -123,7 +147,9 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
                 "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
   const std::string uid = kube::uid_of(owner.object);
   try {
-    rendered = render_of(trial, uid);
+    options.owner_alone = false;
+    options.owner_uid = uid;
+    rendered = render(experiment, definition_.files, templates_, options);
     give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
     for (const json& object : rendered.objects) creation.create_owned(object, uid);
   } catch (const Error& error) {
@@ -133,10 +159,15 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   }
 }
 
-void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid) {
+std::size_t TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+                              std::chrono::steady_clock::time_point until) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < trials.size(); i = next++) create_one(trials[i], sweep_uid);
+    while (std::chrono::steady_clock::now() < until) {
+      const std::size_t i = next++;
+      if (i >= trials.size()) return;
+      create_one(trials[i], sweep_uid);
+    }
   };
   std::vector<std::future<void>> workers;
   for (std::size_t i = 0; i < std::min(most_at_once, trials.size()); ++i)
@@ -150,6 +181,7 @@ void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& 
     }
   }
   if (first) std::rethrow_exception(first);
+  return std::min<std::size_t>(next, trials.size());
 }
 
 }  // namespace mlk::sweeps

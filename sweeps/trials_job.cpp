@@ -117,7 +117,7 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   scope["namespace"] = rendered.owner["metadata"].value("namespace", json());
 
   const auto shape = [&](const char* name) {
-    return evaluate(parse_template(templates, fmt::format("shapes/{}.yaml", name)), scope);
+    return evaluate(*parse_template(templates, fmt::format("shapes/{}.yaml", name)), scope);
   };
   TrialsObjects out;
   out.points = shape("points");

@@ -4,6 +4,7 @@
 #include <array>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "cli/kube/client.h"
 #include "cli/kube/reflector.h"
@@ -13,7 +14,11 @@
 namespace mlk::sweeps {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds patience{60'000};  // of silence before it is worth a word
+constexpr int rests = 4;                               // of the length of a look
+constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
 
@@ -22,6 +27,8 @@ struct SweepWatch::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = true;
+  std::optional<Clock::time_point> looking_since;  // of the thread that waits
+  Clock::time_point rest_until{};
   // Last, so that they stop before what their callbacks use is gone.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods;
 
@@ -39,10 +46,8 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.sweep = sweep;
-  kube::ListOptions of_sweep;
-  of_sweep.label_selector = std::string(labels::sweep) + "=" + sweep;
   const auto watch = [&](const kube::Resource& resource) {
-    return std::make_unique<kube::Reflector>(client, resource, name_space, of_sweep,
+    return std::make_unique<kube::Reflector>(client, resource, name_space, of_sweep(sweep, resource),
                                              [&state] { state.mark(); });
   };
   state.config_maps = watch(kube::resources::config_maps);
@@ -53,13 +58,25 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
 SweepWatch::~SweepWatch() = default;
 
 bool SweepWatch::wait(std::chrono::milliseconds timeout) {
+  looked();
+  const Clock::time_point end = Clock::now() + timeout;
+  std::this_thread::sleep_until(std::min(state_->rest_until, end));
+  if (state_->rest_until > end) return false;
   std::unique_lock lock(state_->mutex);
-  const bool changed = state_->changed.wait_for(lock, timeout, [this] { return state_->dirty; });
+  const bool changed = state_->changed.wait_until(lock, end, [this] { return state_->dirty; });
   state_->dirty = false;
   return changed;
 }
 
-std::optional<SweepObjects> SweepWatch::objects() const {
+void SweepWatch::looked() {
+  if (!state_->looking_since) return;
+  const Clock::time_point now = Clock::now();
+  state_->rest_until = now + std::min<Clock::duration>(rests * (now - *state_->looking_since), longest_rest);
+  state_->looking_since.reset();
+}
+
+std::optional<SweepObjects> SweepWatch::objects() {
+  state_->looking_since = Clock::now();
   bool synced = true;
   for (const kube::Reflector* each : state_->all()) {
     synced = synced && each->synced();

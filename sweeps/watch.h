@@ -18,12 +18,15 @@ class SweepWatch {
   SweepWatch(const SweepWatch&) = delete;
   SweepWatch& operator=(const SweepWatch&) = delete;
 
-  // True when something has changed since the last call, false after `timeout`. For one thread.
+  // True when something has changed since the last call, false after `timeout`. Who takes long to look at the
+  // objects of a large sweep is not called for every change: between two looks there is a rest, longer than a
+  // look by far. A look is what lies between objects() and looked(), or the next wait(). For one thread.
   bool wait(std::chrono::milliseconds timeout);
 
   // nullopt before the first lists have arrived. Throws Error{not_found} when the sweep was deleted, and the
   // ApiError that is final: 401, 403.
-  std::optional<SweepObjects> objects() const;
+  std::optional<SweepObjects> objects();
+  void looked();
 
   // What keeps it from being current for a minute or longer; empty when all is well.
   std::string trouble() const;

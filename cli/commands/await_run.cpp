@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "cli/commands/log_lines.h"
+#include "cli/commands/server_keeper.h"
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
-#include "cli/local/local.h"
 #include "cli/run/facts.h"
 #include "cli/run/metrics.h"
 #include "cli/run/record.h"
@@ -28,7 +28,6 @@ using std::chrono::steady_clock;
 
 // After the end the last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
-constexpr std::chrono::seconds server_poll{1};
 constexpr std::chrono::seconds last_lines_budget{10};
 constexpr std::chrono::seconds log_grace{5};  // a stream that ended is opened again sooner than that
 
@@ -293,7 +292,7 @@ class AwaitAll {
       }
       if (over) return code();
       if (session_.interrupted != 0) interrupted();
-      keep_server_up();
+      keeper_.look();
       if (options_.timeout && steady_clock::now() - begin_ > *options_.timeout) {
         for (const auto& one : awaits_) {
           if (!one->code()) one->settle_now();
@@ -364,22 +363,13 @@ class AwaitAll {
                 "it goes on; come back with: " + session_.command("wait " + runs));
   }
 
-  // Nobody else brings the server on this machine back while we wait. One that was stopped stays down.
-  void keep_server_up() {
-    if (!session_.local() || steady_clock::now() < next_look_) return;
-    next_look_ = steady_clock::now() + server_poll;
-    if (!local::lost()) return;
-    progress_.say("mlk: warning: the server of the local cluster is gone; starting it again");
-    local::up(local_up_options(session_));
-  }
-
   Session& session_;
   const AwaitOptions& options_;
   ui::Progress progress_;
   std::vector<std::unique_ptr<Await>> awaits_;
   std::vector<std::string> said_;  // of each, in a log
   const steady_clock::time_point begin_ = steady_clock::now();
-  steady_clock::time_point next_look_ = begin_ + server_poll;
+  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
 };
 
 }  // namespace

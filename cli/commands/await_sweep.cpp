@@ -1,9 +1,9 @@
 #include "cli/commands/await_sweep.h"
 
 #include <map>
-#include <mutex>
 #include <unistd.h>
 
+#include "cli/commands/server_keeper.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
 #include "cli/run/facts.h"
@@ -81,6 +81,7 @@ class SweepAwait {
     while (true) {
       const bool changed = watch_.wait(interrupt_poll);
       warn_of_trouble();
+      keeper_.look();
       if (session_.interrupted != 0) interrupted();
       if ((changed || harvester_.is_due()) && is_over()) {
         return progress_.end(
@@ -97,8 +98,8 @@ class SweepAwait {
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     if (!status.record.driven) harvester_.look(*objects, status);  // else its driver does
     progress_.show(status);
-    const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
-    return (is_final(status.phase) || status.phase == Phase::stopped) && !has_running_pods(all);
+    if (!is_final(status.phase) && status.phase != Phase::stopped) return false;
+    return !has_running_pods({objects->owner, objects->jobs, objects->pods, {}, {}});
   }
 
   void warn_of_trouble() {
@@ -127,6 +128,7 @@ class SweepAwait {
   sweeps::SweepWatch watch_;
   sweeps::Harvester harvester_;
   SweepProgress progress_;
+  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
   const steady_clock::time_point begin_ = steady_clock::now();
   std::string trouble_;
 };
@@ -142,18 +144,17 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
                      std::optional<std::chrono::seconds> timeout) {
   SweepProgress progress(session);
   std::string driver;
-  std::mutex mutex;  // trials are created side by side, and each may have something to say
   const steady_clock::time_point begin = steady_clock::now();
   const std::string goes_on =
       "trials that run go on; others are started when the same command is typed again";
+  ServerKeeper keeper(session, [&](const std::string& line) { progress.say(line); });
   const auto check = [&] {
+    keeper.look();
     if (session.interrupted != 0) {
-      const std::lock_guard lock(mutex);
       progress.clear();
       throw Error(ExitCode::interrupted, "interrupted", goes_on);
     }
     if (timeout && steady_clock::now() - begin > *timeout) {
-      const std::lock_guard lock(mutex);
       progress.clear();
       throw Error(
           ExitCode::timed_out,
@@ -161,10 +162,7 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
           goes_on);
     }
   };
-  const auto say = [&](const std::string& text) {
-    const std::lock_guard lock(mutex);
-    progress.say(printable(text));
-  };
+  const auto say = [&](const std::string& text) { progress.say(printable(text)); };
   const sweeps::DriveHooks hooks{
       .submit = {.note = say, .check_interrupted = check},
       .changed = [&](const sweeps::SweepStatus& status) { progress.show(status); },

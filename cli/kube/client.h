@@ -67,6 +67,11 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
+  int first_page = 500;    // objects; fewer where each may be large. Later pages follow the size of theirs
+  std::size_t enough = 0;  // no further page once there are so many; 0: all
+  // Takes out of each object, as it arrives, what the caller never looks at: of many objects only the rest is
+  // held. Called in the thread that lists or watches; must be quick.
+  std::function<void(nlohmann::json&)> transform{};
 };
 
 struct ListResult;  // {std::vector<json> items; std::string resource_version;}, in cli/kube/objects.h

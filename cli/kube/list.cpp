@@ -1,12 +1,15 @@
 #include "cli/kube/list.h"
 
+#include <algorithm>
+
 #include "cli/kube/failure.h"
 #include "cli/util/json.h"
 
 namespace mlk::kube {
 namespace {
 
-constexpr int page_size = 500;
+constexpr int largest_page = 500, smallest_page = 10;  // objects
+constexpr std::size_t large_page = 8u << 20;           // bytes: the next page asks for less after it
 
 // Of one list in all: a server, or what stands before it, may go on for ever.
 constexpr std::size_t most_items = 200'000;
@@ -17,6 +20,12 @@ void complete(json& item, const Resource& resource) {
   repair(item);
   if (!item.contains("kind")) item["kind"] = resource.kind;
   if (!item.contains("apiVersion")) item["apiVersion"] = api_version_of(resource);
+}
+
+// Pages of large objects get shorter, those of small ones longer.
+int next_limit(int limit, std::size_t bytes) {
+  if (bytes > large_page) return std::max(limit / 2, smallest_page);
+  return bytes < large_page / 4 ? std::min(limit * 2, largest_page) : limit;
 }
 
 }  // namespace
@@ -52,10 +61,11 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
   ListResult result;
   std::string next;
   bool paged = true;
+  int limit = options.first_page;
   std::size_t bytes = 0;
   for (int page = 1;; ++page) {
     Request request = first;
-    if (paged) request.query.emplace_back("limit", std::to_string(page_size));
+    if (paged) request.query.emplace_back("limit", std::to_string(limit));
     if (!next.empty()) request.query.emplace_back("continue", next);
     const Response response = send(request);
     if (response.status == 410 &&
@@ -67,18 +77,21 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
       continue;
     }
     bytes += response.body.size();
+    limit = next_limit(limit, response.body.size());
     json answer = parse_answer(response, what, config);
     const auto items = answer.find("items");
     if (items != answer.end() && items->is_array()) {
       for (json& item : *items) {
         if (!item.is_object()) continue;
         complete(item, resource);
+        if (options.transform) options.transform(item);
         result.items.push_back(std::move(item));
       }
     }
     result.resource_version = text_at(answer, json::json_pointer("/metadata/resourceVersion"));
     next = text_at(answer, json::json_pointer("/metadata/continue"));
-    if (next.empty() || !paged) return result;
+    const bool enough = options.enough > 0 && result.items.size() >= options.enough;
+    if (next.empty() || !paged || enough) return result;
     if (page == most_pages || result.items.size() > most_items || bytes > most_bytes) {
       throw ApiError(response.status, "TooLarge",
                      what + ": the list does not end: " + std::to_string(result.items.size()) +

@@ -17,7 +17,18 @@ std::string entry_of(const json& object, const char* map, const std::string& key
   return entry != entries->end() && entry->is_string() ? entry->get<std::string>() : "";
 }
 
+std::string metadata_of(const json& object, const char* key) {
+  if (!object.is_object()) return "";
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return "";
+  const auto value = metadata->find(key);
+  return value != metadata->end() && value->is_string() ? value->get<std::string>() : "";
+}
+
 }  // namespace
+
+std::string name_of(const json& object) { return metadata_of(object, "name"); }
+std::string uid_of(const json& object) { return metadata_of(object, "uid"); }
 
 int number_at(const json& object, const json::json_pointer& path, int otherwise) {
   if (!object.contains(path)) return otherwise;

@@ -22,10 +22,8 @@ inline std::string text_at(const json& object, const json::json_pointer& path) {
 }
 // The same for a whole number; one of more than nine digits is cut to a billion.
 int number_at(const json& object, const json::json_pointer& path, int otherwise);
-inline std::string name_of(const json& object) {
-  return text_at(object, json::json_pointer("/metadata/name"));
-}
-inline std::string uid_of(const json& object) { return text_at(object, json::json_pointer("/metadata/uid")); }
+std::string name_of(const json& object);
+std::string uid_of(const json& object);
 // Makes an object of a server safe to be read: what is no object becomes an empty one, and parts that every
 // object has (metadata with its labels and annotations, spec, status, data) are left out where they are of
 // another type. Fields further down are read by functions that take a wrong type for a missing field.

@@ -108,6 +108,8 @@ struct Reflector::State {
   // Of the reflector's thread.
   Backoff backoff;
   std::string version;
+  bool has_watched = false;
+  std::optional<Clock::time_point> refused_since;
 
   mutable std::mutex mutex;
   std::condition_variable wake;
@@ -133,6 +135,7 @@ struct Reflector::State {
   void check_stopping() const;
   void well();
   void failed(std::exception_ptr why);
+  bool may_pass(const ApiError& problem);
 };
 
 Reflector::Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
@@ -187,8 +190,11 @@ void Reflector::State::run() {
         if (end == WatchEnd::expired) listed = false;
         if (end != WatchEnd::in_order) pause();
       } catch (const ApiError& problem) {
-        failed(std::current_exception());
-        if (is_final(problem)) return;
+        const bool passing = may_pass(problem);
+        failed(passing
+                   ? std::make_exception_ptr(ApiError(0, problem.reason(), problem.what(), problem.hint()))
+                   : std::current_exception());
+        if (is_final(problem) && !passing) return;
         pause();
       } catch (const std::bad_alloc&) {
         failed(std::make_exception_ptr(
@@ -214,6 +220,12 @@ void Reflector::State::list() {
   }
   well();
   changed();
+}
+
+bool Reflector::State::may_pass(const ApiError& problem) {
+  if (problem.status() != 403 || !has_watched) return false;
+  if (!refused_since) refused_since = Clock::now();
+  return Clock::now() - *refused_since < times.refusal;
 }
 
 // Waits for the answer, or for the destructor; then the answer is left to whom it may concern.
@@ -269,7 +281,11 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
       news.end = std::move(inbox.end);
       std::swap(news.opened, inbox.opened);
     }
-    if (news.opened) well();
+    if (news.opened) {
+      well();
+      has_watched = true;
+      refused_since.reset();
+    }
     opened = opened || news.opened;
     bool touched = false;
     std::optional<WatchEnd> verdict;
@@ -303,6 +319,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   }
   repair(object);
   if (const std::string newer = version_of(object); !newer.empty()) version = newer;
+  if (options.transform) options.transform(object);
   if (type == "DELETED" && removed) removed(object);
   const std::lock_guard lock(mutex);
   if (type == "ADDED" || type == "MODIFIED") put(std::move(object));

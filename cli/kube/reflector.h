@@ -23,6 +23,8 @@ struct ReflectorTimes {
       180'000};  // a watch without even a bookmark is taken for dead and opened anew
   std::chrono::milliseconds answer{30'000};  // for the whole of a page of a list
   std::chrono::milliseconds head{10'000};    // for the beginning of a watch
+  // An API server that has just started refuses everybody with 403 until it has read the roles.
+  std::chrono::milliseconds refusal{30'000};
 };
 
 class Reflector {
@@ -40,7 +42,8 @@ class Reflector {
   bool synced() const;                // the first list has arrived
   std::vector<json> objects() const;  // a copy, by name
   // What keeps it from being current (unreachable, forbidden ...), and since when; empty when all is well.
-  // It goes on trying by itself, except after 401, 403 and 404, which are final.
+  // It goes on trying by itself, except after 401, 403 and 404, which are final. A 403 to who could watch
+  // before is not for a while, and has no status then.
   std::exception_ptr failure() const;
   std::chrono::milliseconds failing_for() const;
 

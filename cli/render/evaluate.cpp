@@ -141,10 +141,10 @@ std::string name_of_template(const Templates& templates, const std::string& path
   return file == nullptr || file->source == built_in_source ? "templates/" + path : file->source;
 }
 
-YamlNode parse_template(const Templates& templates, const std::string& path) {
+std::shared_ptr<const YamlNode> parse_template(const Templates& templates, const std::string& path) {
   const Template* file = templates.find(path);
   if (file == nullptr) throw Error(ExitCode::not_found, fmt::format("there is no template {}", path));
-  return parse_yaml(file->text, name_of_template(templates, path));
+  return templates.tree(path, [&] { return parse_yaml(file->text, name_of_template(templates, path)); });
 }
 
 }  // namespace mlk

@@ -1,6 +1,7 @@
 // A template's tree with its splices replaced: typed, on the tree, never on text.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,6 +24,6 @@ nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 std::string name_of_template(const Templates& templates, const std::string& path);
 
 // The tree of a template. Throws Error{not_found}.
-YamlNode parse_template(const Templates& templates, const std::string& path);
+std::shared_ptr<const YamlNode> parse_template(const Templates& templates, const std::string& path);
 
 }  // namespace mlk

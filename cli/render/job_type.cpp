@@ -88,7 +88,8 @@ RoleTemplate to_role(const YamlNode& node, Problems& problems) {
 }  // namespace
 
 JobType load_job_type(const Templates& templates, const std::string& name) {
-  const YamlNode root = parse_template(templates, "jobs/" + name + ".yaml");
+  const std::shared_ptr<const YamlNode> tree = parse_template(templates, "jobs/" + name + ".yaml");
+  const YamlNode& root = *tree;
   Problems problems;
   JobType type;
   if (root.kind != Kind::map) {

@@ -115,6 +115,7 @@ class Renderer {
     out.hash = identity_.hash;
     out.owner = shape("owner");
     check_owner(out.owner, identity_.run, shape_name("owner"));
+    if (options_.owner_alone) return out;
     if (experiment_.has_train) {
       out.objects.push_back(object("config"));
       out.objects.push_back(object("secret"));
@@ -132,7 +133,7 @@ class Renderer {
 
  private:
   json shape(const std::string& name) const {
-    return evaluate(parse_template(templates_, shape_path(name)), scope_);
+    return evaluate(*parse_template(templates_, shape_path(name)), scope_);
   }
 
   static std::string shape_path(const std::string& name) { return "shapes/" + name + ".yaml"; }

@@ -31,6 +31,7 @@ struct RenderOptions {
   std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
+  bool owner_alone = false;  // no objects: they are rendered when the owner's uid is known
 };
 
 struct Rendered {

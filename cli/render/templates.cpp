@@ -1,5 +1,6 @@
 #include "cli/render/templates.h"
 
+#include "cli/experiment/yaml.h"
 #include "cli/render/embedded.h"
 
 namespace mlk {
@@ -17,7 +18,18 @@ Templates::Templates() {
   }
 }
 
-void Templates::add(const std::string& path, Template file) { files_[path] = std::move(file); }
+void Templates::add(const std::string& path, Template file) {
+  files_[path] = std::move(file);
+  trees_ = std::make_shared<Trees>();
+}
+
+std::shared_ptr<const YamlNode> Templates::tree(const std::string& path,
+                                                const std::function<YamlNode()>& parse) const {
+  const std::lock_guard lock(trees_->mutex);
+  std::shared_ptr<const YamlNode>& tree = trees_->by_path[path];
+  if (!tree) tree = std::make_shared<const YamlNode>(parse());
+  return tree;
+}
 
 const Template* Templates::find(const std::string& path) const {
   const auto found = files_.find(path);

@@ -1,11 +1,16 @@
 // The set of templates in force: those compiled in, with the user's own files over them.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace mlk {
+
+struct YamlNode;
 
 inline constexpr char built_in_source[] = "built-in";
 
@@ -23,8 +28,18 @@ class Templates {
   std::vector<std::string> job_types() const;  // "allreduce", "ps", "single", and the user's
   const std::map<std::string, Template>& all() const { return files_; }
 
+  // What `parse` makes of a file, made once: a sweep renders its templates thousands of times. From any
+  // thread.
+  std::shared_ptr<const YamlNode> tree(const std::string& path, const std::function<YamlNode()>& parse) const;
+
  private:
+  struct Trees {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<const YamlNode>> by_path;
+  };
+
   std::map<std::string, Template> files_;
+  std::shared_ptr<Trees> trees_ = std::make_shared<Trees>();
 };
 
 }  // namespace mlk

@@ -50,6 +50,13 @@ bool unclear(const ApiError& error) {
          (error.status() == 409 && !exists_already(error));
 }
 
+// The roles say no. Who asked before creating was told yes: a server that has just started does not know the
+// roles yet.
+bool lacks_role(const ApiError& error) {
+  return error.status() == 403 &&
+         std::string_view(error.what()).find("cannot create resource") != std::string_view::npos;
+}
+
 bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }
 
 bool is_owned_by(const json& object, const std::string& uid) {
@@ -166,7 +173,8 @@ json Creation::post(const json& object) {
     try {
       return client_.create(resource_of(object), name_space_, object);
     } catch (const ApiError& error) {
-      if (!unclear(error) || attempt == post_tries || steady_clock::now() > deadline) throw;
+      if ((!unclear(error) && !lacks_role(error)) || attempt == post_tries || steady_clock::now() > deadline)
+        throw;
       hooks_.note(title(object) + ": " + error.what() + "; trying again (" + std::to_string(attempt + 1) +
                   " of " + std::to_string(post_tries) + ")");
     }

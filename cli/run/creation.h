@@ -15,6 +15,7 @@
 
 namespace mlk {
 
+// Called by one thread at a time: who creates several things side by side sees to that.
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws when the user wants out

@@ -314,9 +314,12 @@ std::map<std::string, int> roles_of(const json& owner) {
   return roles;
 }
 
-Facts read_facts(const RunObjects& objects) {
+Facts read_facts(const RunObjects& objects) { return read_facts(objects.jobs, objects.pods, objects.events); }
+
+Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
+                 const std::vector<json>& events) {
   Facts facts;
-  for (const json& job : objects.jobs) facts.jobs.push_back(read_job(job));
+  for (const json& job : jobs) facts.jobs.push_back(read_job(job));
   // Without the mark: the one with a success policy decides, else the workers, else the only Job.
   const auto any = [&](bool JobFacts::* member) {
     return std::any_of(facts.jobs.begin(), facts.jobs.end(),
@@ -334,19 +337,19 @@ Facts read_facts(const RunObjects& objects) {
     return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
   });
   if (!facts.jobs.empty()) facts.jobs.front().decides = true;
-  for (const json& pod : objects.pods) {
+  for (const json& pod : pods) {
     facts.pods.push_back(read_pod(pod));
-    const auto job = std::find_if(objects.jobs.begin(), objects.jobs.end(), [&](const json& each) {
+    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const json& each) {
       return kube::name_of(each) == facts.pods.back().job;
     });
-    if (job != objects.jobs.end()) facts.pods.back().final = fails_job(*job, pod, facts.pods.back());
+    if (job != jobs.end()) facts.pods.back().final = fails_job(*job, pod, facts.pods.back());
   }
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
   if (!facts.jobs.empty()) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
-  read_warnings(objects.events, facts);
+  read_warnings(events, facts);
   return facts;
 }
 

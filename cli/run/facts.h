@@ -19,7 +19,7 @@ struct RunObjects;
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
-  int number = 0;           // that people know it by: the rank, or of a trial its number in the sweep
+  int number = 0;     // that people know it by: the rank, or of a trial its number in the sweep
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
   bool deleting = false;    // it was asked to end, or is gone already
@@ -79,6 +79,8 @@ struct Facts {
 };
 
 Facts read_facts(const RunObjects& objects);
+Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
+                 const std::vector<nlohmann::json>& events = {});
 
 // Whether a pod has not ended and can still say how: one on a lost node cannot.
 bool has_live_pods(const RunObjects& objects);

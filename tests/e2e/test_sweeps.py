@@ -2,16 +2,15 @@
 
 import csv
 import io
-import itertools
 import json
 import os
 import subprocess
 import sys
-import time
 
 import mlk
 import pytest
 import wheels
+from fault_proxy import FaultProxy
 
 DIGITS = mlk.EXAMPLES / "digits-sweep.yaml"
 
@@ -183,26 +182,6 @@ def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
 
 
 @pytest.mark.nodes
-def test_a_driver_that_is_killed_again_and_again_starts_every_trial_once(cluster, name, experiment):
-    text = program(name, "sleep 0.$((LR % 10)); echo accuracy=0.5", parallel=3).replace("mode: single", "mode: allreduce")
-    file, values = experiment(text), "lr=" + ",".join(str(value) for value in range(12))
-    pauses = itertools.cycle((0.3, 0.9, 0.1, 1.7, 0.6))
-    sweep = None
-    for _ in range(8):
-        driver = cluster.start("sweep", file, values)
-        time.sleep(next(pauses))
-        driver.kill()
-        sweep = driver.communicate(timeout=30)[0].strip() or sweep
-    ended = cluster.mlk("sweep", file, values, timeout=300)
-    assert ended.code == 0, ended
-    sweep = ended.stdout.strip()
-    table = results(cluster, sweep)
-    assert sorted(row["trial"] for row in table) == list(range(12)) and {row["state"] for row in table} == {"Succeeded"}
-    assert len({row["parameters"]["lr"] for row in table}) == 12
-    assert len(cluster.mlk("ls", "--sweep", sweep, "-o", "name", check=0).stdout.split()) == 12
-
-
-@pytest.mark.nodes
 def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(cluster, name, experiment, tmp_path):
     text = program(name, "echo accuracy=0.$(printf %03d $((500 - (LR - 7) * (LR - 7))))").replace("parallel: 2", "parallel: 3")
     file = experiment(text)
@@ -249,6 +228,18 @@ def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
     table = list(csv.DictReader(io.StringIO(ran.stdout[ran.stdout.index("trial\t"):]), delimiter="\t"))
     assert len(table) == 3 and {float(row["lr"]) for row in table} == {0.1, 0.01, 0.001}
     assert [float(row["accuracy"]) for row in table] == sorted((float(row["accuracy"]) for row in table), reverse=True)
+
+
+def test_the_requests_of_a_start_do_not_grow_with_the_trials(real, name, experiment):
+    file = experiment(program(name))
+    with FaultProxy(real.kubeconfig) as proxy:
+        def requests(count):
+            before = len(proxy.requests)
+            unschedulable = ("--set", "workers.gpu=1", "-e", f"COUNT={count}")
+            mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "sweep", *unschedulable, file, f"lr=1..{count}", check=0, timeout=120, env=real.env)
+            return len(proxy.requests) - before
+        few = requests(3)
+        assert few > 5 and requests(1000) == few
 
 
 def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experiment):

@@ -13,6 +13,12 @@ start() {  # start NAME ARGUMENT...
   "$BIN/$program" "$@" </dev/null >>"$STATE/log/$program.log" 2>&1 &
 }
 
+keep() {  # keep NAME ARGUMENT...: started again whenever it ends
+  local program=$1
+  shift
+  while :; do "$BIN/$program" "$@" || sleep .2; done </dev/null >>"$STATE/log/$program.log" 2>&1 &
+}
+
 store=http://127.0.0.1:$ETCD_PORT
 peer=http://127.0.0.1:$PEER_PORT
 mkdir -p -m 700 "$run/etcd"
@@ -20,7 +26,7 @@ start etcd --name store --data-dir "$run/etcd" --listen-client-urls "$store" --a
   --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "store=$peer" --unsafe-no-fsync --log-level warn
 
 [ "$MODE" = real ] && bind=0.0.0.0 || bind=127.0.0.1
-start kube-apiserver --etcd-servers="$store" --bind-address=$bind --secure-port="$API_PORT" --advertise-address="$ADDRESS" \
+keep kube-apiserver --etcd-servers="$store" --bind-address=$bind --secure-port="$API_PORT" --advertise-address="$ADDRESS" \
   --endpoint-reconciler-type=none --service-cluster-ip-range=10.96.0.0/16 --allow-privileged=true \
   --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
   --client-ca-file="$pki/ca.crt" --tls-cert-file="$pki/serving.crt" --tls-private-key-file="$pki/serving.key" \

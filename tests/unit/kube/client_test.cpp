@@ -361,6 +361,28 @@ TEST_CASE("lists come in pages and name the kind of their items") {
   CHECK(targets[1].ends_with("&limit=500&continue=t%2F1"));
 }
 
+TEST_CASE(
+    "pages of large objects get shorter, those of small ones longer, and objects are cut as they come") {
+  FakeServer server;
+  std::vector<std::string> limits;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    limits.push_back(request.get_param_value("limit"));
+    const std::size_t page = limits.size();
+    const std::string large(page <= 2 ? 9u << 20 : 10, 'x');
+    const std::string more = page < 4 ? R"("continue":"t")" : "";
+    answer(response, 200,
+           R"({"metadata":{)" + more + R"(},"items":[{"metadata":{"name":"a"},"data":")" + large + R"("}]})");
+  });
+  Client client(server.start());
+  const ListResult list =
+      client.list(resources::config_maps, "n",
+                  {.first_page = 40, .transform = [](json& object) { object.erase("data"); }});
+  CHECK(limits == std::vector<std::string>{"40", "20", "10", "20"});
+  REQUIRE(list.items.size() == 4);
+  CHECK_FALSE(list.items[0].contains("data"));
+  CHECK(name_of(list.items[0]) == "a");
+}
+
 TEST_CASE("a list whose pages do not end is given up") {
   FakeServer server;
   int pages = 0;

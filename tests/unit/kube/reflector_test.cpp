@@ -271,6 +271,43 @@ TEST_CASE("a refusal is final") {
   }
 }
 
+TEST_CASE("a server that has just started refuses who could watch before, and that passes or is final") {
+  for (const bool passes : {true, false}) {
+    FakeServer server;
+    std::atomic<bool> refuses = false;
+    std::atomic<int> watches = 0, refusals = 0;
+    server.http->Get(".*", [&](const auto& request, auto& response) {
+      if (refuses) {
+        if (++refusals == 3 && passes) refuses = false;
+        return answer(response, 403, status_body(403, "Forbidden", "no"));
+      }
+      if (!request.has_param("watch"))
+        return answer(response, 200, R"({"metadata":{"resourceVersion":"7"},"items":[]})");
+      ++watches;
+      refuses = watches == 1;
+      answer(response, 200, "");
+    });
+    Client client(server.start());
+    ReflectorTimes times = quick_reflector();
+    if (!passes) times.refusal = milliseconds(100);
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, times);
+    if (passes) {
+      CHECK(eventually([&] { return watches > 1; }));
+      CHECK(refusals == 3);
+    } else {
+      CHECK(eventually([&] {
+        try {
+          if (reflector.failure()) std::rethrow_exception(reflector.failure());
+        } catch (const ApiError& error) {
+          return error.status() == 403;
+        }
+        return false;
+      }));
+      CHECK(refusals > 1);
+    }
+  }
+}
+
 TEST_CASE("a server that closes every watch at once is not asked in a tight loop") {
   Script script;
   script.lists = {list_of({}, 5)};

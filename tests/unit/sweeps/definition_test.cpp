@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/record.h"
 #include "sweeps/trial.h"
 #include "sweeps/trial_values.h"
 #include "tests/unit/paths.h"
@@ -40,6 +41,30 @@ bool refused(const std::string& what, const std::string& part) {
 }
 
 }  // namespace
+
+TEST_CASE("points for which the ledger has no room are refused") {
+  const std::string program = "name: x\nmode: single\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\n";
+  const std::string most(3000, 'x'), shorter(900, 'y');
+  CHECK(define(program, {"a=" + most, "b=1," + shorter}).points.size() == 2);
+  CHECK(refused(refusal_of(program, {"a=" + most, "b=1," + shorter + shorter}), "take more than 4 KiB"));
+  const std::string tpe = program + "sweep: {search: {tpe: {trials: 3}}, objective: minimize loss}\n";
+  CHECK(refused(refusal_of(tpe, {"a=" + most, "b=1," + shorter + shorter}), "take more than 4 KiB"));
+}
+
+TEST_CASE("the owner of a sweep stays small, however many values its parameters have") {
+  std::string a = "a=", b = "b=";
+  for (int i = 0; i < 250; ++i) a += (i > 0 ? "," : "") + std::string(1000, 'x') + std::to_string(i);
+  for (int i = 0; i < 300; ++i) b += (i > 0 ? "," : "") + std::string(1500, 'y') + std::to_string(i);
+  const std::string program = "name: x\nmode: single\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\n";
+  const Definition sweep = define(program, {a, b});
+  CHECK(sweep.points.size() == 75'000);
+  const json overlay = owner_overlay(sweep, true);
+  CHECK(overlay.dump().size() < 400 * 1024);
+  const Record record = read_record(overlay);
+  REQUIRE(record.space.parameters.size() == 2);
+  CHECK(record.space.parameters[0].values.size() == 127 * 1024 / 1000);
+  CHECK(record.space.parameters[1].values.front() == sweep.points.front().at("b"));
+}
 
 TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself") {
   int examples = 0;

@@ -39,6 +39,11 @@ std::size_t runs_of_sweep(Sweeper& sweeper, const std::string& sweep) {
   return runs_of(fetch_sweep(client, "default", sweep, WithPods::no)).size();
 }
 
+std::vector<Trial> ledger_of(Sweeper& sweeper, const std::string& sweep) {
+  kube::Client client(sweeper.cluster.config());
+  return read_ledger(sweep, fetch_sweep(client, "default", sweep, WithPods::no).config_maps);
+}
+
 }  // namespace
 
 TEST_CASE("a driver starts trials as others end, until all have") {
@@ -50,9 +55,7 @@ TEST_CASE("a driver starts trials as others end, until all have") {
   REQUIRE(best_of(status) != nullptr);
   CHECK(best_of(status)->point == Point{{"train.optimizer.lr", 0.1}});
   CHECK(runs_of_sweep(sweeper, status.sweep) == 5);
-  kube::Client client(sweeper.cluster.config());
-  const SweepObjects objects = fetch_sweep(client, "default", status.sweep, WithPods::no);
-  const std::vector<Trial> ledger = read_ledger(status.sweep, objects.config_maps);
+  const std::vector<Trial> ledger = ledger_of(sweeper, status.sweep);
   REQUIRE(ledger.size() == 5);
   CHECK(ledger[4].objective == doctest::Approx(0.5));
 }
@@ -68,34 +71,82 @@ TEST_CASE("a sweep of which too many trials fail ends with the first cause") {
   CHECK(status.why.find("2 of ") == 0);
 }
 
-TEST_CASE(
-    "a driver that is cut off at any request is followed by one that goes on, and no trial is there twice") {
+// A driver of `all` values on a sweep that has tried `tried` of them: cut off at each of its requests that
+// write, and followed by one that goes on.
+void cut_drivers(const std::string& tried, const std::string& all, std::size_t trials, int least_requests) {
+  constexpr int most_requests = 60;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    for (int which = 0; which < 60; which += 1) {
+    for (int which = 0; which < most_requests; ++which) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(driven_experiment);
       const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
+      if (!tried.empty()) drive_to_end(sweeper, {tried});
       sweeper.cut_off_at(which, cut);
       bool was_cut = false;
       try {
-        drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+        drive_to_end(sweeper, {all});
       } catch (const Error&) {
         was_cut = true;
       }
       was_cut = was_cut || sweeper.interrupted;
       sweeper.let_all_through();
-      const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+      const SweepStatus status = drive_to_end(sweeper, {all});
       CHECK(status.phase == Phase::succeeded);
-      CHECK(status.counts.all() == 3);
-      CHECK(runs_of_sweep(sweeper, status.sweep) == 3);
+      CHECK(status.counts.succeeded == static_cast<int>(trials));
+      CHECK(runs_of_sweep(sweeper, status.sweep) == trials);
+      CHECK(ledger_of(sweeper, status.sweep).size() == trials);
       std::set<int> numbers;
-      for (const Trial& trial : status.trials) numbers.insert(trial.number);
-      CHECK(numbers == std::set<int>{0, 1, 2});
+      std::set<std::string> points;
+      for (const Trial& trial : status.trials) {
+        numbers.insert(trial.number);
+        points.insert(trial.hash);
+      }
+      CHECK(numbers.size() == trials);
+      CHECK(*numbers.rbegin() == static_cast<int>(trials) - 1);
+      CHECK(points.size() == trials);
       if (!was_cut) {
-        CHECK(which > 15);  // every request was cut off once
+        CHECK(which > least_requests);  // every request was cut off once
         break;
       }
-      REQUIRE(which < 59);
+      REQUIRE(which < most_requests - 1);
     }
   }
+}
+
+TEST_CASE(
+    "a driver that is cut off at any request is followed by one that goes on, and no trial is there twice") {
+  cut_drivers("", "lr=0.1,0.2,0.3", 3, 15);
+}
+
+TEST_CASE("so is one that is cut off at any request while it adds points to a sweep that has ended") {
+  cut_drivers("lr=0.1", "lr=0.1,0.2", 2, 6);
+}
+
+TEST_CASE("points that take more than a ConfigMap are written into several, and each is tried once") {
+  Sweeper sweeper(
+      "name: x\nmode: allreduce\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\nsweep: {parallel: 300}\n");
+  kube::Client client(sweeper.cluster.config());
+  const Definition sweep = sweeper.define({"a=1..250", "b=" + std::string(3900, 'x')});
+  const StartRequest request = sweeper.request(sweep);
+  prepare_driven(client, request, sweeper.hooks());
+  const auto stop_when_all_are_there = [&](const SweepStatus& status) {
+    const bool all = status.trials.size() == 250 && status.runs.size() == 250;
+    sweeper.interrupted = all && std::none_of(status.runs.begin(), status.runs.end(), [](const auto& run) {
+                            return run.second.phase == Phase::incomplete;
+                          });
+  };
+  CHECK_THROWS_WITH_AS(drive(client, request,
+                             {.submit = sweeper.hooks(),
+                              .changed = stop_when_all_are_there,
+                              .waiting = [](const std::string&) {}}),
+                       "interrupted", Error);
+  const SweepObjects objects = fetch_sweep(client, "default", sweep.identity.run, WithPods::no);
+  const std::vector<Batch> batches = batches_of(objects);
+  CHECK(batches.size() == 2);
+  std::set<int> numbers;
+  for (const Batch& batch : batches) {
+    for (const TrialLine& trial : batch.trials) CHECK(numbers.insert(trial.number).second);
+  }
+  CHECK(numbers.size() == 250);
+  for (const json& map : objects.config_maps) CHECK(map.dump().size() < 1024 * 1024);
 }

@@ -292,6 +292,21 @@ TEST_CASE("the metrics of an earlier try are not those of the next one") {
   CHECK(merged.curve == first.curve);
 }
 
+TEST_CASE("a success wins over a failure that took more tries") {
+  Trial failed, succeeded;
+  failed.state = TrialState::failed;
+  failed.tries = 4;
+  failed.metrics = {{"loss", 9}};
+  failed.failure = "exit code 1";
+  succeeded.state = TrialState::succeeded;
+  succeeded.tries = 1;
+  const Trial merged = combine(failed, succeeded);
+  CHECK(merged.state == TrialState::succeeded);
+  CHECK(merged.tries == 4);
+  CHECK(merged.metrics.is_null());
+  CHECK(merged.failure == "exit code 1");
+}
+
 TEST_CASE("views merge the same in both orders, and a view that was merged already changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
@@ -304,6 +319,8 @@ TEST_CASE("views merge the same in both orders, and a view that was merged alrea
     REQUIRE(merged.curve.size() >= (a.curve.empty() && b.curve.empty() ? 0 : 1));
     REQUIRE(merged.failure.empty() == (a.failure.empty() && b.failure.empty()));
     REQUIRE(merged.tries == std::max(a.tries, b.tries));
+    REQUIRE((merged.state == TrialState::succeeded) ==
+            (a.state == TrialState::succeeded || b.state == TrialState::succeeded));
     if (a.tries == b.tries) REQUIRE(has_ended(merged.state) == (has_ended(a.state) || has_ended(b.state)));
   }
 }

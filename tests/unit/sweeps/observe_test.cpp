@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "sweeps/ledger.h"
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;
@@ -165,6 +167,37 @@ TEST_CASE("a trial that was started again is what its later Job says") {
   CHECK(status.trials[1].state == TrialState::running);
   CHECK(status.trials[1].tries == 2);
   CHECK(status.phase == Phase::running);
+}
+
+TEST_CASE(
+    "a trial that runs again is not taken for the failure that the ledger knows, though its pods are gone") {
+  Sweep sweep;
+  sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
+  sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
+  sweep.finish("Failed", "FailedIndexes");
+  Trial failed;
+  failed.number = 1;
+  failed.point = {{"lr", 1}};
+  failed.state = TrialState::failed;
+  failed.tries = 4;
+  failed.failure = "exit code 1";
+  sweep.objects.config_maps.push_back(
+      {{"metadata", {{"name", "s-abcde-ledger-0"}}}, {"data", {{"trials.jsonl", to_line(failed)}}}});
+  CHECK(observe_sweep(sweep.objects, {}).trials[1].state == TrialState::failed);
+  sweep.add_map(1, R"({"trial": 1, "parameters": {"lr": 1}})");
+  json again = Sweep::job(1, 1);
+  again["spec"]["backoffLimitPerIndex"] = 3;
+  sweep.objects.jobs.push_back(again);
+  sweep.add_pod(0, "Running", nullptr, 1);
+  SweepStatus status = observe_sweep(sweep.objects, {});
+  CHECK(status.trials[1].state == TrialState::running);
+  CHECK(status.trials[1].tries == 5);
+  CHECK(status.ledger.at(1).tries == 4);
+  sweep.objects.jobs[1]["status"]["completedIndexes"] = "0";
+  sweep.objects.pods.clear();
+  status = observe_sweep(sweep.objects, {});
+  CHECK(status.trials[1].state == TrialState::succeeded);
+  CHECK(status.trials[1].failure.empty());
 }
 
 TEST_CASE("a trial alone is left when one is asked for, and one that is not there is told") {

@@ -1,5 +1,6 @@
 #include "sweeps/start.h"
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -132,31 +133,72 @@ TEST_CASE("how many requests a start makes does not grow with the trials") {
   CHECK(requests("steps=1..400") == few);
 }
 
-TEST_CASE(
-    "a start that is cut off at any request is completed by the next one, and no trial is there twice") {
+// Starts the sweep that `values` and the Sweeper's settings ask for, on what `before` left: cut off at each
+// of its requests that write, and then once more. `check` looks at what is there.
+void cut_everywhere(const std::string& values, const std::function<void(Sweeper&)>& before,
+                    const std::function<void(Sweeper&, const Started&)>& check) {
+  constexpr int most_requests = 20;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    for (int which = 0; which < 20; ++which) {
+    for (int which = 0; which < most_requests; ++which) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(started_experiment);
+      before(sweeper);
       sweeper.cut_off_at(which, cut);
       bool was_cut = false;
       try {
-        sweeper.start({"lr=0.1,0.2"});
+        sweeper.start({values});
       } catch (const Error& error) {
-        CHECK(error.code() == ExitCode::interrupted);
+        CHECK((error.code() == ExitCode::interrupted || error.code() == ExitCode::cluster));
         was_cut = true;
       }
       sweeper.let_all_through();
-      const Started started = sweeper.start({"lr=0.1,0.2"});
-      CHECK(started.trials == 2);
-      CHECK(trials_on(sweeper, started.sweep).size() == 2);
+      check(sweeper, sweeper.start({values}));
       if (!was_cut) {
-        CHECK(which > 4);  // every request was cut off once
+        CHECK(which > 3);  // every request was cut off once
         break;
       }
-      REQUIRE(which < 19);
+      REQUIRE(which < most_requests - 1);
     }
   }
+}
+
+TEST_CASE(
+    "a start that is cut off at any request is completed by the next one, and no trial is there twice") {
+  cut_everywhere(
+      "lr=0.1,0.2", [](Sweeper&) {},
+      [](Sweeper& sweeper, const Started& started) {
+        CHECK(started.trials == 2);
+        CHECK(trials_on(sweeper, started.sweep).size() == 2);
+      });
+}
+
+TEST_CASE("points that are added, cut off at any request, are there once when they are added again") {
+  cut_everywhere(
+      "lr=0.1,0.2,0.3,0.4",
+      [](Sweeper& sweeper) { end_job(sweeper, sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0"); },
+      [](Sweeper& sweeper, const Started& started) {
+        CHECK(started.trials == 4);
+        const std::map<int, Point> trials = trials_on(sweeper, started.sweep);
+        REQUIRE(trials.size() == 4);
+        CHECK(trials.at(3) == Point{{"train.optimizer.lr", 0.4}});
+      });
+}
+
+TEST_CASE("failed trials that are started again, cut off at any request, are tried once more and not twice") {
+  cut_everywhere(
+      "lr=0.1,0.2",
+      [](Sweeper& sweeper) {
+        end_job(sweeper, sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0", "1", "0");
+        sweeper.retry_failed = true;
+      },
+      [](Sweeper& sweeper, const Started& started) {
+        CHECK(started.trials == 2);
+        const std::vector<Batch> batches = batches_on(sweeper, started.sweep);
+        REQUIRE(batches.size() == 2);
+        CHECK(batches[1].object.has_value());
+        REQUIRE(batches[1].trials.size() == 1);
+        CHECK(batches[1].trials[0].number == 1);
+      });
 }
 
 TEST_CASE("a point that cannot be run is told before anything is created") {
