@@ -20,6 +20,7 @@
 #include "sweeps/lease.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/record.h"
+#include "sweeps/trial_indexes.h"
 #include "sweeps/trial_runs.h"
 #include "sweeps/watch.h"
 
@@ -138,13 +139,18 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs);
     } else {
+      // Of a start that was cut off, or that began before the sweep was driven.
+      TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner))
+          .start_missing(batches_of(objects));
       stop_early(status, runs, next.stop);
       start_missing(objects, status, runs, register_trials(objects, status, next.start));
     }
-    // One that was written down and never started does not count: nothing is started any more.
-    const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
-      return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
-    });
+    // One that was written down and never started does not count: nothing is started any more. Jobs end by
+    // their own count of failures.
+    const bool runs_on = any_job_goes_on(batches_of(objects)) ||
+                         std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
+                           return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
+                         });
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
@@ -202,7 +208,8 @@ class Driver {
                      [&](const json& each) { return kube::name_of(each) == job_name(sweep_, last); });
     const std::string before =
         map == objects.config_maps.end() ? "" : text_of(*map, {"data", "points.jsonl"});
-    const bool fits = map != objects.config_maps.end() && before.size() + text.size() <= most_points_bytes;
+    const bool fits = !batches.empty() && !batches.back().by_cluster &&
+                      before.size() + text.size() <= request_.most_points_bytes;
     try {
       if (fits) {
         client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
@@ -227,6 +234,7 @@ class Driver {
       if (has_ended(trial.state)) ended.insert(trial.number);
     }
     for (const Batch& batch : batches_of(objects)) {
+      if (batch.by_cluster) continue;
       for (const TrialLine& trial : batch.trials) {
         const std::string name = trial_run(sweep_, trial.hash);
         const auto run = runs.find(name);
@@ -274,6 +282,18 @@ class Driver {
   steady_clock::time_point stepped_{}, judged_{};
 };
 
+// What a driver does beside what starting a run needs.
+std::vector<kube::AccessQuestion> rights_of_driver() {
+  std::vector<kube::AccessQuestion> rights;
+  for (const char* verb : {"get", "create", "patch"}) rights.push_back({verb, lease_resource, ""});
+  for (const kube::Resource* resource :
+       {&kube::resources::config_maps, &kube::resources::jobs, &kube::resources::pods})
+    rights.push_back({"watch", *resource, ""});
+  for (const kube::Resource* resource : {&kube::resources::config_maps, &kube::resources::jobs})
+    rights.push_back({"patch", *resource, ""});
+  return rights;
+}
+
 }  // namespace
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
@@ -290,24 +310,24 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     runs.check(definition.points[i]);
   }
   Creation creation(client, request.name_space, hooks);
-  creation.ask_what_is_allowed();
-  RenderOptions options;
-  options.name_space = request.name_space;
-  options.version = request.version;
-  options.local = request.local;
-  options.identity = definition.identity;
+  creation.ask_what_is_allowed(rights_of_driver());
+  RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
   if (request.dry_run) {
     creation.check_on_server({wanted});
     return {definition.identity.run, planned_trials(definition), 0, 0, 0};
   }
-  const Creation::Owner owner = creation.create_owner(wanted);
+  const Creation::Stored owner = creation.create_owner(wanted);
   options.owner_uid = kube::uid_of(owner.object);
-  rendered = render(definition.first, definition.files, request.templates, options);
-  for (const json& object : rendered.objects) {
-    const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
-    if (data) creation.create_owned(object, options.owner_uid);
+  try {
+    rendered = render(definition.first, definition.files, request.templates, options);
+    for (const json& object : data_objects(definition, rendered))
+      creation.create_owned(object, options.owner_uid);
+  } catch (const Error& error) {
+    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
+    if (refused && owner.created) creation.take_back(rendered.run, options.owner_uid);
+    throw;
   }
   Started out{definition.identity.run, planned_trials(definition), 0, 0, 0};
   if (owner.created) {
@@ -316,11 +336,6 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   }
   const SweepStatus status =
       observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
-  if (!status.record.driven) {
-    throw Error(ExitCode::failure,
-                definition.identity.run + " is run by the cluster, and these points need runs of their own",
-                "give the experiment another name: --set name=NAME");
-  }
   std::set<std::string> known;
   for (const Trial& trial : status.trials) known.insert(trial.hash);
   for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;

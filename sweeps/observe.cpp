@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char hopeless_reason[] = "MaxFailedIndexesExceeded";
+constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
 class SweepObservation {
  public:
@@ -198,7 +198,7 @@ class SweepObservation {
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
-    if (status_.record.driven) {
+    if (status_.record.driven && !any_job_goes_on(batches_)) {
       return status_.counts.waiting > 0
                  ? "no trial runs; its mlk sweep command starts them when it is typed again"
                  : "";
@@ -295,10 +295,15 @@ RunStatus row_of_sweep(const RunObjects& objects) {
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
-    hopeless = hopeless || job.end_reason == hopeless_reason;
+    // A Job that ends for another reason leaves trials, which nobody starts.
+    hopeless = hopeless || (!of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason);
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
+  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
+  row.steps = count_of(roles, {"trial"}, 0);
+  // Trials that no Job does are started by a driver, perhaps later.
+  ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool stopped = !kube::annotation_of(objects.owner, labels::stopped).empty();
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
   row.phase = written   ? *written
@@ -307,8 +312,6 @@ RunStatus row_of_sweep(const RunObjects& objects) {
               : active || succeeded + failed > 0 ? Phase::running
               : facts.jobs.empty()               ? Phase::incomplete
                                                  : Phase::scheduling;
-  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
-  row.steps = count_of(roles, {"trial"}, 0);
   row.result = {{"step", succeeded + failed}};
   if (failed > 0) row.why = fmt::format("{} failed", failed);
   return row;

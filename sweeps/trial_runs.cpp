@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t most_at_once = 16;  // trials that are being created
 constexpr std::size_t hash_in_name = 8;
+constexpr std::size_t hash_digits_in_label = 16;
 
 // The objects of a trial's run belong to the sweep as well.
 void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
@@ -97,10 +98,12 @@ Rendered TrialRuns::render_of(const TrialLine& trial, const std::string& owner_u
   options.version = version_;
   options.local = local_;
   options.owner_uid = owner_uid;
-  options.files_of = definition_.identity.run;
+  options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
-                              sha256_hex(definition_.identity.hash + trial.hash)};
+  // As much of the sweep's hash as its label has: with --same no more is known.
+  options.identity =
+      Identity{trial_run(definition_.identity.run, trial.hash),
+               sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};
   return render(experiments_.of(trial.point), definition_.files, templates_, options);
 }
 
@@ -113,7 +116,7 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   Creation creation(client_, name_space_, hooks_);
   Rendered rendered = render_of(trial, "");
   give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
-  const Creation::Owner owner = creation.create_owner(rendered.owner);
+  const Creation::Stored owner = creation.create_owner(rendered.owner);
   const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
   const bool ours = std::any_of(owners.begin(), owners.end(), [&](const json& reference) {
     return text_of(reference, {"uid"}) == sweep_uid;
