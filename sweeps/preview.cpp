@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -25,8 +26,8 @@ Amounts amounts_of(const json& resources) {
   return out;
 }
 
-void add_amounts(Amounts& to, const Amounts& more, double times = 1) {
-  for (const auto& [name, amount] : more) to[name] += times * amount;
+void add_amounts(Amounts& to, const Amounts& more) {
+  for (const auto& [name, amount] : more) to[name] += amount;
 }
 
 // As the API server fills it in: what is limited and not requested is requested.
@@ -97,13 +98,18 @@ class FreeNode {
       : node_(node), free_(amounts_of(at_path(node, {"status", "allocatable"}))) {}
 
   void use(const Amounts& requests) {
-    add_amounts(free_, requests, -1);
+    for (const auto& [name, amount] : requests) {
+      const auto found = free_.find(name);
+      if (found != free_.end()) found->second -= amount;
+    }
     free_["pods"] -= 1;
   }
   bool fits(const PodNeed& pod) const {
+    // A node has no device of which it says nothing; the embedded cluster does not count memory.
     const auto left = [&](const std::string& name) {
+      const bool device = name.find('/') != std::string::npos;
       const auto found = free_.find(name);
-      return found == free_.end() ? 0 : found->second;
+      return found != free_.end() ? found->second : device ? 0 : std::numeric_limits<double>::infinity();
     };
     return left("pods") >= 1 && takes(node_, pod) &&
            std::all_of(pod.requests.begin(), pod.requests.end(),

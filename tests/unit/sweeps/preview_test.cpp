@@ -80,6 +80,10 @@ TEST_CASE("trials are placed on the nodes, pod by pod, where others leave room")
   CHECK(room_on_nodes(nodes, {}, need, 10).limit != "");
   CHECK(room_on_nodes(nodes, {pod_on("a", "2500m"), pod_on("b", "1", "Succeeded")}, need, 10).trials == 2);
   CHECK(room_on_nodes({node("a", "4", "3")}, {}, need, 10).trials == 1);  // places for pods
+  json silent = node("a", "4");  // about memory, as the embedded cluster's
+  silent["status"]["allocatable"].erase("memory");
+  CHECK(room_on_nodes({silent}, {pod_on("a", "1")}, need, 10).trials == 1);
+  CHECK(room_on_nodes({silent}, {}, need, 10).trials == 2);
   CHECK(room_on_nodes({}, {}, need, 10).trials == 0);
   CHECK(room_on_nodes({node("a", "64")}, {}, {{pod_need(1, 1, 1, 1)}}, 10).trials == 0);  // no device there
 }
