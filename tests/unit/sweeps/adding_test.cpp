@@ -196,35 +196,33 @@ TEST_CASE("of two who start one sweep at once with other points both have theirs
 
 TEST_CASE("a start of several Jobs may be cut off anywhere, and their parallelisms add up in the end") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
-  for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    for (int which = 0; which < 20; ++which) {
-      INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
-      Sweeper sweeper(growing_experiment(5));
-      sweeper.most_points_bytes = 300;  // of two trials
-      sweeper.cut_off_at(which, cut);
-      bool was_cut = false;
-      try {
-        sweeper.start({words});
-      } catch (const Error& error) {
-        CHECK(error.code() == ExitCode::interrupted);
-        was_cut = true;
-      }
-      sweeper.let_all_through();
-      const Started started = sweeper.start({words});
-      CHECK(started.trials == 6);
-      CHECK(started.driven == "");
-      CHECK(sweeper.trials(started.sweep).size() == 6);
-      int parallel = 0;
-      const std::vector<Batch> batches = sweeper.batches(started.sweep);
-      CHECK(batches.size() == 3);
-      for (const Batch& batch : batches) parallel += batch.object->at("spec").at("parallelism").get<int>();
-      CHECK(parallel == 5);
-      if (!was_cut) {
-        CHECK(which > 6);  // every request was cut off once
-        break;
-      }
-      REQUIRE(which < 19);
+  for (int which = 0; which < 20; ++which) {
+    INFO("cut after request ", which);
+    Sweeper sweeper(growing_experiment(5));
+    sweeper.most_points_bytes = 300;  // of two trials
+    sweeper.cut_off_at(which, Sweeper::Cut::after);
+    bool was_cut = false;
+    try {
+      sweeper.start({words});
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::interrupted);
+      was_cut = true;
     }
+    sweeper.let_all_through();
+    const Started started = sweeper.start({words});
+    CHECK(started.trials == 6);
+    CHECK(started.driven == "");
+    CHECK(sweeper.trials(started.sweep).size() == 6);
+    int parallel = 0;
+    const std::vector<Batch> batches = sweeper.batches(started.sweep);
+    CHECK(batches.size() == 3);
+    for (const Batch& batch : batches) parallel += batch.object->at("spec").at("parallelism").get<int>();
+    CHECK(parallel == 5);
+    if (!was_cut) {
+      CHECK(which > 6);  // every request was cut off once
+      break;
+    }
+    REQUIRE(which < 19);
   }
 }
 
