@@ -267,8 +267,8 @@ void print_preview(Session& session, kube::Client* client, const sweeps::StartRe
   field("cost", cost_text(preview, sweep.spec.parallel));
   if (client == nullptr) return;
   field("quota", room_text(preview.quota, view.quotas ? "none counts what these trials need"
-                                                      : "not known: resourcequotas may not be listed"));
-  field("nodes", room_text(preview.nodes, "not known: the cluster's nodes or pods may not be listed"));
+                                                      : "not known: resourcequotas cannot be listed"));
+  field("nodes", room_text(preview.nodes, "not known: the cluster's nodes or pods cannot be listed"));
 }
 
 }  // namespace mlk
