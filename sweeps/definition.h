@@ -24,7 +24,9 @@ struct Definition {
   Experiment first;  // of the first point
   FileContents files;
   std::vector<std::string> left_behind;
-  Identity identity;  // of the sweep
+  Identity identity;     // of the sweep
+  std::string kin;       // kin_of_sweep()
+  std::string files_of;  // whose copies of `files` its trials mount: the sweep's name
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error: usage for mistakes in the file, in the words and

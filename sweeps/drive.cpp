@@ -20,6 +20,7 @@
 #include "sweeps/lease.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/record.h"
+#include "sweeps/trial_indexes.h"
 #include "sweeps/trial_runs.h"
 #include "sweeps/watch.h"
 
@@ -169,16 +170,22 @@ class Driver {
     if (status.phase == Phase::stopped) return stop_all(runs, status);
     if (is_final(status.phase)) return reopen(objects, status);
     const NextStep next = next_step(objects, status);
+    const std::vector<Batch> batches = batches_of(objects);
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
+      // Of a start that was cut off, or that began before the sweep was driven.
+      TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
       stop_early(status, runs, next.stop);
-      start_missing(objects, status, register_trials(objects, status, next.start), until);
+      const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
+      start_missing(objects, status, trials_by_cluster(batches), fresh, until);
     }
-    // One that was written down and never started does not count: nothing is started any more.
-    const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
-      return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
-    });
+    // One that was written down and never started does not count: nothing is started any more. Jobs end by
+    // their own count of failures.
+    const bool runs_on = any_job_goes_on(batches) ||
+                         std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
+                           return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
+                         });
     if (more_) return;  // runs that have ended are still to be seen to
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
@@ -229,12 +236,13 @@ class Driver {
     int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
     const json* map = last_points(objects);
     std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
-    const bool begins = text.size() > large_map || map == nullptr;
+    // That of a Job is as it is: its indexes are the trials.
+    const bool begins = map == nullptr || at_path(*map, {"immutable"}) == true || text.size() > large_map;
     if (begins) text.clear();
     for (const Point& point : points) {
       TrialLine line{number, hash_of(point), point, {}};
       const std::string written = points_line(line) + "\n";
-      if (text.size() + written.size() > most_points_bytes) {
+      if (text.size() + written.size() > request_.most_points_bytes) {
         more_ = true;
         break;
       }
@@ -260,10 +268,11 @@ class Driver {
   }
 
   // Those just registered, and those that an earlier driver wrote down and did not come to start.
-  void start_missing(const SweepObjects& objects, const SweepStatus& status,
+  void start_missing(const SweepObjects& objects, const SweepStatus& status, const std::set<int>& by_cluster,
                      const std::vector<TrialLine>& fresh, steady_clock::time_point until) {
     std::vector<TrialLine> due;
     for (const Trial& trial : status.trials) {
+      if (by_cluster.count(trial.number) == 1) continue;
       const std::string name = trial_run(sweep_, trial.hash);
       const auto seen = status.runs.find(name);
       const bool whole =
@@ -317,6 +326,18 @@ class Driver {
   steady_clock::time_point stepped_{}, judged_{};
 };
 
+// What a driver does beside what starting a run needs.
+std::vector<kube::AccessQuestion> rights_of_driver() {
+  std::vector<kube::AccessQuestion> rights;
+  for (const char* verb : {"get", "create", "patch"}) rights.push_back({verb, lease_resource, ""});
+  for (const kube::Resource* resource :
+       {&kube::resources::config_maps, &kube::resources::jobs, &kube::resources::pods})
+    rights.push_back({"watch", *resource, ""});
+  for (const kube::Resource* resource : {&kube::resources::config_maps, &kube::resources::jobs})
+    rights.push_back({"patch", *resource, ""});
+  return rights;
+}
+
 }  // namespace
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
@@ -333,24 +354,24 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     runs.check(definition.points[i]);
   }
   Creation creation(client, request.name_space, hooks);
-  creation.ask_what_is_allowed();
-  RenderOptions options;
-  options.name_space = request.name_space;
-  options.version = request.version;
-  options.local = request.local;
-  options.identity = definition.identity;
+  creation.ask_what_is_allowed(rights_of_driver());
+  RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
   if (request.dry_run) {
     creation.check_on_server({wanted});
     return {definition.identity.run, planned_trials(definition), 0, 0, 0};
   }
-  const Creation::Owner owner = creation.create_owner(wanted);
+  const Creation::Stored owner = creation.create_owner(wanted);
   options.owner_uid = kube::uid_of(owner.object);
-  rendered = render(definition.first, definition.files, request.templates, options);
-  for (const json& object : rendered.objects) {
-    const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
-    if (data) creation.create_owned(object, options.owner_uid);
+  try {
+    rendered = render(definition.first, definition.files, request.templates, options);
+    for (const json& object : data_objects(definition, rendered))
+      creation.create_owned(object, options.owner_uid);
+  } catch (const Error& error) {
+    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
+    if (refused && owner.created) creation.take_back(rendered.run, options.owner_uid);
+    throw;
   }
   Started out{definition.identity.run, planned_trials(definition), 0, 0, 0};
   if (owner.created) {
@@ -359,11 +380,6 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   }
   const SweepStatus status =
       observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
-  if (!status.record.driven) {
-    throw Error(ExitCode::failure,
-                definition.identity.run + " is run by the cluster, and these points need runs of their own",
-                "give the experiment another name: --set name=NAME");
-  }
   std::set<std::string> known;
   for (const Trial& trial : status.trials) known.insert(trial.hash);
   for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;

@@ -1,6 +1,7 @@
 // Driving a sweep of which each trial is a run: starting trials as others end, until all have, or too many
 // have failed. All state is what lies in the cluster: a driver may be killed at any moment, and another goes
-// on.
+// on. Trials may have been indexes of Jobs before: those go on by themselves, and count among the trials that
+// run at the same time.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,8 @@ struct DriveHooks {
   std::function<void(const std::string& holder)> waiting;  // somebody else drives the sweep
 };
 
-// Creates what the sweep consists of beside its trials; trials are started by drive(). Throws as
-// submit_run().
+// Creates what the sweep consists of beside its trials; trials are started by drive(). A sweep that the
+// cluster has run by itself is driven from now on. Throws as submit_run().
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
 // Until the sweep has ended or is stopped. While another process drives it this one waits, and takes over

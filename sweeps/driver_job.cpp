@@ -126,6 +126,7 @@ Definition definition_of(const DriverInput& input, const FileContents& folders, 
                 "start the driver with an image that holds the same mlk: --driver-image IMAGE");
   }
   out.identity = input.sweep;
+  out.files_of = input.files_of;
   return out;
 }
 

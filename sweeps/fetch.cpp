@@ -167,9 +167,11 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
 
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number) {
-  SweepStatus status = observe_sweep(fetch_sweep(client, name_space, sweep, WithPods::no), {});
+  const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::no);
+  SweepStatus status = observe_sweep(objects, {});
   keep_trial(status, number);
-  return status.record.driven ? trial_run(sweep, status.trials.front().hash) : "";
+  const bool is_index = trials_by_cluster(batches_of(objects)).count(number) == 1;
+  return is_index ? "" : trial_run(sweep, status.trials.front().hash);
 }
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,

@@ -22,8 +22,8 @@ void Harvester::look(const SweepObjects& objects, SweepStatus& status) {
   if (!is_due()) return;
   last_ = std::chrono::steady_clock::now();
   harvest_ended(client_, name_space_, status, told_);
-  has_more_ = !write_ledger(client_, name_space_, objects.owner, objects.config_maps, status.trials,
-                            status.ledger);
+  has_more_ =
+      !write_ledger(client_, name_space_, objects.owner, objects.config_maps, status.trials, status.ledger);
 }
 
 }  // namespace mlk::sweeps

@@ -50,10 +50,8 @@ std::string spelled_out(const std::string& path) {
   return path;
 }
 
-}  // namespace
-
-Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec, const json& digests,
-                        const Templates& templates) {
+// All that makes the sweep, but for the files.
+json what_makes(const YamlNode& base, const Spec& spec, const Templates& templates) {
   json experiment = to_json(base);
   spell_out_roles(experiment);
   json parameters = json::array();
@@ -63,12 +61,27 @@ Identity identify_sweep(const std::string& name, const YamlNode& base, const Spe
   }
   std::sort(parameters.begin(), parameters.end());
   for (const char* key : {"tags", "note"}) experiment.erase(key);
-  json what = {
-      {"experiment", experiment}, {"files", digests}, {"parameters", parameters}, {"sweep", spec.decides}};
+  json what = {{"experiment", experiment}, {"parameters", parameters}, {"sweep", spec.decides}};
   for (const auto& [path, digest] : own_templates(templates)) what["templates"][path] = digest;
+  return what;
+}
+
+}  // namespace
+
+Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec, const json& digests,
+                        const Templates& templates) {
+  json what = what_makes(base, spec, templates);
+  what["files"] = digests;
   const std::string text = json_text(what);
   constexpr std::size_t suffix = 5;
   return {fmt::format("{}-{}", name, sha256_base32(text, suffix)), sha256_hex(text)};
+}
+
+std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates) {
+  json what = what_makes(base, spec, templates);
+  for (const char* path : {"image", "run", "data", "train.data.path", "train.data.format"})
+    erase_path(what["experiment"], path);
+  return sha256_hex(json_text(what));
 }
 
 }  // namespace mlk::sweeps

@@ -18,4 +18,8 @@ namespace mlk::sweeps {
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 
+// What two sweeps have in common of which one may go on with the code of the other: the hash covers the same,
+// but for the image, the program, the data set and the files.
+std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates);
+
 }  // namespace mlk::sweeps

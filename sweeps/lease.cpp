@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-const kube::Resource leases{"coordination.k8s.io", "v1", "leases", "Lease"};
 constexpr seconds longest_refusal{30};
 constexpr seconds lease_duration{15}, renew_deadline{10}, renew_every{4}, ask_every{2};
 
@@ -28,6 +27,8 @@ std::string own_identity() {
 }
 
 }  // namespace
+
+const kube::Resource lease_resource{"coordination.k8s.io", "v1", "leases", "Lease"};
 
 DriverLease::DriverLease(kube::Client& client, const std::string& name_space, std::string name,
                          std::string owner_uid, std::function<Clock::time_point()> now)
@@ -62,7 +63,7 @@ bool DriverLease::hold() {
 }
 
 bool DriverLease::take(Clock::time_point now) {
-  const std::optional<json> lease = client_.find(leases, name_space_, name_);
+  const std::optional<json> lease = client_.find(lease_resource, name_space_, name_);
   if (!lease) {
     json fresh = {{"apiVersion", "coordination.k8s.io/v1"},
                   {"kind", "Lease"},
@@ -77,7 +78,7 @@ bool DriverLease::take(Clock::time_point now) {
                        {"blockOwnerDeletion", false}}}}}},
                   {"spec", spec()}};
     try {
-      client_.create(leases, name_space_, fresh);
+      client_.create(lease_resource, name_space_, fresh);
       return true;
     } catch (const kube::ApiError& error) {
       if (error.status() == 409) return false;
@@ -95,7 +96,7 @@ bool DriverLease::take(Clock::time_point now) {
   json patch = {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                 {"spec", spec()}};
   try {
-    client_.patch(leases, name_space_, name_, patch);
+    client_.patch(lease_resource, name_space_, name_, patch);
     holder_ = me_;
     return true;
   } catch (const kube::ApiError& error) {
@@ -108,9 +109,9 @@ void DriverLease::release() {
   if (!ours_) return;
   ours_ = false;
   try {
-    const std::optional<json> lease = client_.find(leases, name_space_, name_);
+    const std::optional<json> lease = client_.find(lease_resource, name_space_, name_);
     if (!lease || text_of(*lease, {"spec", "holderIdentity"}) != me_) return;
-    client_.patch(leases, name_space_, name_,
+    client_.patch(lease_resource, name_space_, name_,
                   {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                    {"spec", {{"holderIdentity", ""}}}});
   } catch (const Error&) {

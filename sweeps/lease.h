@@ -9,11 +9,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/kube/resource.h"
+
 namespace mlk::kube {
 class Client;
 }
 
 namespace mlk::sweeps {
+
+extern const kube::Resource lease_resource;
 
 class DriverLease {
  public:

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char hopeless_reason[] = "MaxFailedIndexesExceeded";
+constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
 class SweepObservation {
  public:
@@ -37,8 +37,7 @@ class SweepObservation {
     status_.mode = kube::label_of(objects_.owner, labels::mode);
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
-    // Of a driven sweep the Jobs and pods are those of its runs.
-    if (!status_.record.driven) facts_ = read_facts(objects_.jobs, objects_.pods);
+    facts_ = read_facts(objects_.jobs, objects_.pods);
     stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first
     for (const Batch& batch : batches_) read_batch(batch);
@@ -214,7 +213,7 @@ class SweepObservation {
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
-    if (status_.record.driven) {
+    if (status_.record.driven && !any_job_goes_on(batches_)) {
       if (status_.counts.waiting == 0 || status_.driver.runs) return "";
       if (!status_.driver.what.empty()) return "no trial runs: its driver " + status_.driver.what;
       return "no trial runs; its mlk sweep command starts them when it is typed again";
@@ -293,8 +292,10 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
 }
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now) {
-  const bool driven = read_record(objects.owner).driven;
-  return observe_sweep(objects, driven ? runs_of(objects) : std::map<std::string, RunObjects>(), {}, now);
+  if (!read_record(objects.owner).driven) return observe_sweep(objects, {}, {}, now);
+  SweepObjects rest = objects;
+  const std::map<std::string, RunObjects> runs = take_runs(rest);
+  return observe_sweep(rest, runs, {}, now);
 }
 
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
@@ -319,10 +320,15 @@ RunStatus row_of_sweep(const RunObjects& objects) {
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
-    hopeless = hopeless || job.end_reason == hopeless_reason;
+    // A Job that ends for another reason leaves trials, which nobody starts.
+    hopeless = hopeless || (!of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason);
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
+  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
+  row.steps = count_of(roles, {"trial"}, 0);
+  // Trials that no Job does are started by a driver, perhaps later.
+  ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool stopped = !kube::annotation_of(objects.owner, labels::stopped).empty();
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
   row.phase = written   ? *written
@@ -331,8 +337,6 @@ RunStatus row_of_sweep(const RunObjects& objects) {
               : active || succeeded + failed > 0 ? Phase::running
               : facts.jobs.empty()               ? Phase::incomplete
                                                  : Phase::scheduling;
-  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
-  row.steps = count_of(roles, {"trial"}, 0);
   row.result = {{"step", succeeded + failed}};
   if (failed > 0) row.why = fmt::format("{} failed", failed);
   return row;

@@ -36,7 +36,7 @@ struct SweepStatus {
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
-// The same for a driven sweep, with its runs_of(objects). Of those in `settled`, which have ended for good,
+// The same for a driven sweep, with the runs that take_runs() has taken out of `objects`. Of those in `settled`, which have ended for good,
 // the ledger tells, if it can: they are not in `runs`, and cost nothing.
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
                           const std::set<std::string>& settled, Time now);

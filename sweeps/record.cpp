@@ -111,6 +111,7 @@ json to_json(const Record& record) {
               {"parallel", record.parallel},
               {"max_failures", record.max_failures},
               {"driven", record.driven},
+              {"kin", record.kin},
               {"base", record.base}};
   if (record.objective) out["objective"] = to_json(*record.objective);
   return out;
@@ -128,12 +129,14 @@ Record read_record(const json& owner) {
   out.max_failures = number_of(value, {"max_failures"}, 0);
   out.base = at_path(value, {"base"});
   out.driven = at_path(value, {"driven"}) == true;
+  out.kin = text_of(value, {"kin"});
   return out;
 }
 
 Record record_of(const Definition& definition, int trials, bool driven) {
   Record out;
   out.driven = driven;
+  out.kin = definition.kin;
   out.base = mlk::to_json(definition.base);
   out.space = definition.spec.space;
   out.search = to_string(definition.spec.search.kind);

@@ -17,8 +17,10 @@ struct Record {
   int parallel = 1;
   int max_failures = 0;
   nlohmann::json base;  // the experiment without `sweep:`, as it is written; null when it is not known
-  bool driven =
-      false;  // each trial is a run, which mlk starts; else the cluster runs them as indexes of Jobs
+  std::string kin;      // kin_of_sweep()
+  // mlk starts the trials, each as a run; but for those that are indexes of Jobs, from before it was so. Else
+  // the cluster runs all as indexes of Jobs.
+  bool driven = false;
 };
 
 nlohmann::json to_json(const Record& record);

@@ -171,6 +171,7 @@ std::vector<Batch> batches_of(const SweepObjects& objects) {
     const int number = number_of_job(kube::name_of(map), sweep);
     if (number < 0) continue;
     batches[number].job = number;
+    batches[number].by_cluster = at_path(map, {"immutable"}) == true;
     batches[number].trials = parse_points(text_of(map, {"data", "points.jsonl"}));
   }
   for (const json& job : objects.jobs) {
@@ -179,6 +180,49 @@ std::vector<Batch> batches_of(const SweepObjects& objects) {
   }
   std::vector<Batch> out;
   for (auto& [number, batch] : batches) out.push_back(std::move(batch));
+  return out;
+}
+
+std::set<int> trials_by_cluster(const std::vector<Batch>& batches) {
+  std::set<int> out;
+  for (const Batch& batch : batches) {
+    for (const TrialLine& trial : batch.trials) {
+      out.erase(trial.number);
+      if (batch.by_cluster) out.insert(trial.number);
+    }
+  }
+  return out;
+}
+
+bool any_job_goes_on(const std::vector<Batch>& batches) {
+  return std::any_of(batches.begin(), batches.end(),
+                     [](const Batch& batch) { return batch.object && !has_finished(*batch.object); });
+}
+
+int places_taken(const std::vector<Batch>& batches) {
+  int taken = 0;
+  for (const Batch& batch : batches) {
+    if (!batch.object || has_finished(*batch.object)) continue;
+    const auto ended = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"})).size() +
+                       parse_indexes(text_of(*batch.object, {"status", "failedIndexes"})).size();
+    const int left = static_cast<int>(batch.trials.size()) - static_cast<int>(ended);
+    taken += std::clamp(left, 0, number_of(*batch.object, {"spec", "parallelism"}, 1));
+  }
+  return taken;
+}
+
+std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel) {
+  std::vector<const Batch*> missing;
+  for (const Batch& batch : batches) {
+    if (batch.by_cluster && !batch.object && !batch.trials.empty()) missing.push_back(&batch);
+  }
+  int free = parallel - places_taken(batches), jobs = static_cast<int>(missing.size());
+  std::map<int, int> out;
+  for (const Batch* batch : missing) {
+    const int share = std::min(std::max(1, free / jobs--), static_cast<int>(batch->trials.size()));
+    out[batch->job] = share;
+    free -= share;
+  }
   return out;
 }
 

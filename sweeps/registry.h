@@ -52,15 +52,30 @@ void slim(nlohmann::json& object);
 // are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
 bool take_owner(SweepObjects& objects);
 
-// A ConfigMap with points, and its Job, which is missing when whoever made the first was cut off.
+// A ConfigMap with points. Those of a Job never change: its indexes are the trials. Others grow while a
+// driver starts a run for each of their trials.
 struct Batch {
-  int job = 0;  // number of the Job
+  int job = 0;  // number of the ConfigMap, and of the Job
   std::vector<TrialLine> trials;
-  std::optional<nlohmann::json> object;  // the Job
+  bool by_cluster = false;               // for a Job
+  std::optional<nlohmann::json> object;  // the Job; missing when whoever wrote the points down was cut off
 };
 
 // Ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// Numbers of the trials that are indexes of Jobs; others are runs. Pure.
+std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
+
+// How many trials the Jobs that go on may have at work, now and later. Pure.
+int places_taken(const std::vector<Batch>& batches);
+
+// The parallelism of each Job that is missing, by its number: what the others leave of `parallel`, and at
+// least 1. Pure.
+std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
+
+// Whether a Job goes on. Pure.
+bool any_job_goes_on(const std::vector<Batch>& batches);
 
 // Whether a Job says that it is Complete or Failed.
 bool has_finished(const nlohmann::json& job);

@@ -13,15 +13,27 @@
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "sweeps/drive.h"
 #include "sweeps/record.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
-#include "sweeps/trials_job.h"
+#include "sweeps/trial_indexes.h"
 
 namespace mlk::sweeps {
 namespace {
 
 using nlohmann::json;
+
+constexpr int most_attempts = 20;  // to add trials while others do
+constexpr int pods_kept = 12'500;  // --terminated-pod-gc-threshold of the controller manager
+
+std::string too_few_places(std::size_t jobs, int places) {
+  return fmt::format("their points need {} Jobs, and only {} trials may run at a time", jobs, places);
+}
+
+bool is_data(const json& object, const std::string& run) {
+  return object["kind"] == "ConfigMap" && kube::name_of(object).starts_with(run + "-data-");
+}
 
 class Start {
  public:
@@ -30,37 +42,30 @@ class Start {
         request_(request),
         hooks_(hooks),
         definition_(request.definition),
-        job_types_(request.templates.job_types()),
-        experiments_(definition_.base, job_types_, request.surroundings),
-        creation_(client, request.name_space, hooks) {}
+        sweep_(definition_.identity.run),
+        creation_(client, request.name_space, hooks),
+        options_(render_options(request)) {}
 
   Started run() {
-    options_.name_space = request_.name_space;
-    options_.version = request_.version;
-    options_.local = request_.local;
-    options_.identity = definition_.identity;
-    options_.secret = hex(random_bytes(32));
     const Rendered rendered = render_first();
     for (const json& object : rendered.objects) Creation::check_kind(object);
     // All points, before anything is created.
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
-    checked_ = lines_of(definition_.points, 0, config);
-    const std::size_t jobs = cut_into_jobs(checked_).size();
-    if (static_cast<int>(jobs) > definition_.spec.parallel) {
-      throw Error(ExitCode::usage,
-                  fmt::format("the points of this sweep need {} Jobs, but only {} trials may run at a time",
-                              jobs, definition_.spec.parallel),
-                  fmt::format("allow more with --parallel {}", jobs));
-    }
+    std::vector<TrialLine> checked = lines_of(request_, hooks_, definition_.points, 0, config);
     creation_.ask_what_is_allowed();
-    if (request_.dry_run) return check_on_server(rendered);
-    const Creation::Owner owner = creation_.create_owner(owner_of(rendered));
+    if (request_.dry_run) return check_on_server(rendered, std::move(checked));
+    const Creation::Stored owner = creation_.create_owner(owner_of(rendered));
     options_.owner_uid = kube::uid_of(owner.object);
+    TrialIndexes indexes(client_, request_, hooks_, options_.owner_uid);
     try {
-      return start(owner.created);
+      return start(owner, indexes);
     } catch (const Error& error) {
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-      if (refused && owner.created) creation_.take_back(definition_.identity.run, options_.owner_uid);
+      if (refused && owner.created && !others_) {
+        creation_.take_back(sweep_, options_.owner_uid);
+      } else if (refused) {
+        indexes.take_back();
+      }
       throw;
     }
   }
@@ -75,104 +80,92 @@ class Start {
   }
 
   // What a run has beside its Jobs. Trials have no peers, so there is no Service.
-  static bool is_shared(const json& object) { return object["kind"] != "Job" && object["kind"] != "Service"; }
-
-  std::vector<TrialLine> lines_of(const std::vector<Point>& points, int first_number,
-                                  const json& config) const {
-    const CommonPart common(definition_.base, definition_.spec.space, definition_.first, config);
-    std::vector<TrialLine> lines;
-    lines.reserve(points.size());
-    for (const Point& point : points) {
-      if (lines.size() % 256 == 0) hooks_.check_interrupted();
-      TrialLine line;
-      line.number = first_number + static_cast<int>(lines.size());
-      line.point = point;
-      line.hash = hash_of(point);
-      line.delta = common.delta_of(experiments_.of(point), line.number);
-      if (!line.delta.obstacle.empty()) {
-        throw Error(ExitCode::usage, "this sweep needs a run for each trial, which is not supported yet: " +
-                                         line.delta.obstacle);
-      }
-      lines.push_back(std::move(line));
-    }
-    return lines;
-  }
-
-  Started check_on_server(const Rendered& rendered) {
-    std::vector<json> objects{owner_of(rendered)};
+  std::vector<json> shared_objects(const Rendered& rendered) const {
+    std::vector<json> out = data_objects(definition_, rendered);
     for (const json& object : rendered.objects) {
-      if (is_shared(object)) objects.push_back(object);
-    }
-    std::vector<std::vector<TrialLine>> jobs = cut_into_jobs(checked_);
-    const TrialsObjects trials = render_trials(job_of(0, std::move(jobs.front()), jobs.size()),
-                                               definition_.first, rendered, request_.templates);
-    objects.push_back(trials.points);
-    objects.push_back(trials.job);
-    creation_.check_on_server(objects);
-    return {definition_.identity.run, static_cast<int>(checked_.size()), 0, 0, 0};
-  }
-
-  TrialsJob job_of(int number, std::vector<TrialLine> trials, std::size_t jobs) const {
-    TrialsJob job;
-    job.job = number;
-    job.parallel = std::max(1, definition_.spec.parallel / static_cast<int>(jobs));
-    const int most = definition_.spec.max_failures.value_or(usual_failures(checked_.size()));
-    job.may_fail = std::min(most, static_cast<int>(trials.size()));
-    job.trials = std::move(trials);
-    return job;
-  }
-
-  Started start(bool is_new) {
-    SweepObjects there;
-    if (!is_new) there = fetch_sweep(client_, request_.name_space, definition_.identity.run, WithPods::no);
-    if (!is_new && read_record(there.owner).driven) {
-      throw Error(ExitCode::failure,
-                  definition_.identity.run +
-                      " has trials that are runs of their own, and the cluster "
-                      "would run these by itself",
-                  "give the experiment another name: --set name=NAME");
-    }
-    const std::vector<Batch> batches = batches_of(there);
-    const Rendered rendered = render_first();
-    for (const json& object : rendered.objects) {
-      if (is_shared(object)) creation_.create_owned(object, options_.owner_uid);
-    }
-    Started out{definition_.identity.run, 0, 0, 0, 0};
-    complete(batches, out);
-    std::vector<TrialLine> fresh = trials_to_start(batches, out);
-    if (fresh.empty()) return out;
-    refuse_while_running(batches, there.owner);
-    if (!is_new)
-      client_.patch(kube::resources::config_maps, request_.name_space, out.sweep,
-                    owner_patch(definition_, out.trials, false));
-    int number = batches.empty() ? 0 : batches.back().job + 1;
-    std::vector<std::vector<TrialLine>> jobs = cut_into_jobs(std::move(fresh));
-    const std::size_t count = jobs.size();
-    for (std::vector<TrialLine>& trials : jobs) {
-      out.started += static_cast<int>(trials.size());
-      create(job_of(number++, std::move(trials), count));
-      ++out.jobs;
+      const bool of_run = object["kind"] == "Job" || object["kind"] == "Service";
+      if (!of_run && !is_data(object, sweep_)) out.push_back(object);
     }
     return out;
   }
 
-  // Experiment and objects are those of the Job's own first trial: only the configuration is the sweep's.
-  void create(const TrialsJob& job) {
-    const Experiment experiment = experiments_.of(job.trials.front().point);
-    const Rendered rendered = render(experiment, definition_.files, request_.templates, options_);
-    const TrialsObjects objects = render_trials(job, experiment, rendered, request_.templates);
-    creation_.create_owned(objects.points, options_.owner_uid);
-    creation_.create_owned(objects.job, options_.owner_uid);
+  Started check_on_server(const Rendered& rendered, std::vector<TrialLine> trials) {
+    std::vector<json> objects{owner_of(rendered)};
+    for (json& object : shared_objects(rendered)) objects.push_back(std::move(object));
+    const int count = static_cast<int>(trials.size());
+    std::vector<std::vector<TrialLine>> jobs = cut_into_jobs(std::move(trials), request_.most_points_bytes);
+    const TrialIndexes indexes(client_, request_, hooks_, "");
+    TrialsObjects first = indexes.objects_of({0, std::move(jobs.front()), definition_.spec.parallel, 0});
+    objects.push_back(std::move(first.points));
+    objects.push_back(std::move(first.job));
+    creation_.check_on_server(objects);
+    return {sweep_, count, 0, 0, 0, ""};
   }
 
-  // Jobs that an earlier call did not come to.
-  void complete(const std::vector<Batch>& batches, Started& out) {
-    for (const Batch& batch : batches) {
-      if (batch.object || batch.trials.empty()) continue;
-      create(job_of(batch.job, with_environment(batch.trials), 1));
-      out.started += static_cast<int>(batch.trials.size());
+  Started start(const Creation::Stored& owner, TrialIndexes& indexes) {
+    SweepObjects there;
+    there.owner = owner.object;
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+      hooks_.check_interrupted();
+      if (!owner.created || attempt > 0)
+        there = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
+      if (std::optional<Started> done = add_to(there, indexes)) return *done;
+    }
+    throw Error(ExitCode::cluster, "others add trials to " + sweep_ + " all the time", "type it again");
+  }
+
+  // Nothing when somebody else has added trials since these objects were read.
+  std::optional<Started> add_to(const SweepObjects& there, TrialIndexes& indexes) {
+    if (read_record(there.owner).driven) return driven("it is driven since its Jobs could not do all trials");
+    std::vector<Batch> batches = batches_of(there);
+    const Rendered rendered = render_first();
+    for (const json& object : shared_objects(rendered)) creation_.create_owned(object, options_.owner_uid);
+    Started out{sweep_, 0, 0, 0, 0, ""};
+    std::vector<std::vector<TrialLine>> jobs =
+        cut_into_jobs(trials_to_start(batches, out), request_.most_points_bytes);
+    if (!jobs.empty()) {
+      refuse_while_stopped(batches, there.owner);
+      const std::string why = why_no_room(batches, jobs);
+      if (!why.empty() && out.retried > 0) {
+        throw Error(ExitCode::failure,
+                    sweep_ + " still runs, and trials that have failed cannot be started again meanwhile",
+                    "wait for its end with: mlk wait " + sweep_);
+      }
+      if (!why.empty()) return driven(why);
+    }
+    int number = batches.empty() ? 0 : batches.back().job + 1;
+    for (std::vector<TrialLine>& trials : jobs) {
+      if (!indexes.write_down(number, trials)) {
+        others_ = true;
+        return std::nullopt;
+      }
+      batches.push_back({number++, std::move(trials), true, {}});
+    }
+    for (const Batch* batch : indexes.start_missing(batches)) {
+      out.started += static_cast<int>(batch->trials.size());
       ++out.jobs;
     }
+    write_count(there.owner, out);
+    return out;
+  }
+
+  Started driven(const std::string& why) {
+    Started out = prepare_driven(client_, request_, hooks_);
+    out.driven = why;
+    return out;
+  }
+
+  // Why the cluster cannot run these as well; empty when it can. Next to Jobs that go on only as many as have
+  // a place at once: a Job that began with few places would keep to them.
+  std::string why_no_room(const std::vector<Batch>& batches,
+                          const std::vector<std::vector<TrialLine>>& jobs) const {
+    const int free = definition_.spec.parallel - places_taken(batches);
+    std::size_t trials = 0, needed = jobs.size();
+    for (const std::vector<TrialLine>& job : jobs) trials += job.size();
+    for (const Batch& batch : batches) needed += batch.by_cluster && !batch.object ? 1 : 0;
+    if (any_job_goes_on(batches) && free < static_cast<int>(trials))
+      return "it still runs, and no trials can be added to a Job";
+    return free < static_cast<int>(needed) ? too_few_places(needed, free) : "";
   }
 
   std::vector<TrialLine> trials_to_start(const std::vector<Batch>& batches, Started& out) {
@@ -190,7 +183,11 @@ class Start {
     }
     std::vector<TrialLine> fresh = request_.retry_failed ? failed_trials(batches) : std::vector<TrialLine>{};
     out.retried = static_cast<int>(fresh.size());
-    std::vector<TrialLine> added = lines_of(points, next, config_on_server());
+    std::vector<TrialLine> added = lines_of(request_, hooks_, points, next, config_on_server());
+    for (const TrialLine& trial : added) {
+      if (!trial.delta.obstacle.empty())
+        throw Error(ExitCode::usage, "a Job cannot run all of these trials: " + trial.delta.obstacle);
+    }
     out.trials = next + static_cast<int>(added.size());
     fresh.insert(fresh.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
     return fresh;
@@ -199,13 +196,12 @@ class Start {
   // The configuration of a sweep is written once: later points change that one.
   json config_on_server() {
     if (!definition_.first.has_train) return nullptr;
-    const json object =
-        client_.get(kube::resources::config_maps, request_.name_space, definition_.identity.run + "-config");
+    const json object = client_.get(kube::resources::config_maps, request_.name_space, sweep_ + "-config");
     return json_or_null(text_of(object, {"data", "config.json"}));
   }
 
   // Ascending by number; of a trial that was tried in several Jobs the last one counts.
-  std::vector<TrialLine> failed_trials(const std::vector<Batch>& batches) {
+  std::vector<TrialLine> failed_trials(const std::vector<Batch>& batches) const {
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
       for (const TrialLine& trial : batch.trials) failed.erase(trial.number);
@@ -219,31 +215,39 @@ class Start {
       }
     }
     std::vector<TrialLine> out;
-    for (auto& [number, line] : failed) out.push_back(std::move(line));
-    return with_environment(std::move(out));
+    for (auto& [number, line] : failed) out.push_back(with_environment(std::move(line)));
+    return out;
   }
 
   // What points.jsonl does not hold.
-  std::vector<TrialLine> with_environment(std::vector<TrialLine> trials) const {
-    if (definition_.first.has_train) return trials;
-    const CommonPart common(definition_.base, definition_.spec.space, definition_.first, nullptr);
-    for (TrialLine& trial : trials)
-      trial.delta.environment = common.delta_of(experiments_.of(trial.point), trial.number).environment;
-    return trials;
+  TrialLine with_environment(TrialLine trial) const {
+    if (!definition_.first.has_train)
+      trial.delta = lines_of(request_, hooks_, {trial.point}, trial.number, nullptr)[0].delta;
+    return trial;
   }
 
-  void refuse_while_running(const std::vector<Batch>& batches, const json& owner) {
-    for (const Batch& batch : batches) {
-      if (!batch.object || has_finished(*batch.object)) continue;
-      if (!kube::annotation_of(owner, labels::stopped).empty()) {
-        throw Error(ExitCode::failure,
-                    definition_.identity.run + " is stopped, and more trials cannot be added",
-                    "let it go on with: mlk resume " + definition_.identity.run);
+  void refuse_while_stopped(const std::vector<Batch>& batches, const json& owner) const {
+    if (!any_job_goes_on(batches) || kube::annotation_of(owner, labels::stopped).empty()) return;
+    throw Error(ExitCode::failure, sweep_ + " is stopped, and more trials cannot be added",
+                "let it go on with: mlk resume " + sweep_);
+  }
+
+  // Last, so that what is refused changes nothing. Of two who add trials the one who knows of more is right.
+  void write_count(json owner, const Started& out) {
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+      const int known = read_record(owner).trials;
+      json patch = owner_patch(definition_, out.trials, false);
+      const bool told = text_of(owner, {"data", "sweep"}) == text_of(patch, {"data", "sweep"});
+      if (told || known > out.trials || (known == out.trials && out.started == 0)) return;
+      patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
+      try {
+        client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
+        return;
+      } catch (const kube::ApiError& error) {
+        if (error.status() != 409) throw;
       }
-      throw Error(
-          ExitCode::failure,
-          fmt::format("{} still runs, and more trials cannot be added meanwhile", definition_.identity.run),
-          "wait for its end with: mlk wait " + definition_.identity.run);
+      owner = client_.get(kube::resources::config_maps, request_.name_space, sweep_);
+      if (read_record(owner).driven) return;
     }
   }
 
@@ -251,14 +255,49 @@ class Start {
   const StartRequest& request_;
   const SubmitHooks& hooks_;
   const Definition& definition_;
-  const std::vector<std::string> job_types_;
-  const Experiments experiments_;
+  const std::string& sweep_;
   Creation creation_;
   RenderOptions options_;
-  std::vector<TrialLine> checked_;
+  bool others_ = false;  // have added trials at the same time
 };
 
 }  // namespace
+
+std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& hooks,
+                                const std::vector<Point>& points, int first_number, const json& config) {
+  const Definition& definition = request.definition;
+  const std::vector<std::string> job_types = request.templates.job_types();
+  const Experiments experiments(definition.base, job_types, request.surroundings);
+  const CommonPart common(definition.base, definition.spec.space, definition.first, config);
+  std::vector<TrialLine> lines;
+  lines.reserve(points.size());
+  for (const Point& point : points) {
+    if (lines.size() % 256 == 0) hooks.check_interrupted();
+    const int number = first_number + static_cast<int>(lines.size());
+    lines.push_back({number, hash_of(point), point, common.delta_of(experiments.of(point), number)});
+  }
+  return lines;
+}
+
+RenderOptions render_options(const StartRequest& request) {
+  RenderOptions options;
+  options.name_space = request.name_space;
+  options.version = request.version;
+  options.local = request.local;
+  options.identity = request.definition.identity;
+  options.secret = hex(random_bytes(32));
+  return options;
+}
+
+std::vector<json> data_objects(const Definition& definition, const Rendered& rendered) {
+  std::vector<json> out;
+  for (json object : rendered.objects) {
+    if (!is_data(object, rendered.run)) continue;
+    object["metadata"]["name"] = definition.files_of + kube::name_of(object).substr(rendered.run.size());
+    out.push_back(std::move(object));
+  }
+  return out;
+}
 
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
@@ -267,21 +306,25 @@ std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   if (definition.spec.stop.rule != EarlyStop::Rule::none) return "trials are ended early";
   if (definition.first.mode != "single")
     return "mode " + definition.first.mode + " has several processes in a trial";
-  const std::vector<std::string> job_types = request.templates.job_types();
-  const Experiments experiments(definition.base, job_types, request.surroundings);
   const json config = definition.first.has_train ? runtime_config(definition.first) : json();
-  const CommonPart common(definition.base, definition.spec.space, definition.first, config);
-  for (std::size_t i = 0; i < definition.points.size(); ++i) {
-    if (i % 256 == 0) hooks.check_interrupted();
-    const Delta delta = common.delta_of(experiments.of(definition.points[i]), 0);
-    if (!delta.obstacle.empty()) return delta.obstacle;
+  std::vector<TrialLine> lines = lines_of(request, hooks, definition.points, 0, config);
+  for (const TrialLine& line : lines) {
+    if (!line.delta.obstacle.empty()) return line.delta.obstacle;
   }
-  return "";
+  const std::size_t jobs = cut_into_jobs(std::move(lines), request.most_points_bytes).size();
+  const int places = definition.spec.parallel;
+  return static_cast<int>(jobs) > places ? too_few_places(jobs, places) : "";
 }
 
 int usual_failures(std::size_t trials) {
   constexpr std::size_t least = 3, part = 10;
   return static_cast<int>(std::max(least, (trials + part - 1) / part));
+}
+
+std::string why_results_may_vanish(int trials) {
+  if (trials <= pods_kept) return "";
+  return fmt::format("clusters delete ended pods beyond {}, and with them results that nobody has read",
+                     pods_kept);
 }
 
 Started start_by_cluster(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {

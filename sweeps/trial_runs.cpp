@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <utility>
 
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
@@ -21,6 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t most_at_once = 32;  // trials that are being created
 constexpr std::size_t hash_in_name = 8;
+constexpr std::size_t hash_digits_in_label = 16;
 
 // The objects of a trial's run belong to the sweep as well.
 void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
@@ -37,6 +37,16 @@ void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::stri
     object = merge(std::move(object), label);
     object["spec"]["template"] = merge(std::move(object["spec"]["template"]), label);
   }
+}
+
+// Jobs or pods, less those of trials that are indexes of the sweep's own Jobs.
+std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sweep) {
+  const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
+    return kube::label_of(object, labels::run) == sweep;
+  });
+  std::vector<json> out(std::make_move_iterator(first), std::make_move_iterator(objects.end()));
+  objects.erase(first, objects.end());
+  return out;
 }
 
 }  // namespace
@@ -56,9 +66,10 @@ std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
       std::stable_partition(maps.begin(), maps.end(), [](const json& map) { return !is_trial(map); });
   std::vector<json> of_runs(std::make_move_iterator(owners), std::make_move_iterator(maps.end()));
   maps.erase(owners, maps.end());
+  const std::string sweep = kube::name_of(objects.owner);
   std::map<std::string, RunObjects> runs;
-  for (RunObjects& run :
-       group_by_run(std::move(of_runs), std::exchange(objects.jobs, {}), std::exchange(objects.pods, {}))) {
+  for (RunObjects& run : group_by_run(std::move(of_runs), take_of_runs(objects.jobs, sweep),
+                                      take_of_runs(objects.pods, sweep))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
   }
@@ -117,10 +128,12 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.name_space = name_space_;
   options.version = version_;
   options.local = local_;
-  options.files_of = definition_.identity.run;
+  options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
-                              sha256_hex(definition_.identity.hash + trial.hash)};
+  // As much of the sweep's hash as its label has: with --same no more is known.
+  options.identity =
+      Identity{trial_run(definition_.identity.run, trial.hash),
+               sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};
   return options;
 }
 
@@ -137,7 +150,7 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   options.owner_alone = true;
   Rendered rendered = render(experiment, definition_.files, templates_, options);
   give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
-  const Creation::Owner owner = creation.create_owner(rendered.owner);
+  const Creation::Stored owner = creation.create_owner(rendered.owner);
   const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
   const bool ours = std::any_of(owners.begin(), owners.end(), [&](const json& reference) {
     return text_of(reference, {"uid"}) == sweep_uid;

@@ -78,12 +78,12 @@ std::vector<TrialLine> parse_points(std::string_view text) {
   return trials;
 }
 
-std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials) {
+std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials, std::size_t most_bytes) {
   std::vector<std::vector<TrialLine>> jobs;
   std::size_t bytes = 0;
   for (TrialLine& trial : trials) {
     const std::size_t more = trial.bytes();
-    if (jobs.empty() || bytes + more > most_points_bytes || jobs.back().size() == most_indexes) {
+    if (jobs.empty() || bytes + more > most_bytes || jobs.back().size() == most_indexes) {
       jobs.emplace_back();
       bytes = 0;
     }

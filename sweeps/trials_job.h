@@ -36,8 +36,9 @@ struct TrialsJob {
   int may_fail = 0;  // more failed trials than this end the Job
 };
 
-// Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps.
-std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials);
+// Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps of so many bytes.
+std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials,
+                                                  std::size_t most_bytes = most_points_bytes);
 
 struct TrialsObjects {
   nlohmann::json points, job;

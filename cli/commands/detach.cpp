@@ -50,7 +50,7 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
                                         : sweep.first.image;
   out.local = request.local;
   out.sweep = sweep.identity;
-  out.files_of = sweep.identity.run;
+  out.files_of = sweep.files_of;
   sweeps::settle(out, sweep.files);
   return out;
 }

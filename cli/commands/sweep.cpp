@@ -12,12 +12,12 @@
 #include "cli/commands/detach.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/commands/sweep_preview.h"
 #include "cli/run/left_behind.h"
-#include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/drive.h"
-#include "sweeps/names.h"
+#include "sweeps/same.h"
 #include "sweeps/start.h"
 
 namespace mlk {
@@ -33,6 +33,8 @@ struct SweepOptions {
   int trials = 0;
   int max_failures = -1;
   std::string dry_run;
+  double trial_minutes = 0;
+  bool same = false;
   bool retry_failed = false;
   bool wait = false;
   DetachOptions detach;
@@ -40,8 +42,28 @@ struct SweepOptions {
   std::string output = "name";
 };
 
+// --search and --trials as a value of `sweep:`. What they do not say stays as the file has it: its kind of
+// search for --trials alone, and its seed.
+std::string search_setting(const SweepOptions& options, const ExperimentFile& file,
+                           const PrepareOptions& prepared) {
+  Problems problems;
+  const YamlNode root =
+      parse_experiment(file.text, file.name, prepared.overrides, surroundings_of(file, prepared), problems);
+  const YamlNode* sweep = root.find("sweep");
+  const YamlNode* search = sweep == nullptr ? nullptr : sweep->find("search");
+  const bool is_map = search != nullptr && search->kind == YamlNode::Kind::map && search->entries.size() == 1;
+  const std::string in_file = is_map ? search->entries.front().key : search == nullptr ? "" : search->text;
+  const bool counts = in_file == "random" || in_file == "tpe";  // trials
+  const std::string kind = !options.search.empty() ? options.search : counts ? in_file : "random";
+  const bool has_options =
+      is_map && kind == in_file && search->entries.front().value.kind == YamlNode::Kind::map;
+  if (options.trials == 0) return has_options ? "" : "sweep.search=" + kind;
+  if (has_options) return fmt::format("sweep.search.{}.trials={}", kind, options.trials);
+  return fmt::format("sweep.search={{{}: {{trials: {}}}}}", kind, options.trials);
+}
+
 // Flags are values of the file's `sweep:`.
-PrepareOptions options_of(const SweepOptions& options, const Session& session) {
+PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, const Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
   std::vector<std::string>& set = out.overrides.set;
   if (!options.objective.empty())
@@ -49,11 +71,9 @@ PrepareOptions options_of(const SweepOptions& options, const Session& session) {
   if (options.parallel > 0) set.push_back(fmt::format("sweep.parallel={}", options.parallel));
   if (options.repeat > 0) set.push_back(fmt::format("sweep.repeat={}", options.repeat));
   if (options.max_failures >= 0) set.push_back(fmt::format("sweep.max_failures={}", options.max_failures));
-  if (options.trials > 0) {
-    const std::string search = options.search.empty() ? "random" : options.search;
-    set.push_back(fmt::format("sweep.search={{{}: {{trials: {}}}}}", search, options.trials));
-  } else if (!options.search.empty()) {
-    set.push_back("sweep.search=" + options.search);
+  if (options.trials > 0 || !options.search.empty()) {
+    const std::string setting = search_setting(options, file, out);
+    if (!setting.empty()) set.push_back(setting);
   }
   return out;
 }
@@ -67,33 +87,6 @@ void bound_by_cpus(sweeps::Definition& sweep, Session& session) {
   sweep.spec.parallel = cpus;
 }
 
-void print_points(const sweeps::Definition& sweep, Session& session) {
-  constexpr std::size_t most_first = 5, most_last = 3;
-  std::vector<std::string> headers{"TRIAL"}, paths;
-  for (const sweeps::Point& point : sweep.points) {
-    for (const auto& [path, value] : point) {
-      if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
-    }
-  }
-  for (const std::string& path : paths) headers.push_back(path);
-  ui::Table table(headers);
-  const std::size_t count = sweep.points.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool gap = count > most_first + most_last + 1 && i == most_first;
-    if (gap) {
-      table.add({"..."});
-      i = count - most_last;
-    }
-    std::vector<std::string> cells{std::to_string(i)};
-    for (const std::string& path : paths) {
-      const auto value = sweep.points[i].find(path);
-      cells.push_back(value == sweep.points[i].end() ? "" : sweeps::text_of_value(value->second));
-    }
-    table.add(std::move(cells));
-  }
-  table.print(session.out, session.out_is_terminal);
-}
-
 void print_sweep_handle(const sweeps::Started& started, const SweepOptions& options, Session& session) {
   if (options.output == "json") {
     session.out << json_text({{"sweep", started.sweep},
@@ -105,16 +98,6 @@ void print_sweep_handle(const sweeps::Started& started, const SweepOptions& opti
     session.out << started.sweep << '\n';
   }
   session.out.flush();
-}
-
-// Of a sweep that nobody watches: how many ended pods a cluster keeps, of all runs together.
-void say_what_may_vanish(const sweeps::Started& started, const SweepOptions& options, Session& session) {
-  constexpr int most_ended_pods = 12'500, worth_a_word = 10'000;
-  if (started.trials < worth_a_word || options.wait || options.detach.detach || session.local()) return;
-  session.note(fmt::format(
-      "a cluster keeps {} ended pods: results of trials that nobody has read until then are lost; "
-      "--wait reads them as trials end, and so does --detach, from within the cluster",
-      most_ended_pods));
 }
 
 void say_started(const sweeps::Started& started, const sweeps::Definition& sweep, const std::string& driven,
@@ -132,61 +115,88 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
     session.note(fmt::format("mlk starts them, {} at a time: {}", sweep.spec.parallel, driven));
     return;
   }
-  session.note(fmt::format("the cluster runs them by itself, {} at a time: one Job can do them all",
-                           sweep.spec.parallel));
-  say_what_may_vanish(started, options, session);
+  const std::string jobs =
+      started.jobs == 1 ? "one Job can do them all" : fmt::format("in {} Jobs", started.jobs);
+  session.note(fmt::format("the cluster runs them by itself, {} at a time: {}", sweep.spec.parallel, jobs));
   if (options.detach.detach) return;
+  const std::string vanish = sweeps::why_results_may_vanish(started.trials);
+  if (!vanish.empty() && !options.wait)
+    session.warn(vanish + ": " + session.command("wait " + started.sweep) +
+                 " keeps them as trials end, and so does --detach, from within the cluster");
   session.note("wait for them with: " + session.command("wait " + started.sweep) +
                "; results: " + session.command("results " + started.sweep));
 }
 
-void sweep_command(const SweepOptions& options, Session& session) {
-  const auto timeout = duration_option("--timeout", options.timeout);
-  if (!options.dry_run.empty() && options.dry_run != "client" && options.dry_run != "server") {
+void go_on_with_same(kube::Client& client, sweeps::Definition& sweep, Session& session) {
+  const auto same = sweeps::go_on_with_same(client, client.config().name_space, sweep);
+  if (!same)
+    return session.note("--same: there is no such sweep of " + sweep.name + " yet; this is a new one");
+  if (!same->other) return;
+  session.note(fmt::format(
+      "--same: {} goes on with this image, program and data: its {} trials stay as they are{}", same->sweep,
+      same->trials, same->candidates > 1 ? fmt::format("; it is the newest of {}", same->candidates) : ""));
+}
+
+void check_flags(const SweepOptions& options, bool has_timeout) {
+  const bool on_client = options.dry_run == "client";
+  if (!options.dry_run.empty() && !on_client && options.dry_run != "server") {
     throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
                 "for example: --dry-run=server");
   }
   const bool detach = options.detach.detach;
-  if (detach && (options.wait || timeout))
+  if (detach && (options.wait || has_timeout))
     throw Error(ExitCode::usage,
                 "--detach returns at once, and --wait and --timeout are for commands that stay",
                 "wait for it with: mlk wait SWEEP");
   if (!detach && (options.detach.create_rbac || !options.detach.image.empty()))
     throw Error(ExitCode::usage, "--create-rbac and --driver-image need --detach");
+  if (options.trial_minutes > 0 && options.dry_run.empty())
+    throw Error(ExitCode::usage, "--trial-minutes needs --dry-run, which tells what the sweep takes");
+  if (options.same && on_client)
+    throw Error(ExitCode::usage,
+                "--same asks the cluster which sweep goes on, and --dry-run=client asks nobody",
+                "try --dry-run=server");
+}
+
+void sweep_command(const SweepOptions& options, Session& session) {
+  const auto timeout = duration_option("--timeout", options.timeout);
+  check_flags(options, timeout.has_value());
   const Templates templates = load_templates();
   const ExperimentFile file = read_experiment_file(options.experiment.file);
-  const PrepareOptions prepared = options_of(options, session);
+  const PrepareOptions prepared = options_of(options, file, session);
   const Surroundings surroundings = surroundings_of(file, prepared);
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
   const bool on_client = options.dry_run == "client";
   if (!session.local() && !on_client) require_image(sweep.first, options.experiment.file);
   if (session.local()) bound_by_cpus(sweep, session);
   for (const std::string& left : sweep.left_behind) session.warn(advice_on_left_behind(printable(left)));
-  if (on_client) {
-    session.note(fmt::format("sweep {} would have {} trials, {} at a time (client dry run)",
-                             sweep.identity.run, sweep.points.size(), sweep.spec.parallel));
-    return print_points(sweep, session);
-  }
-  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
   const sweeps::StartRequest request{.definition = sweep,
                                      .surroundings = surroundings,
                                      .templates = templates,
-                                     .name_space = client->config().name_space,
+                                     .name_space = client ? client->config().name_space : "",
                                      .version = session.version,
                                      .local = session.local(),
                                      .retry_failed = options.retry_failed,
                                      .dry_run = options.dry_run == "server"};
+  const PreviewOptions preview{.trial_minutes = options.trial_minutes > 0
+                                                    ? std::optional<double>(options.trial_minutes)
+                                                    : std::nullopt,
+                               .as_json = options.output == "json"};
+  if (!client) return print_preview(session, nullptr, request, preview);
+  if (options.same) go_on_with_same(*client, sweep, session);
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
                           .check_interrupted = [&session] { session.check_interrupted(); }};
-  const std::string driven = sweeps::why_driven(request, hooks);
+  std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
   std::optional<Driver> driver;
-  if (detach)
+  if (options.detach.detach)
     driver = prepare_driver(session, *client, request, {file, prepared, options.parameters}, options.detach);
   const sweeps::Started started = driven.empty() ? sweeps::start_by_cluster(*client, request, hooks)
                                                  : sweeps::prepare_driven(*client, request, hooks);
+  if (request.dry_run) return print_preview(session, client.get(), request, preview);
+  if (driven.empty()) driven = started.driven;
   print_sweep_handle(started, options, session);
-  if (request.dry_run) return;
   say_started(started, sweep, driven, options, session);
   if (driver) {
     detach_sweep(session, *client, *driver, started, hooks);
@@ -215,7 +225,9 @@ void add_sweep(CLI::App& root, Session& session) {
       ->check(CLI::PositiveNumber);
   command->add_option("--search", options->search, "How points are chosen: grid, random or tpe")
       ->check(CLI::IsMember({"grid", "random", "tpe"}));
-  command->add_option("--trials", options->trials, "Try so many points of the space [--search random]")
+  command
+      ->add_option("--trials", options->trials,
+                   "Try so many points of the space, by the file's search or random")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->add_option("--repeat", options->repeat, "Trials of each point, each with a seed of its own")
@@ -226,9 +238,17 @@ void add_sweep(CLI::App& root, Session& session) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--retry-failed", options->retry_failed, "Start trials that have failed again");
   command
-      ->add_flag("--dry-run{client}", options->dry_run,
-                 "=client: only show the points; =server: let the cluster check. Nothing is created")
+      ->add_flag(
+          "--dry-run{client}", options->dry_run,
+          "=client: show the points and what they take; =server: ask the cluster, too. Nothing is created")
       ->type_name("client|server");
+  command
+      ->add_option("--trial-minutes", options->trial_minutes,
+                   "With --dry-run: how long a trial takes [as those that have ended]")
+      ->type_name("M")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--same", options->same,
+                    "Go on with the newest sweep that differs in image, program or data alone");
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
   add_detach_options(*command, options->detach);
   command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time")

@@ -1,8 +1,8 @@
 #include "cli/local/pod_status.h"
 
 #include "cli/local/json_field.h"
-#include "cli/local/pod_values.h"
 #include "cli/util/json.h"
+#include "cli/util/quantity.h"
 
 namespace mlk::local {
 
@@ -134,7 +134,7 @@ std::optional<std::string> why_unschedulable(const json& pod) {
     for (const auto& [name, amount] : requests.items()) {
       // CPUs and memory are not counted; what has a vendor's name is not here.
       if (name.find('/') == name.npos) continue;
-      const auto number = parse_quantity(amount.is_string() ? amount.get<std::string>() : amount.dump());
+      const auto number = quantity_of(amount);
       if (number && *number > 0) return "0/1 nodes are available: 1 Insufficient " + name + ".";
     }
   }

@@ -17,9 +17,6 @@ std::optional<std::string> pod_field(const nlohmann::json& pod, const std::strin
 // resourceFieldRef: "limits.cpu" ..., divided by its divisor, rounded up.
 std::optional<std::string> resource_field(const nlohmann::json& container, const nlohmann::json& reference);
 
-// "500m", "4Gi", "1e3" as a number; nullopt when it is none.
-std::optional<double> parse_quantity(const std::string& text);
-
 // data and binaryData of a ConfigMap or Secret, decoded.
 std::map<std::string, std::string> data_of(const nlohmann::json& object);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "cli/kube/access.h"
 #include "cli/kube/dropped_fields.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -70,7 +69,7 @@ bool is_owned_by(const json& object, const std::string& uid) {
 
 void Creation::check_kind(const json& object) { resource_of(object); }
 
-void Creation::ask_what_is_allowed() {
+void Creation::ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more) {
   kube::require_version(kube::server_version(client_), 1, 31);
   std::vector<kube::AccessQuestion> questions;
   using namespace kube::resources;
@@ -79,6 +78,7 @@ void Creation::ask_what_is_allowed() {
   }
   for (const kube::Resource* resource : {&config_maps, &jobs, &pods})
     questions.push_back({"list", *resource, ""});
+  questions.insert(questions.end(), more.begin(), more.end());
   const std::vector<bool> answers = kube::may_all(client_, name_space_, questions);
   std::vector<std::string> refused;
   for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -105,7 +105,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
   }
 }
 
-Creation::Owner Creation::create_owner(const json& owner) {
+Creation::Stored Creation::create_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
@@ -133,14 +133,15 @@ Creation::Owner Creation::create_owner(const json& owner) {
 
 // A 409 means done only if the object belongs to our owner and nothing is being deleted; else it is of an
 // earlier run of the same name whose collection is under way.
-void Creation::create_owned(const json& object, const std::string& owner_uid) {
+Creation::Stored Creation::create_owned(const json& object, const std::string& owner_uid) {
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
   while (true) {
     hooks_.check_interrupted();
     try {
-      check_dropped(object, post(object));
-      return;
+      Stored out{post(object), true};
+      check_dropped(object, out.object);
+      return out;
     } catch (const ApiError& error) {
       if (!exists_already(error)) throw refusal(object, error);
     }
@@ -148,7 +149,7 @@ void Creation::create_owned(const json& object, const std::string& owner_uid) {
         client_.find(resource_of(object), name_space_, kube::name_of(object));
     if (existing && is_owned_by(*existing, owner_uid) && !is_deleting(*existing)) {
       check_dropped(object, *existing);
-      return;
+      return {*existing, false};
     }
     if (existing && !is_deleting(*existing) && at_path(*existing, {"metadata", "ownerReferences"}).empty()) {
       throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
@@ -207,6 +208,15 @@ void Creation::take_back(const std::string& owner, const std::string& uid) {
                    {.uid = uid, .propagation = "Background", .grace_seconds = {}});
   } catch (const Error&) {
     hooks_.note("could not take back configmap/" + owner + "; delete it with: mlk delete " + owner);
+  }
+}
+
+void Creation::take_back(const json& object) {
+  try {
+    client_.remove(resource_of(object), name_space_, kube::name_of(object),
+                   {.uid = kube::uid_of(object), .propagation = "Background", .grace_seconds = {}});
+  } catch (const Error& error) {
+    hooks_.note("could not take back " + title(object) + ": " + error.what());
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/kube/access.h"
 #include "cli/kube/client.h"
 #include "cli/util/error.h"
 
@@ -31,29 +32,31 @@ class Creation {
   static void check_kind(const nlohmann::json& object);
 
   // Throws Error{cluster} when the server is too old, or the user may not create and list what runs are made
-  // of.
-  void ask_what_is_allowed();
+  // of, or do `more`.
+  void ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more = {});
 
   // Lets the server check the objects and store nothing.
   void check_on_server(const std::vector<nlohmann::json>& objects);
 
-  struct Owner {
+  struct Stored {
     nlohmann::json object;  // as it is on the server
     bool created = false;   // by this call
   };
   // A ConfigMap with the label mlk.dev/hash: one of the same name and hash that is there already is taken for
   // it. Throws Error.
-  Owner create_owner(const nlohmann::json& owner);
+  Stored create_owner(const nlohmann::json& owner);
 
   // One that is there already is taken for it if it belongs to the owner with this uid; while another of the
-  // name is being deleted it is waited for.
-  void create_owned(const nlohmann::json& object, const std::string& owner_uid);
+  // name is being deleted it is waited for. When an answer was lost it may be told as not created.
+  Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
   // The object, if it is there, belongs to that owner and stays.
   std::optional<nlohmann::json> find_owned(const nlohmann::json& object, const std::string& owner_uid);
 
   // Deletes the owner, and so all that belongs to it.
   void take_back(const std::string& owner, const std::string& uid);
+  // Deletes an object that create_owned() has created. What cannot be deleted is told.
+  void take_back(const nlohmann::json& object);
 
  private:
   nlohmann::json post(const nlohmann::json& object);

@@ -34,7 +34,7 @@ class Submission {
     }
     options_.attempt = choose_attempt(rendered);
     rendered = render_now();
-    const Creation::Owner owner = creation_.create_owner(rendered.owner);
+    const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
     options_.owner_uid = owner_uid_;
     rendered = render_now();

@@ -254,10 +254,13 @@ def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experim
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_a_dry_run_shows_the_points_and_creates_nothing(embedded, name):
-    shown = embedded.mlk("sweep", "--dry-run", "--set", f"name={name}", DIGITS, check=0)
-    assert "would have 9 trials" in shown.stderr
-    rows = shown.stdout.splitlines()
-    assert rows[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and len(rows) == 10
-    assert embedded.mlk("sweep", "--dry-run=server", "--set", f"name={name}", DIGITS).code == 0
+def test_a_dry_run_shows_the_points_and_what_they_take_and_creates_nothing(embedded, name):
+    named = ("--set", f"name={name}", DIGITS)
+    shown = embedded.mlk("sweep", "--dry-run", "--trial-minutes", 30, *named, check=0).stdout.splitlines()
+    assert shown[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and shown[10] == ""
+    assert shown[12].split(None, 1)[1].startswith("9, 9 new") and "1.125 CPU-hours" in shown[14]
+    told = embedded.mlk("sweep", "--dry-run=server", "-o", "json", *named, check=0).json()
+    assert (told["trials"], told["new"], len(told["points"]), told["trial"]["pods"]) == (9, 9, 9, 1)
+    assert told["cpu_hours"] is None and told["quota"] is None and told["nodes"]["trials"] >= 1
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
+    assert "needs --dry-run" in embedded.mlk("sweep", "--trial-minutes", 1, *named).stderr

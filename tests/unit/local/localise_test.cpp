@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include "cli/local/pod_values.h"
+#include "cli/util/quantity.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;
+using mlk::parse_quantity;
 using mlk::local::samples::json;
 
 namespace {

@@ -83,35 +83,6 @@ TEST_CASE("fields of a pod, as Kubernetes names them") {
   CHECK(pod_field(bare, "spec.serviceAccountName", "") == "default");
 }
 
-TEST_CASE("every unit of a quantity") {
-  const std::pair<const char*, double> table[] = {{"1", 1},
-                                                  {"3n", 3e-9},
-                                                  {"3u", 3e-6},
-                                                  {"3m", 3e-3},
-                                                  {"3k", 3e3},
-                                                  {"3M", 3e6},
-                                                  {"3G", 3e9},
-                                                  {"3T", 3e12},
-                                                  {"3P", 3e15},
-                                                  {"3E", 3e18},
-                                                  {"3Ki", 3072},
-                                                  {"3Mi", 3145728},
-                                                  {"3Gi", 3221225472},
-                                                  {"1Ti", 1099511627776},
-                                                  {"1Pi", 1125899906842624},
-                                                  {"1Ei", 1152921504606846976},
-                                                  {"1e3", 1000},
-                                                  {"1E3", 1000},
-                                                  {"0.5", 0.5},
-                                                  {"-1", -1}};
-  for (const auto& [text, value] : table) {
-    REQUIRE_MESSAGE(parse_quantity(text), text);
-    CHECK_MESSAGE(*parse_quantity(text) == doctest::Approx(value), text);
-  }
-  for (const char* bad : {"", "x", "1K", "1ki", "1 k", "inf", "nan", "Gi"})
-    CHECK_MESSAGE(!parse_quantity(bad), bad);
-}
-
 TEST_CASE("resources are divided by their divisor and rounded up") {
   const json container =
       R"({"resources": {"limits": {"cpu": "1500m", "memory": "1000001"}, "requests": {"cpu": 1}}})"_json;

@@ -20,38 +20,6 @@ constexpr char started_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
     "2}\n";
 
-std::vector<Batch> batches_on(Sweeper& sweeper, const std::string& sweep) {
-  kube::Client client(sweeper.cluster.config());
-  return batches_of(fetch_sweep(client, "default", sweep, WithPods::no));
-}
-
-// The points of all trials, each with the number of its trial; fails when one is there twice.
-std::map<int, Point> trials_on(Sweeper& sweeper, const std::string& sweep) {
-  std::map<int, Point> trials;
-  std::set<std::string> hashes;
-  for (const Batch& batch : batches_on(sweeper, sweep)) {
-    CHECK(batch.object.has_value());
-    for (const TrialLine& trial : batch.trials) {
-      CHECK(trials.emplace(trial.number, trial.point).second);
-      CHECK(hashes.insert(trial.hash).second);
-    }
-  }
-  return trials;
-}
-
-void end_job(Sweeper& sweeper, const std::string& job, const std::string& failed = "",
-             const std::string& completed = "") {
-  json status = {{"conditions",
-                  {{{"type", failed.empty() ? "Complete" : "Failed"},
-                    {"status", "True"},
-                    {"reason", failed.empty() ? "CompletionsReached" : "FailedIndexes"},
-                    {"lastTransitionTime", "2026-11-23T10:00:00Z"}}}}};
-  if (!failed.empty()) status["failedIndexes"] = failed;
-  if (!completed.empty()) status["completedIndexes"] = completed;
-  sweeper.cluster.ask("PATCH", test::jobs_path + "/" + job + "/status", {{"status", status}},
-                      "application/merge-patch+json");
-}
-
 }  // namespace
 
 TEST_CASE("starting a sweep again starts nothing, and values that are added start their points alone") {
@@ -64,31 +32,30 @@ TEST_CASE("starting a sweep again starts nothing, and values that are added star
   CHECK(again.sweep == first.sweep);
   CHECK(again.started == 0);
   CHECK(again.trials == 2);
-  CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.3,0.1,0.2"}), doctest::Contains("still runs"), Error);
-  end_job(sweeper, first.sweep + "-trials-0");
+  sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
   const Started more = sweeper.start({"lr=0.3,0.1,0.2"});
   CHECK(more.sweep == first.sweep);
   CHECK(more.started == 1);
-  const std::map<int, Point> trials = trials_on(sweeper, first.sweep);
+  const std::map<int, Point> trials = sweeper.trials(first.sweep);
   REQUIRE(trials.size() == 3);
   CHECK(trials.at(0) == Point{{"train.optimizer.lr", 0.1}});
   CHECK(trials.at(2) == Point{{"train.optimizer.lr", 0.3}});
   // The configuration is that of the first call; the new trial changes it.
-  const std::vector<Batch> batches = batches_on(sweeper, first.sweep);
+  const std::vector<Batch> batches = sweeper.batches(first.sweep);
   CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
 }
 
 TEST_CASE("failed trials are started again under their numbers, when it is asked for") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
-  end_job(sweeper, first.sweep + "-trials-0", "1-2", "0");
+  sweeper.set_job_status(first.sweep + "-trials-0", "0", "1-2");
   CHECK(sweeper.start({"lr=0.1,0.2,0.3"}).started == 0);
   sweeper.retry_failed = true;
   const Started retried = sweeper.start({"lr=0.1,0.2,0.3"});
   CHECK(retried.started == 2);
   CHECK(retried.retried == 2);
   CHECK(retried.trials == 3);
-  const std::vector<Batch> batches = batches_on(sweeper, first.sweep);
+  const std::vector<Batch> batches = sweeper.batches(first.sweep);
   REQUIRE(batches.size() == 2);
   CHECK(batches[1].trials[0].number == 1);
   CHECK(batches[1].trials[1].number == 2);
@@ -98,7 +65,7 @@ TEST_CASE("failed trials are started again under their numbers, when it is asked
 TEST_CASE("trials that a Job did not come to are started again with those that failed") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
-  end_job(sweeper, first.sweep + "-trials-0", "1", "0");
+  sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
   sweeper.retry_failed = true;
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
@@ -168,17 +135,19 @@ TEST_CASE(
       "lr=0.1,0.2", [](Sweeper&) {},
       [](Sweeper& sweeper, const Started& started) {
         CHECK(started.trials == 2);
-        CHECK(trials_on(sweeper, started.sweep).size() == 2);
+        CHECK(sweeper.trials(started.sweep).size() == 2);
       });
 }
 
 TEST_CASE("points that are added, cut off at any request, are there once when they are added again") {
   cut_everywhere(
       "lr=0.1,0.2,0.3,0.4",
-      [](Sweeper& sweeper) { end_job(sweeper, sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0"); },
+      [](Sweeper& sweeper) {
+        sweeper.set_job_status(sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0", "0-1");
+      },
       [](Sweeper& sweeper, const Started& started) {
         CHECK(started.trials == 4);
-        const std::map<int, Point> trials = trials_on(sweeper, started.sweep);
+        const std::map<int, Point> trials = sweeper.trials(started.sweep);
         REQUIRE(trials.size() == 4);
         CHECK(trials.at(3) == Point{{"train.optimizer.lr", 0.4}});
       });
@@ -188,12 +157,12 @@ TEST_CASE("failed trials that are started again, cut off at any request, are tri
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
-        end_job(sweeper, sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0", "1", "0");
+        sweeper.set_job_status(sweeper.start({"lr=0.1,0.2"}).sweep + "-trials-0", "0", "1");
         sweeper.retry_failed = true;
       },
       [](Sweeper& sweeper, const Started& started) {
         CHECK(started.trials == 2);
-        const std::vector<Batch> batches = batches_on(sweeper, started.sweep);
+        const std::vector<Batch> batches = sweeper.batches(started.sweep);
         REQUIRE(batches.size() == 2);
         CHECK(batches[1].object.has_value());
         REQUIRE(batches[1].trials.size() == 1);

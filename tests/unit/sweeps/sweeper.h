@@ -2,13 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "cli/run/prepare.h"
 #include "cli/util/error.h"
 #include "sweeps/drive.h"
+#include "sweeps/registry.h"
 #include "sweeps/start.h"
 #include "tests/unit/fake_cluster.h"
 
@@ -23,6 +28,7 @@ struct Sweeper {
   FakeCluster cluster;
   std::atomic<bool> interrupted{false};
   bool retry_failed = false;
+  std::size_t most_points_bytes = sweeps::most_points_bytes;
 
   // `trials`: of search tpe.
   sweeps::Definition define(const std::vector<std::string>& words, const std::string& trials = "") const {
@@ -38,7 +44,8 @@ struct Sweeper {
             .version = "0",
             .local = true,
             .retry_failed = retry_failed,
-            .dry_run = false};
+            .dry_run = false,
+            .most_points_bytes = most_points_bytes};
   }
   SubmitHooks hooks() {
     return {.note = [](const std::string&) {},
@@ -51,6 +58,39 @@ struct Sweeper {
     kube::Client client(cluster.config());
     const sweeps::Definition sweep = define(words);
     return sweeps::start_by_cluster(client, request(sweep), hooks());
+  }
+
+  std::vector<sweeps::Batch> batches(const std::string& sweep) {
+    kube::Client client(cluster.config());
+    return sweeps::batches_of(sweeps::fetch_sweep(client, "default", sweep, sweeps::WithPods::no));
+  }
+  // The points of all trials, each with its number; fails when one is there twice, or lacks its Job.
+  std::map<int, sweeps::Point> trials(const std::string& sweep) {
+    std::map<int, sweeps::Point> out;
+    std::set<std::string> hashes;
+    for (const sweeps::Batch& batch : batches(sweep)) {
+      CHECK(batch.object.has_value() == batch.by_cluster);
+      for (const sweeps::TrialLine& trial : batch.trials) {
+        CHECK(out.emplace(trial.number, trial.point).second);
+        CHECK(hashes.insert(trial.hash).second);
+      }
+    }
+    return out;
+  }
+  // As the Job controller says it. Without `ended` the Job goes on.
+  void set_job_status(const std::string& job, const std::string& completed, const std::string& failed = "",
+                      bool ended = true) {
+    nlohmann::json status = nlohmann::json::object();
+    if (ended) {
+      status["conditions"] = {{{"type", failed.empty() ? "Complete" : "Failed"},
+                               {"status", "True"},
+                               {"reason", failed.empty() ? "CompletionsReached" : "FailedIndexes"},
+                               {"lastTransitionTime", "2026-11-23T10:00:00Z"}}};
+    }
+    if (!failed.empty()) status["failedIndexes"] = failed;
+    if (!completed.empty()) status["completedIndexes"] = completed;
+    cluster.ask("PATCH", jobs_path + "/" + job + "/status", {{"status", status}},
+                "application/merge-patch+json");
   }
 
   // The `which`-th request that writes something is lost, before it arrives or after it was carried out, and

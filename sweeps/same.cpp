@@ -1,0 +1,62 @@
+#include "sweeps/same.h"
+
+#include <algorithm>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/render/render.h"
+#include "cli/run/facts.h"
+#include "cli/run/find.h"
+#include "cli/run/labels.h"
+#include "cli/util/hash.h"
+#include "sweeps/record.h"
+
+namespace mlk::sweeps {
+
+using nlohmann::json;
+
+std::vector<json> of_kin(std::vector<json> owners, const std::string& kin) {
+  std::erase_if(owners, [&](const json& owner) {
+    return !is_sweep(owner) || read_record(owner).kin != kin ||
+           !at_path(owner, {"metadata", "deletionTimestamp"}).is_null();
+  });
+  const auto age = [](const json& owner) {
+    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
+                     kube::name_of(owner));
+  };
+  std::sort(owners.begin(), owners.end(), [&](const json& a, const json& b) { return age(b) < age(a); });
+  return owners;
+}
+
+void adopt(Definition& definition, const json& owner) {
+  definition.identity = {kube::name_of(owner), kube::label_of(owner, labels::hash)};
+  definition.files_of = definition.identity.run;
+  // A sweep's copies of files never change: other files are other copies.
+  constexpr std::size_t suffix = 5;
+  const std::string digests = digests_of(definition.first, definition.files).dump();
+  if (text_of(owner, {"data", "digests"}) != digests)
+    definition.files_of += "-" + sha256_base32(digests, suffix);
+}
+
+std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string& name_space,
+                                         Definition& definition) {
+  const kube::ListOptions of_name{
+      .label_selector = std::string(labels::sweep) + "," + labels::name + "=" + definition.name,
+      .field_selector = "",
+      .metadata_only = true};
+  std::vector<json> owners;
+  for (const json& map : client.list(kube::resources::config_maps, name_space, of_name).items) {
+    if (!is_sweep(map)) continue;
+    if (std::optional<json> owner = client.find(kube::resources::config_maps, name_space, kube::name_of(map)))
+      owners.push_back(std::move(*owner));
+  }
+  owners = of_kin(std::move(owners), definition.kin);
+  if (owners.empty()) return std::nullopt;
+  const SameSweep out{kube::name_of(owners.front()), read_record(owners.front()).trials,
+                      static_cast<int>(owners.size()),
+                      kube::name_of(owners.front()) != definition.identity.run};
+  if (out.other) adopt(definition, owners.front());
+  return out;
+}
+
+}  // namespace mlk::sweeps
