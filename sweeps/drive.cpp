@@ -10,15 +10,18 @@
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
+#include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
 #include "cli/util/hash.h"
+#include "cli/util/text.h"
 #include "cli/util/time.h"
 #include "sweeps/control.h"
 #include "sweeps/decide.h"
 #include "sweeps/fetch.h"
 #include "sweeps/lease.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/quota.h"
 #include "sweeps/record.h"
 #include "sweeps/trial_runs.h"
 #include "sweeps/watch.h"
@@ -87,10 +90,13 @@ class Driver {
                   read_record(objects.owner).max_failures);
   }
 
-  // An ended sweep goes on when this command has points that it lacks: they were added while another drove
-  // it.
+  // An ended sweep goes on when this command has points that it lacks, which were added while another drove
+  // it, and when trials are to be tried again.
   bool is_over(const SweepObjects& objects, const SweepStatus& status) const {
-    if (is_final(status.phase)) return next_step(objects, status).start.empty();
+    if (is_final(status.phase)) {
+      const NextStep next = next_step(objects, status);
+      return next.ended || next.hopeless;
+    }
     const bool stopped = status.phase == Phase::stopped && status.counts.running == 0;
     return stopped && std::all_of(objects.jobs.begin(), objects.jobs.end(), [](const json& job) {
              return at_path(job, {"spec", "suspend"}) == true ||
@@ -134,7 +140,9 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials);
     if (status.phase == Phase::stopped) return stop_all(runs);
     if (is_final(status.phase)) return reopen(objects, status);
-    const NextStep next = next_step(objects, status);
+    NextStep next = next_step(objects, status);
+    if (status.draining) next.start.clear();
+    fail_those_that_cannot_start(status, runs);
     if (next.hopeless) {
       stop_all(runs);
     } else {
@@ -143,7 +151,7 @@ class Driver {
     }
     // One that was written down and never started does not count: nothing is started any more.
     const bool runs_on = std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
-      return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
+      return !has_ended(trial.state) && runs.count(status.runs.at(trial.number)) == 1;
     });
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
@@ -175,7 +183,7 @@ class Driver {
     const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
     for (const Trial& trial : status.trials) {
       if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
-      const auto run = runs.find(trial_run(sweep_, trial.hash));
+      const auto run = runs.find(status.runs.at(trial.number));
       if (run == runs.end()) continue;
       stop_trial(client_, request_.name_space, run->second,
                  fmt::format("stopped early by {} at step {}", asha ? "asha" : "median",
@@ -188,57 +196,106 @@ class Driver {
   std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
                                          const std::vector<Point>& points) {
     std::vector<TrialLine> lines;
-    if (points.empty()) return lines;
     int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
-    std::string text;
-    for (const Point& point : points) {
-      lines.push_back({number++, hash_of(point), point, {}});
-      text += points_line(lines.back()) + "\n";
-    }
-    const std::vector<Batch> batches = batches_of(objects);
-    const int last = batches.empty() ? -1 : batches.back().job;
-    const auto map =
-        std::find_if(objects.config_maps.begin(), objects.config_maps.end(),
-                     [&](const json& each) { return kube::name_of(each) == job_name(sweep_, last); });
-    const std::string before =
-        map == objects.config_maps.end() ? "" : text_of(*map, {"data", "points.jsonl"});
-    const bool fits = map != objects.config_maps.end() && before.size() + text.size() <= most_points_bytes;
-    try {
-      if (fits) {
-        client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
-                      {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
-                       {"data", {{"points.jsonl", before + text}}}});
-      } else {
-        client_.create(kube::resources::config_maps, request_.name_space,
-                       config_map_of(objects.owner, job_name(sweep_, last + 1), "points.jsonl", text));
-      }
-    } catch (const kube::ApiError& error) {
-      if (error.status() == 409) return {};
-      throw;
-    }
+    for (const Point& point : points) lines.push_back({number++, hash_of(point), point, {}, 1});
+    if (!append_points(client_, request_.name_space, objects, lines)) lines.clear();
     return lines;
   }
 
-  // Those just registered, and those that an earlier driver wrote down and did not come to start.
+  // Those just registered, those that an earlier driver wrote down and did not come to start, and those that
+  // are to be tried again, as many as there is room for; and what is missing of runs that are there. Of a
+  // sweep that is drained the last alone.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
-                     const std::map<std::string, RunObjects>& runs, std::vector<TrialLine> fresh) {
+                     const std::map<std::string, RunObjects>& runs, const std::vector<TrialLine>& fresh) {
+    std::map<int, TrialLine> newest;  // try of each trial
+    for (const Batch& batch : batches_of(objects)) {
+      for (const TrialLine& trial : batch.trials) newest[trial.number] = trial;
+    }
+    for (const TrialLine& trial : fresh) newest[trial.number] = trial;
     std::set<int> ended;
     for (const Trial& trial : status.trials) {
       if (has_ended(trial.state)) ended.insert(trial.number);
     }
-    for (const Batch& batch : batches_of(objects)) {
-      for (const TrialLine& trial : batch.trials) {
-        const std::string name = trial_run(sweep_, trial.hash);
-        const auto run = runs.find(name);
-        if (run != runs.end()) created_.erase(name);  // from now on the watch knows of it
-        const bool whole = run != runs.end() && observe(run->second, now()).phase != Phase::incomplete;
-        if (whole || ended.count(trial.number) == 1 || created_.count(name) == 1) continue;
-        fresh.push_back(trial);
+    std::vector<TrialLine> missing, incomplete;
+    int room = status.draining ? 0 : request_.definition.spec.parallel;
+    for (const auto& [number, trial] : newest) {
+      const std::string name = trial_run(sweep_, trial.hash, trial.attempt);
+      const auto run = runs.find(name);
+      if (run != runs.end()) created_.erase(name);  // from now on the watch knows of it
+      if (ended.count(number) == 1) continue;
+      if (run == runs.end() && created_.count(name) == 0) {
+        missing.push_back(trial);
+        continue;
       }
+      --room;
+      if (run != runs.end() && observe(run->second, now()).phase == Phase::incomplete &&
+          created_.count(name) == 0)
+        incomplete.push_back(trial);
     }
-    if (fresh.empty()) return;
-    runs_.create(fresh, kube::uid_of(objects.owner));
-    for (const TrialLine& trial : fresh) created_.insert(trial_run(sweep_, trial.hash));
+    missing.resize(std::min(missing.size(), static_cast<std::size_t>(std::max(room, 0))));
+    missing.insert(missing.end(), incomplete.begin(), incomplete.end());
+    if (missing.empty()) return;
+    const std::vector<TrialRuns::Refusal> refused = runs_.create(missing, kube::uid_of(objects.owner));
+    for (const TrialLine& trial : missing) created_.insert(trial_run(sweep_, trial.hash, trial.attempt));
+    for (const TrialRuns::Refusal& each : refused)
+      created_.erase(trial_run(sweep_, each.trial.hash, each.trial.attempt));
+    if (!refused.empty()) take_refusals(objects, status, runs, refused, missing.size());
+  }
+
+  // A trial that the cluster refuses has failed, unless it only lacks room; a sweep of which the first trials
+  // are refused leaves nothing behind.
+  void take_refusals(const SweepObjects& objects, const SweepStatus& status,
+                     const std::map<std::string, RunObjects>& runs,
+                     const std::vector<TrialRuns::Refusal>& refused, std::size_t tried) {
+    const Error& first = refused.front().why;
+    const bool any_ended = std::any_of(status.trials.begin(), status.trials.end(),
+                                       [](const Trial& trial) { return has_ended(trial.state); });
+    if (runs.empty() && !any_ended && refused.size() == tried) {
+      Creation(client_, request_.name_space, hooks_.submit).take_back(sweep_, kube::uid_of(objects.owner));
+      throw Error(ExitCode::cannot_start, first.what(), first.hint());
+    }
+    std::vector<Trial> failed;
+    for (const auto& [line, why] : refused) {
+      if (std::string(why.what()).find("exceeded quota") != std::string::npos) {
+        if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; trying on");
+        refused_ = why.what();
+        continue;
+      }
+      Trial trial;
+      trial.number = line.number;
+      trial.hash = line.hash;
+      trial.point = line.point;
+      trial.state = TrialState::failed;
+      trial.tries = line.attempt;
+      trial.failure = printable(why.what());
+      trial.ended = now();
+      failed.push_back(std::move(trial));
+    }
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed);
+  }
+
+  // Trials that will not start by waiting, or have not in the time that the experiment gives them, have
+  // failed.
+  void fail_those_that_cannot_start(const SweepStatus& status,
+                                    const std::map<std::string, RunObjects>& runs) {
+    const std::chrono::seconds timeout = request_.definition.first.start_timeout;
+    for (const auto& [number, why] : status.waits_for) {
+      const auto run = runs.find(status.runs.at(number));
+      if (run == runs.end()) continue;
+      const auto since = waiting_since_.try_emplace(run->first, steady_clock::now()).first->second;
+      const bool late = timeout.count() > 0 && steady_clock::now() - since > timeout;
+      if (!late && status.cannot_start_of.count(number) == 0) continue;
+      // Not by what was seen before the cluster fell silent.
+      const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
+      const bool waits =
+          read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
+      if (!waits || (!late && !read.cannot_start)) continue;
+      const std::string within = late && !read.cannot_start
+                                     ? "it did not start within " + format_duration(timeout)
+                                     : "it cannot start";
+      fail_trial(client_, request_.name_space, run->second,
+                 within + (read.why.empty() ? "" : ": " + read.why));
+    }
   }
 
   void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
@@ -269,20 +326,39 @@ class Driver {
   TrialRuns runs_;
   std::map<int, Trial> told_;  // what logs have told, by the trial's number
   std::set<std::string> settled_, created_;
-  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
+  std::string refused_;                                            // what the cluster said last
+  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, as this driver saw it
+  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, as this driver saw it
   std::optional<steady_clock::time_point> failing_since_;
   steady_clock::time_point stepped_{}, judged_{};
 };
+
+// Trials that have failed, and those that were stopped because too many had, get another try, in a run of its
+// own: the one that failed stays as it is. How many they are.
+int register_again(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                   const SweepStatus& status) {
+  std::map<int, int> attempts;
+  for (const Batch& batch : batches_of(objects)) {
+    for (const TrialLine& trial : batch.trials) attempts[trial.number] = trial.attempt;
+  }
+  std::vector<TrialLine> again;
+  for (const Trial& trial : status.trials) {
+    const bool given_up =
+        trial.state == TrialState::stopped && trial.failure.empty() && status.phase == Phase::failed;
+    if (trial.state == TrialState::failed || given_up)
+      again.push_back({trial.number, trial.hash, trial.point, {}, attempts[trial.number] + 1});
+  }
+  if (!append_points(client, name_space, objects, again)) {
+    throw Error(ExitCode::failure, kube::name_of(objects.owner) + " was changed meanwhile",
+                "type the same command again");
+  }
+  return static_cast<int>(again.size());
+}
 
 }  // namespace
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
-  if (request.retry_failed) {
-    throw Error(
-        ExitCode::usage, "--retry-failed is for sweeps that the cluster runs by itself",
-        "delete the trials' runs to have them started again: mlk ls --sweep " + definition.identity.run);
-  }
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.surroundings,
                  request.templates, hooks);
   for (std::size_t i = 0; i < definition.points.size(); ++i) {
@@ -291,6 +367,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   }
   Creation creation(client, request.name_space, hooks);
   creation.ask_what_is_allowed();
+  require_quota(client, request.name_space);
   RenderOptions options;
   options.name_space = request.name_space;
   options.version = request.version;
@@ -305,17 +382,23 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   const Creation::Owner owner = creation.create_owner(wanted);
   options.owner_uid = kube::uid_of(owner.object);
   rendered = render(definition.first, definition.files, request.templates, options);
-  for (const json& object : rendered.objects) {
-    const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
-    if (data) creation.create_owned(object, options.owner_uid);
+  try {
+    for (const json& object : rendered.objects) {
+      const bool data = object["kind"] == "ConfigMap" && kube::name_of(object) != rendered.run + "-config";
+      if (data) creation.create_owned(object, options.owner_uid);
+    }
+  } catch (const Error& error) {
+    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
+    if (refused && owner.created) creation.take_back(definition.identity.run, options.owner_uid);
+    throw;
   }
   Started out{definition.identity.run, planned_trials(definition), 0, 0, 0};
   if (owner.created) {
     out.started = out.trials;
     return out;
   }
-  const SweepStatus status =
-      observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
+  const SweepObjects objects = fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no);
+  const SweepStatus status = observe_sweep(objects, now());
   if (!status.record.driven) {
     throw Error(ExitCode::failure,
                 definition.identity.run + " is run by the cluster, and these points need runs of their own",
@@ -327,8 +410,13 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   if (definition.spec.search.kind == Search::Kind::tpe)
     out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
   out.trials = static_cast<int>(status.trials.size()) + out.started;
+  if (request.retry_failed) out.retried = register_again(client, request.name_space, objects, status);
+  out.started += out.retried;
   json patch = owner_patch(definition, out.trials, true);
-  if (out.started > 0) patch["metadata"]["annotations"][labels::phase] = nullptr;
+  // Also those that a command which was cut off has written down to be tried again.
+  const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
+                                     [](const Trial& trial) { return trial.state == TrialState::waiting; });
+  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;
   client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
   return out;
 }

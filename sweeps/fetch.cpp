@@ -51,6 +51,7 @@ void read_lines(const std::vector<kube::LogLine>& lines, const Objective* object
   }
   if (reports.empty() || objective == nullptr) return;
   trial.objective = value_of(*objective, reports);
+  if (!trial.objective) trial.failure = diverged(objective->metric);
   trial.curve = std::move(reports);
   thin(trial.curve, curve_points);
 }
@@ -105,7 +106,15 @@ class LogHarvest {
     if (!answer.unreachable.empty() || answer.response.status != 200) return;
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
-    read_lines(kube::parse_log(answer.response.body), objective, finder_ ? &*finder_ : nullptr, trial);
+    const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
+    const std::string failure = trial.failure;
+    read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
+    // Of a long log this is the end alone.
+    const bool whole =
+        lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
+    const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
+    if (silent && whole) trial.failure = never_reported(objective->metric);
+    if (trial.state != TrialState::succeeded) trial.failure = failure;  // it has another
   }
 
   kube::Client& client_;
@@ -145,13 +154,14 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     if (known != told.end()) trial = combine(known->second, trial);
   }
+  apply_verdicts(status);
 }
 
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number) {
   SweepStatus status = observe_sweep(fetch_sweep(client, name_space, sweep, WithPods::no), {});
   keep_trial(status, number);
-  return status.record.driven ? trial_run(sweep, status.trials.front().hash) : "";
+  return status.record.driven ? status.runs.at(number) : "";
 }
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
@@ -159,6 +169,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::yes);
   SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
   LogHarvest(client, name_space, status).read(harvest);
+  apply_verdicts(status);
   // Best effort: who may only look at the sweep sees it all the same.
   write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials);
   return status;

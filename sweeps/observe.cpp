@@ -25,13 +25,32 @@ using nlohmann::json;
 
 constexpr char hopeless_reason[] = "MaxFailedIndexesExceeded";
 
+std::string first_failure(const SweepStatus& status) {
+  const Trial* first = nullptr;
+  for (const Trial& trial : status.trials) {
+    if (trial.state != TrialState::failed) continue;
+    if (first == nullptr || (trial.ended && (!first->ended || *trial.ended < *first->ended))) first = &trial;
+  }
+  if (first == nullptr) return "";
+  const std::string what = first->failure.empty() ? "it failed" : first->failure;
+  return fmt::format("{} of {} trials failed; the first, {}: {}", status.counts.failed, status.counts.all(),
+                     first->number, what);
+}
+
+// True for a trial that ended well and has a verdict: it has failed.
+bool fail_by_verdict(Trial& trial) {
+  if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
+  trial.state = TrialState::failed;
+  return true;
+}
+
 class SweepObservation {
  public:
   SweepObservation(const SweepObjects& objects, Time now)
       : objects_(objects),
         now_(now),
         batches_(batches_of(objects)),
-        facts_(read_facts({objects.owner, objects.jobs, objects.pods, {}, {}})) {}
+        facts_(read_facts({objects.owner, objects.jobs, objects.pods, objects.events, {}})) {}
 
   SweepStatus run() {
     status_.sweep = kube::name_of(objects_.owner);
@@ -40,14 +59,18 @@ class SweepObservation {
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
     stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
+    status_.draining = !kube::annotation_of(objects_.owner, labels::draining).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first
     for (const Batch& batch : batches_) read_batch(batch);
     if (status_.record.driven) read_runs();
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps)) {
       const auto trial = trials_.find(known.number);
       if (trial == trials_.end()) continue;
+      // A verdict on an earlier try; success otherwise stays.
+      if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       trial->second = combine(known, trial->second);
-      if (trial->second.state == TrialState::succeeded) trial->second.failure.clear();  // of an earlier try
+      if (trial->second.state != TrialState::succeeded || fail_by_verdict(trial->second)) continue;
+      trial->second.failure.clear();  // of an earlier try
     }
     for (auto& [number, trial] : trials_) {
       count(trial.state);
@@ -83,6 +106,10 @@ class SweepObservation {
       trial.point = line.point;
       trial.tries = earlier == trials_.end() ? 0 : earlier->second.tries;
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
+      if (status_.record.driven) {
+        trial.tries = line.attempt > 1 ? line.attempt : 0;  // more than those that the ledger knows
+        status_.runs[line.number] = trial_run(status_.sweep, line.hash, line.attempt);
+      }
       trials_[line.number] = std::move(trial);
     }
   }
@@ -100,9 +127,18 @@ class SweepObservation {
   void read_runs() {
     const std::map<std::string, RunObjects> runs = runs_of(objects_);
     for (auto& [number, trial] : trials_) {
-      const auto run = runs.find(trial_run(status_.sweep, trial.hash));
+      const auto run = runs.find(status_.runs.at(number));
       if (run == runs.end()) continue;
-      read_run(observe(run->second, now_), status_.record.objective, trial);
+      const RunStatus of_run = observe(run->second, now_);
+      read_run(of_run, status_.record.objective, trial);
+      if (trial.state == TrialState::waiting) status_.waits_for[number] = of_run.why;
+      if (trial.state == TrialState::waiting && of_run.cannot_start)
+        status_.cannot_start_of[number] = of_run.why;
+      const std::string never = kube::annotation_of(run->second.owner, labels::cannot_start);
+      if (!never.empty() && trial.state != TrialState::succeeded) {
+        trial.state = TrialState::failed;
+        trial.failure = printable(never);
+      }
       const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
       if (!early.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::stopped;
@@ -164,8 +200,9 @@ class SweepObservation {
   Phase driven_phase() const {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, labels::phase));
     if (written) return *written;
-    if (stopped_) return Phase::stopped;
     const Counts& counts = status_.counts;
+    const bool drained = status_.draining && counts.running == 0 && status_.waits_for.empty();
+    if (stopped_ || drained) return Phase::stopped;
     return counts.running + counts.succeeded + counts.failed > 0 ? Phase::running : Phase::scheduling;
   }
 
@@ -192,17 +229,15 @@ class SweepObservation {
     return any_pod ? Phase::starting : Phase::scheduling;
   }
 
-  std::string why() const {
+  std::string why() {
     if (status_.phase == Phase::incomplete) return "the command that starts it was cut off: say it again";
-    if (status_.phase == Phase::failed) return first_failure();
+    if (status_.phase == Phase::failed) return first_failure(status_);
+    if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase))
+      return "no more trials are started; it is stopped when those that run have ended";
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
-    if (status_.record.driven) {
-      return status_.counts.waiting > 0
-                 ? "no trial runs; its mlk sweep command starts them when it is typed again"
-                 : "";
-    }
+    if (status_.record.driven) return why_driven_waits();
     std::vector<Cause> causes;
     for (const JobFacts& job : facts_.jobs) {
       causes.push_back(why_no_pod(job, facts_));
@@ -212,20 +247,21 @@ class SweepObservation {
     }
     std::erase_if(causes, [](const Cause& cause) { return cause.weight == 0; });
     causes = merge_causes(std::move(causes));
+    const bool started = status_.counts.succeeded + status_.counts.failed > 0;
+    status_.cannot_start = !started && std::any_of(causes.begin(), causes.end(),
+                                                   [](const Cause& cause) { return cause.cannot_start; });
     return causes.empty() ? "" : causes.front().text;
   }
 
-  std::string first_failure() const {
-    const Trial* first = nullptr;
-    for (const Trial& trial : status_.trials) {
-      if (trial.state != TrialState::failed) continue;
-      if (first == nullptr || (trial.ended && (!first->ended || *trial.ended < *first->ended)))
-        first = &trial;
+  std::string why_driven_waits() const {
+    if (status_.waits_for.empty()) {
+      return status_.counts.waiting > 0
+                 ? "no trial runs; its mlk sweep command starts them when it is typed again"
+                 : "";
     }
-    if (first == nullptr) return "";
-    const std::string what = first->failure.empty() ? "it failed" : first->failure;
-    return fmt::format("{} of {} trials failed; the first, {}: {}", status_.counts.failed,
-                       status_.counts.all(), first->number, what);
+    const auto told = std::find_if(status_.waits_for.begin(), status_.waits_for.end(),
+                                   [](const auto& each) { return !each.second.empty(); });
+    return told == status_.waits_for.end() ? "" : fmt::format("trial {}: {}", told->first, told->second);
   }
 
   void describe_times() {
@@ -278,12 +314,25 @@ SweepStatus observe_sweep(const SweepObjects& objects, Time now) {
   return SweepObservation(objects, now).run();
 }
 
+void apply_verdicts(SweepStatus& status) {
+  const int before = status.counts.failed;
+  for (Trial& trial : status.trials) {
+    if (!fail_by_verdict(trial)) continue;
+    --status.counts.succeeded;
+    ++status.counts.failed;
+  }
+  const bool all_failed = status.counts.succeeded == 0 || status.counts.failed > status.record.max_failures;
+  if (status.counts.failed == before || status.phase != Phase::succeeded || !all_failed) return;
+  status.phase = Phase::failed;
+  status.why = first_failure(status);
+}
+
 RunStatus row_of_sweep(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   RunStatus row;
   row.run = kube::name_of(objects.owner);
   row.name = kube::label_of(objects.owner, labels::name);
-  row.mode = "sweep";
+  row.mode = mode_of_sweeps;
   row.created = time_of(objects.owner, {"metadata", "creationTimestamp"});
   row.tags = tags_of(objects.owner);
   std::size_t succeeded = 0, failed = 0;
@@ -299,7 +348,8 @@ RunStatus row_of_sweep(const RunObjects& objects) {
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
-  const bool stopped = !kube::annotation_of(objects.owner, labels::stopped).empty();
+  const bool drained = !kube::annotation_of(objects.owner, labels::draining).empty() && !active;
+  const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
   row.phase = written   ? *written
               : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
@@ -329,6 +379,11 @@ void use_objective(SweepStatus& status, const Objective& objective) {
     trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
     trial.curve.clear();  // it was that of the other metric
   }
+}
+
+bool needs_driver(const SweepStatus& status) {
+  return status.record.driven && status.counts.running == 0 && status.waits_for.empty() &&
+         !is_final(status.phase) && status.phase != Phase::stopped;
 }
 
 const Trial* best_of(const SweepStatus& status) {

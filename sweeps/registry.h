@@ -21,13 +21,17 @@ namespace mlk::sweeps {
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
+  std::vector<nlohmann::json> events{};  // the cluster's warnings about them; without pods not asked for
 };
 
 enum class WithPods { no, yes };
 
-// In three requests side by side. Throws Error{not_found} without an owner.
+// In four requests side by side; three without pods. Throws Error{not_found} without an owner.
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
+
+// Those of namespace-wide `events` that are about objects of the sweep. Pure.
+std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
 // Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
 // are being collected. False without an owner. Pure.
@@ -42,6 +46,12 @@ struct Batch {
 
 // Ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// Writes trials of a driven sweep down, before they are started: numbers and trials are never given twice. A
+// line with a number that is there already means another try of that trial, in a run of its own. False when
+// somebody else has written since `objects` were read: then nothing is written. Throws ApiError.
+bool append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                   const std::vector<TrialLine>& trials);
 
 // Whether a Job says that it is Complete or Failed.
 bool has_finished(const nlohmann::json& job);

@@ -13,6 +13,7 @@
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "sweeps/quota.h"
 #include "sweeps/record.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
@@ -53,6 +54,7 @@ class Start {
                   fmt::format("allow more with --parallel {}", jobs));
     }
     creation_.ask_what_is_allowed();
+    require_quota(client_, request_.name_space);
     if (request_.dry_run) return check_on_server(rendered);
     const Creation::Owner owner = creation_.create_owner(owner_of(rendered));
     options_.owner_uid = kube::uid_of(owner.object);

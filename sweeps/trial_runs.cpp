@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <mutex>
 
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
@@ -40,8 +41,9 @@ void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::stri
 
 }  // namespace
 
-std::string trial_run(const std::string& sweep, const std::string& hash) {
-  return sweep + "-" + hash.substr(0, hash_in_name);
+std::string trial_run(const std::string& sweep, const std::string& hash, int attempt) {
+  if (attempt <= 1) return sweep + "-" + hash.substr(0, hash_in_name);
+  return sweep + "-" + sha256_base32(hash + "/" + std::to_string(attempt), hash_in_name);
 }
 
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
@@ -49,6 +51,14 @@ std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
   for (RunObjects& run : group_by_run(objects.config_maps, objects.jobs, objects.pods)) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
+  }
+  // An event is about an object of a run: "<run>-worker", "<run>-worker-0-abcde".
+  for (const json& event : objects.events) {
+    const std::string about = text_of(event, {"involvedObject", "name"});
+    for (std::size_t dash = about.find('-'); dash != std::string::npos; dash = about.find('-', dash + 1)) {
+      if (const auto run = runs.find(about.substr(0, dash)); run != runs.end())
+        run->second.events.push_back(event);
+    }
   }
   return runs;
 }
@@ -72,7 +82,7 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
     default:
       trial.state = TrialState::waiting;
   }
-  trial.tries = 1;
+  trial.tries = std::max(trial.tries, 1);
   trial.started = run.started;
   trial.ended = run.ended;
   read_result(run.result, objective, trial);
@@ -99,7 +109,7 @@ Rendered TrialRuns::render_of(const TrialLine& trial, const std::string& owner_u
   options.owner_uid = owner_uid;
   options.files_of = definition_.identity.run;
   options.secret = hex(random_bytes(32));
-  options.identity = Identity{trial_run(definition_.identity.run, trial.hash),
+  options.identity = Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),
                               sha256_hex(definition_.identity.hash + trial.hash)};
   return render(experiments_.of(trial.point), definition_.files, templates_, options);
 }
@@ -133,10 +143,21 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   }
 }
 
-void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid) {
+std::vector<TrialRuns::Refusal> TrialRuns::create(const std::vector<TrialLine>& trials,
+                                                  const std::string& sweep_uid) {
   std::atomic<std::size_t> next{0};
+  std::mutex mutex;  // of `refused`
+  std::vector<Refusal> refused;
   const auto work = [&] {
-    for (std::size_t i = next++; i < trials.size(); i = next++) create_one(trials[i], sweep_uid);
+    for (std::size_t i = next++; i < trials.size(); i = next++) {
+      try {
+        create_one(trials[i], sweep_uid);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::cannot_start) throw;
+        const std::lock_guard lock(mutex);
+        refused.push_back({trials[i], error});
+      }
+    }
   };
   std::vector<std::future<void>> workers;
   for (std::size_t i = 0; i < std::min(most_at_once, trials.size()); ++i)
@@ -150,6 +171,7 @@ void TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& 
     }
   }
   if (first) std::rethrow_exception(first);
+  return refused;
 }
 
 }  // namespace mlk::sweeps

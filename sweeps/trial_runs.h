@@ -6,6 +6,7 @@
 
 #include "cli/run/creation.h"
 #include "cli/run/status.h"
+#include "cli/util/error.h"
 #include "sweeps/definition.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
@@ -13,10 +14,10 @@
 
 namespace mlk::sweeps {
 
-// "digits-abcde-fghijk": follows from the sweep and the point, so that a trial is never started twice.
-std::string trial_run(const std::string& sweep, const std::string& hash);
+// "digits-abcde-fghijk": follows from the sweep, the point and the try, so that no try is started twice.
+std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
 
-// The run of each trial that has one, by its name. Pure.
+// The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
 
 // A trial as its run tells it. `trial` has number, hash and point.
@@ -32,9 +33,14 @@ class TrialRuns {
   // Throws Error{usage} when the trial cannot be run.
   void check(const Point& point) const;
 
-  // Creates what is missing of the runs of these trials, several side by side. Safe to repeat. Throws the
-  // first Error; the others are created all the same.
-  void create(const std::vector<TrialLine>& trials, const std::string& sweep_uid);
+  // Creates what is missing of the runs of these trials, several side by side. Safe to repeat. Returns those
+  // that the cluster refused, of which nothing is left. Throws the first other Error; the others are created
+  // all the same.
+  struct Refusal {
+    TrialLine trial;
+    Error why;
+  };
+  std::vector<Refusal> create(const std::vector<TrialLine>& trials, const std::string& sweep_uid);
 
  private:
   void create_one(const TrialLine& trial, const std::string& sweep_uid);
