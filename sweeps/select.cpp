@@ -97,8 +97,7 @@ void read_duration(json& value, const Place& place, Problems& problems) {
 // age > 2h: a number is never more than text.
 void read_durations(Expression& expression, Problems& problems) {
   Comparison& comparison = expression.comparison;
-  const std::string& name = comparison.left.name;
-  if (expression.kind == Expression::Kind::comparison && (name == "age" || name == "duration")) {
+  if (expression.kind == Expression::Kind::comparison && is_duration(comparison.left.name)) {
     if (comparison.value.is_array()) {
       for (json& each : comparison.value) read_duration(each, comparison.value_place, problems);
     } else {

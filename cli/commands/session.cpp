@@ -103,7 +103,12 @@ std::string Session::command(const std::string& words) const {
 }
 
 std::string Session::with_flags(const std::string& hint) const {
-  const std::string flags = command("").substr(4);  // less "mlk "
+  std::string flags;
+  try {
+    flags = command("").substr(4);  // less "mlk "
+  } catch (const Error&) {
+    return hint;  // MLK_LOCAL is what cannot be read
+  }
   const std::size_t at = hint.rfind(": mlk ");
   if (flags.empty() || at == std::string::npos || hint.find(flags) != std::string::npos) return hint;
   const std::string words = hint.substr(at + 6);
