@@ -22,11 +22,7 @@ Point values_of_run(const RunStatus& run) {
 
 }  // namespace
 
-Point parameters_of(const RunStatus& run) {
-  Point out;
-  for (auto& [path, value] : values_of_run(run)) out[usual_path(path)] = value;
-  return out;
-}
+Point parameters_of(const RunStatus& run) { return values_of_run(run); }
 
 Objective usual_objective(const std::vector<RunStatus>& runs) {
   const bool accurate = std::any_of(runs.begin(), runs.end(), [](const RunStatus& run) {
