@@ -197,7 +197,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& arguments, Sessio
       print_error(session, "interrupted", "");
       return static_cast<int>(ExitCode::interrupted);
     }
-    print_error(session, printable(error.what()), printable(error.hint()));
+    print_error(session, printable(error.what()), printable(session.with_flags(error.hint())));
     return static_cast<int>(error.code());
   } catch (const OutputFailed&) {
     return static_cast<int>(ExitCode::failure);

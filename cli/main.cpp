@@ -72,6 +72,13 @@ int main(int argc, char** argv) {
                              const char* value = std::getenv(name.c_str());
                              return std::string(value == nullptr ? "" : value);
                            },
+                       .read_answer = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1
+                                          ? [] {
+                                              std::string line;
+                                              std::getline(std::cin, line);
+                                              return line;
+                                            }
+                                          : std::function<std::string()>(),
                        .global = {},
                        .exit_code = mlk::ExitCode::ok};
   return mlk::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), session);

@@ -41,6 +41,28 @@ void stop_trial(kube::Client& client, const std::string& name_space, const RunOb
   set_suspended(client, name_space, run.jobs, true);
 }
 
+void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep) {
+  mark(client, name_space, sweep, {{labels::draining, time_now()}});
+}
+
+void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
+                const std::string& reason) {
+  json annotations = {{labels::cannot_start, reason}};
+  if (!was_stopped(run.owner)) annotations[labels::stopped] = time_now();
+  mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
+  set_suspended(client, name_space, run.jobs, true);
+}
+
+void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run) {
+  set_suspended(client, name_space, run.jobs, false);
+  mark(client, name_space, kube::name_of(run.owner), {{labels::stopped, nullptr}});
+}
+
+bool goes_on_later(const json& owner) {
+  return was_stopped(owner) && kube::annotation_of(owner, labels::stopped_early).empty() &&
+         kube::annotation_of(owner, labels::cannot_start).empty();
+}
+
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
   const std::string sweep = kube::name_of(objects.owner);
   if (!was_stopped(objects.owner)) mark(client, name_space, sweep, {{labels::stopped, time_now()}});
@@ -62,11 +84,9 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
   }
   set_suspended(client, name_space, own, false);
   for (const auto& [name, run] : runs_of(objects)) {
-    if (!was_stopped(run.owner) || !kube::annotation_of(run.owner, labels::stopped_early).empty()) continue;
-    set_suspended(client, name_space, run.jobs, false);
-    mark(client, name_space, name, {{labels::stopped, nullptr}});
+    if (goes_on_later(run.owner)) resume_trial(client, name_space, run);
   }
-  mark(client, name_space, sweep, {{labels::stopped, nullptr}});
+  mark(client, name_space, sweep, {{labels::stopped, nullptr}, {labels::draining, nullptr}});
 }
 
 }  // namespace mlk::sweeps

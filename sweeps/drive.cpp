@@ -10,15 +10,18 @@
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
+#include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
 #include "cli/util/hash.h"
+#include "cli/util/text.h"
 #include "cli/util/time.h"
 #include "sweeps/control.h"
 #include "sweeps/decide.h"
 #include "sweeps/fetch.h"
 #include "sweeps/lease.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/quota.h"
 #include "sweeps/record.h"
 #include "sweeps/trial_indexes.h"
 #include "sweeps/trial_runs.h"
@@ -43,8 +46,6 @@ constexpr std::chrono::seconds look_again{5};
 // Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
 // look.
 constexpr std::chrono::seconds longest_step{7};
-// A registration sends its ConfigMap as a whole: one that holds more is left as it is, and another begun.
-constexpr std::size_t large_map = 64 * 1024;
 // Until a watch has told of what was created; one that was deleted at once is created again after it.
 constexpr std::chrono::seconds longest_news{60};
 
@@ -115,10 +116,13 @@ class Driver {
                   read_record(objects.owner).max_failures);
   }
 
-  // An ended sweep goes on when this command has points that it lacks: they were added while another drove
-  // it.
+  // An ended sweep goes on when this command has points that it lacks, which were added while another drove
+  // it, and when trials are to be tried again.
   bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
-    if (is_final(status.phase)) return next_step(objects, status).start.empty();
+    if (is_final(status.phase)) {
+      const NextStep next = next_step(objects, status);
+      return next.ended || next.hopeless;
+    }
     if (status.phase != Phase::stopped || status.counts.running > 0) return false;
     const auto rests = [](const json& job) {
       return at_path(job, {"spec", "suspend"}) == true || !at_path(job, {"status", "conditions"}).empty();
@@ -169,8 +173,10 @@ class Driver {
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
     if (is_final(status.phase)) return reopen(objects, status);
-    const NextStep next = next_step(objects, status);
+    NextStep next = next_step(objects, status);
+    if (status.draining) next.start.clear();
     const std::vector<Batch> batches = batches_of(objects);
+    fail_those_that_cannot_start(status, runs);
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
@@ -178,16 +184,23 @@ class Driver {
       TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
       stop_early(status, runs, next.stop);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
-      start_missing(objects, status, trials_by_cluster(batches), fresh, until);
+      start_missing(objects, status, batches, fresh, until);
     }
     // One that was written down and never started does not count: nothing is started any more. Jobs end by
     // their own count of failures.
     const bool runs_on = any_job_goes_on(batches) ||
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
-                           return !has_ended(trial.state) && runs.count(trial_run(sweep_, trial.hash)) == 1;
+                           return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
     if (more_) return;  // runs that have ended are still to be seen to
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
+  }
+
+  // nullptr of a trial that has none, and of an index of a Job.
+  static const RunObjects* run_of(const Trial& trial, const Runs& runs, const SweepStatus& status) {
+    const auto name = status.newest_runs.find(trial.number);
+    const auto run = name == status.newest_runs.end() ? runs.end() : runs.find(name->second);
+    return run == runs.end() ? nullptr : &run->second;
   }
 
   // The final records of trials, while their pods are there; and Jobs that nobody needs any more.
@@ -218,76 +231,130 @@ class Driver {
     const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
     for (const Trial& trial : status.trials) {
       if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
-      const auto run = runs.find(trial_run(sweep_, trial.hash));
-      if (run == runs.end()) continue;
-      stop_trial(client_, request_.name_space, run->second,
+      const RunObjects* run = run_of(trial, runs, status);
+      if (run == nullptr) continue;
+      stop_trial(client_, request_.name_space, *run,
                  fmt::format("stopped early by {} at step {}", asha ? "asha" : "median",
                              trial.curve.empty() ? trial.step : trial.curve.back().first));
     }
   }
 
-  // Written down before they are started, so that numbers and trials are never given twice. In one write,
-  // which is refused when this look is older than the last one: what does not fit comes after the next look.
-  // Empty when somebody else has written meanwhile.
+  // What does not fit into one write comes after the next look.
   std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
                                          const std::vector<Point>& points) {
     std::vector<TrialLine> lines;
-    if (points.empty()) return lines;
     int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
-    const json* map = last_points(objects);
-    std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
-    // That of a Job is as it is: its indexes are the trials.
-    const bool begins = map == nullptr || at_path(*map, {"immutable"}) == true || text.size() > large_map;
-    if (begins) text.clear();
-    for (const Point& point : points) {
-      TrialLine line{number, hash_of(point), point, {}};
-      const std::string written = points_line(line) + "\n";
-      if (text.size() + written.size() > request_.most_points_bytes) {
-        more_ = true;
-        break;
-      }
-      text += written;
-      lines.push_back(std::move(line));
-      ++number;
-    }
-    try {
-      if (begins) {
-        const int last = map == nullptr ? -1 : number_of_job(kube::name_of(*map), sweep_);
-        client_.create(kube::resources::config_maps, request_.name_space,
-                       config_map_of(objects.owner, job_name(sweep_, last + 1), "points.jsonl", text));
-      } else {
-        client_.patch(kube::resources::config_maps, request_.name_space, kube::name_of(*map),
-                      {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
-                       {"data", {{"points.jsonl", text}}}});
-      }
-    } catch (const kube::ApiError& error) {
-      if (error.status() == 409) return {};
-      throw;
-    }
+    for (const Point& point : points) lines.push_back({number++, hash_of(point), point, {}, 1});
+    const std::size_t written =
+        append_points(client_, request_.name_space, objects, lines, request_.most_points_bytes);
+    more_ = more_ || (written > 0 && written < lines.size());
+    lines.resize(written);
     return lines;
   }
 
-  // Those just registered, and those that an earlier driver wrote down and did not come to start.
-  void start_missing(const SweepObjects& objects, const SweepStatus& status, const std::set<int>& by_cluster,
-                     const std::vector<TrialLine>& fresh, steady_clock::time_point until) {
-    std::vector<TrialLine> due;
-    for (const Trial& trial : status.trials) {
-      if (by_cluster.count(trial.number) == 1) continue;
-      const std::string name = trial_run(sweep_, trial.hash);
+  // Those just registered, those that an earlier driver wrote down and did not come to start, and those that
+  // are to be tried again, as many as there is room for; and what is missing of runs that are there. Of a
+  // sweep that is drained the last alone.
+  void start_missing(const SweepObjects& objects, const SweepStatus& status,
+                     const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
+                     steady_clock::time_point until) {
+    std::vector<TrialLine> missing, incomplete;
+    int room = status.draining ? 0 : request_.definition.spec.parallel - places_taken(batches);
+    for (const TrialLine* trial : going_on(status, batches, fresh)) {
+      const std::string name = trial_run(sweep_, trial->hash, trial->attempt);
       const auto seen = status.runs.find(name);
-      const bool whole =
-          settled_.count(name) == 1 || (seen != status.runs.end() && seen->second.phase != Phase::incomplete);
+      const bool is_there = seen != status.runs.end();
+      const bool whole = is_there && seen->second.phase != Phase::incomplete;
       if (whole) created_.erase(name);  // from now on the watch knows of it
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
-      if (whole || has_ended(trial.state) || on_its_way) continue;
-      due.push_back({trial.number, trial.hash, trial.point, {}});
+      if (whole || is_there || on_its_way) --room;
+      if (whole || on_its_way) continue;
+      (is_there ? incomplete : missing).push_back(*trial);
     }
-    due.insert(due.end(), fresh.begin(), fresh.end());
-    if (due.empty()) return;
-    const std::size_t begun = runs_.create(due, kube::uid_of(objects.owner), until);
-    more_ = more_ || begun < due.size();
-    for (std::size_t i = 0; i < begun; ++i) created_[trial_run(sweep_, due[i].hash)] = steady_clock::now();
+    missing.resize(std::min(missing.size(), static_cast<std::size_t>(std::max(room, 0))));
+    missing.insert(missing.begin(), incomplete.begin(), incomplete.end());
+    if (missing.empty()) return;
+    const TrialRuns::Created made = runs_.create(missing, kube::uid_of(objects.owner), until);
+    more_ = more_ || made.begun < missing.size();
+    for (std::size_t i = 0; i < made.begun; ++i)
+      created_[trial_run(sweep_, missing[i].hash, missing[i].attempt)] = steady_clock::now();
+    for (const auto& [trial, why] : made.refused)
+      created_.erase(trial_run(sweep_, trial.hash, trial.attempt));
+    if (!made.refused.empty()) take_refusals(objects, status, made);
+  }
+
+  // The newest try of each trial that is a run and has not ended.
+  static std::vector<const TrialLine*> going_on(const SweepStatus& status, const std::vector<Batch>& batches,
+                                                const std::vector<TrialLine>& fresh) {
+    std::map<int, const TrialLine*> newest;
+    for (const Batch& batch : batches) {
+      for (const TrialLine& trial : batch.trials) newest[trial.number] = batch.by_cluster ? nullptr : &trial;
+    }
+    for (const Trial& trial : status.trials) {
+      if (has_ended(trial.state)) newest.erase(trial.number);
+    }
+    for (const TrialLine& trial : fresh) newest[trial.number] = &trial;
+    std::vector<const TrialLine*> out;
+    for (const auto& [number, trial] : newest) {
+      if (trial != nullptr) out.push_back(trial);
+    }
+    return out;
+  }
+
+  // A trial that the cluster refuses has failed, unless it only lacks room; a sweep of which the first trials
+  // are refused leaves nothing behind.
+  void take_refusals(const SweepObjects& objects, const SweepStatus& status,
+                     const TrialRuns::Created& created) {
+    const Error& first = created.refused.front().why;
+    const bool any_ended = std::any_of(status.trials.begin(), status.trials.end(),
+                                       [](const Trial& trial) { return has_ended(trial.state); });
+    const bool any_there = any_ended || !status.runs.empty() || !objects.jobs.empty();
+    if (!any_there && created.refused.size() == created.begun) {
+      Creation(client_, request_.name_space, hooks_.submit).take_back(sweep_, kube::uid_of(objects.owner));
+      throw Error(ExitCode::cannot_start, first.what(), first.hint());
+    }
+    std::vector<Trial> failed;
+    for (const auto& [line, why] : created.refused) {
+      if (std::string(why.what()).find("exceeded quota") != std::string::npos) {
+        if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; trying on");
+        refused_ = why.what();
+        continue;
+      }
+      Trial trial;
+      trial.number = line.number;
+      trial.hash = line.hash;
+      trial.point = line.point;
+      trial.state = TrialState::failed;
+      trial.tries = line.attempt;
+      trial.failure = printable(why.what());
+      trial.ended = now();
+      failed.push_back(std::move(trial));
+    }
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
+  }
+
+  // Trials that will not start by waiting, or have not in the time that the experiment gives them, have
+  // failed.
+  void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
+    const std::chrono::seconds timeout = request_.definition.first.start_timeout;
+    for (const auto& [number, why] : status.waits_for) {
+      const auto run = runs.find(status.newest_runs.at(number));
+      if (run == runs.end()) continue;
+      const auto since = waiting_since_.try_emplace(run->first, steady_clock::now()).first->second;
+      const bool late = timeout.count() > 0 && steady_clock::now() - since > timeout;
+      if (!late && status.cannot_start_of.count(number) == 0) continue;
+      // Not by what was seen before the cluster fell silent.
+      const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
+      const bool waits =
+          read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
+      if (!waits || (!late && !read.cannot_start)) continue;
+      const std::string within = late && !read.cannot_start
+                                     ? "it did not start within " + format_duration(timeout)
+                                     : "it cannot start";
+      fail_trial(client_, request_.name_space, run->second,
+                 within + (read.why.empty() ? "" : ": " + read.why));
+    }
   }
 
   void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
@@ -319,8 +386,10 @@ class Driver {
   std::map<int, Trial> told_;  // what logs have told, by the trial's number
   std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point> created_;  // runs that no watch has told of, and when
-  bool more_ = true;  // not all was done that there was to do, or nothing yet
-  std::map<std::string, steady_clock::time_point> ended_since_;  // of runs, as this driver saw it
+  bool more_ = true;     // not all was done that there was to do, or nothing yet
+  std::string refused_;  // what the cluster said last
+  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, as this driver saw it
+  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, as this driver saw it
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   steady_clock::time_point stepped_{}, judged_{};
@@ -338,15 +407,38 @@ std::vector<kube::AccessQuestion> rights_of_driver() {
   return rights;
 }
 
+// Trials that have failed, and those that were stopped because too many had, get another try, in a run of its
+// own: the one that failed stays as it is. How many they are.
+int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
+                   const SweepStatus& status) {
+  std::map<int, int> attempts;
+  for (const Batch& batch : batches_of(objects)) {
+    for (const TrialLine& trial : batch.trials) attempts[trial.number] = trial.attempt;
+  }
+  std::vector<TrialLine> again;
+  for (const Trial& trial : status.trials) {
+    const bool given_up =
+        trial.state == TrialState::stopped && trial.failure.empty() && status.phase == Phase::failed;
+    if (trial.state == TrialState::failed || given_up)
+      again.push_back({trial.number, trial.hash, trial.point, {}, attempts[trial.number] + 1});
+  }
+  const std::size_t written =
+      append_points(client, request.name_space, objects, again, request.most_points_bytes);
+  if (written == 0 && !again.empty()) {
+    throw Error(ExitCode::failure, kube::name_of(objects.owner) + " was changed meanwhile",
+                "type the same command again");
+  }
+  if (written == again.size()) return static_cast<int>(written);
+  // Those that are written down have not failed any more.
+  const SweepObjects rest =
+      fetch_sweep(client, request.name_space, kube::name_of(objects.owner), WithPods::no);
+  return static_cast<int>(written) + register_again(client, request, rest, observe_sweep(rest, now()));
+}
+
 }  // namespace
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
-  if (request.retry_failed) {
-    throw Error(
-        ExitCode::usage, "--retry-failed is for sweeps that the cluster runs by itself",
-        "delete the trials' runs to have them started again: mlk ls --sweep " + definition.identity.run);
-  }
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.surroundings,
                  request.templates, hooks);
   for (std::size_t i = 0; i < definition.points.size(); ++i) {
@@ -355,6 +447,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   }
   Creation creation(client, request.name_space, hooks);
   creation.ask_what_is_allowed(rights_of_driver());
+  require_quota(client, request.name_space);
   RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
@@ -378,16 +471,21 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     out.started = out.trials;
     return out;
   }
-  const SweepStatus status =
-      observe_sweep(fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no), now());
+  const SweepObjects objects = fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no);
+  const SweepStatus status = observe_sweep(objects, now());
   std::set<std::string> known;
   for (const Trial& trial : status.trials) known.insert(trial.hash);
   for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
   if (definition.spec.search.kind == Search::Kind::tpe)
     out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
   out.trials = static_cast<int>(status.trials.size()) + out.started;
+  if (request.retry_failed) out.retried = register_again(client, request, objects, status);
+  out.started += out.retried;
   json patch = owner_patch(definition, out.trials, true);
-  if (out.started > 0) patch["metadata"]["annotations"][labels::phase] = nullptr;
+  // Also those that a command which was cut off has written down to be tried again.
+  const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
+                                     [](const Trial& trial) { return trial.state == TrialState::waiting; });
+  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;
   client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
   return out;
 }

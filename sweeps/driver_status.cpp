@@ -43,7 +43,7 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
 }  // namespace
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now) {
-  const Facts facts = read_facts({objects.owner, objects.drivers, objects.driver_pods, {}, {}});
+  const Facts facts = read_facts(objects.drivers, objects.driver_pods, objects.events);
   DriverStatus out;
   for (const JobFacts& job : facts.jobs) {
     if (out.goes_on && job.finished) continue;

@@ -101,6 +101,8 @@ std::string joined_text(const Expression& expression, std::string_view word) {
 
 bool ignores_case(std::string_view name) { return name == "state" || name == "phase"; }
 
+bool is_duration(std::string_view name) { return name == "age" || name == "duration"; }
+
 bool Expression::matches(const Lookup& lookup) const {
   const auto part_matches = [&](const Expression& part) { return part.matches(lookup); };
   switch (kind) {

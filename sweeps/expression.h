@@ -79,6 +79,10 @@ std::string to_string(const Expression& expression);
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
+// Whether values of that name are durations, which may be written 90s or 2h, as bare words too; the text
+// stays text here.
+bool is_duration(std::string_view name);
+
 // Whether text of that name compares without regard to case.
 bool ignores_case(std::string_view name);
 

@@ -182,7 +182,7 @@ class ExpressionParser {
                                        out.left.name, shown(next())));
     }
     out.value_place = next().place;
-    require_order(out.op);
+    if (!is_duration(out.left.name)) require_order(out.op);
     out.value = value();
     return out;
   }

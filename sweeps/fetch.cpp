@@ -54,6 +54,7 @@ void read_lines(const std::vector<kube::LogLine>& lines, const Objective* object
   }
   if (reports.empty() || objective == nullptr) return;
   trial.objective = value_of(*objective, reports);
+  if (!trial.objective) trial.failure = diverged(objective->metric);
   trial.curve = std::move(reports);
   thin(trial.curve, curve_points);
 }
@@ -107,7 +108,15 @@ class LogHarvest {
     if (!answer.unreachable.empty() || answer.response.status != 200) return;
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
-    read_lines(kube::parse_log(answer.response.body), objective, finder_ ? &*finder_ : nullptr, trial);
+    const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
+    const std::string failure = trial.failure;
+    read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
+    // Of a long log this is the end alone.
+    const bool whole =
+        lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
+    const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
+    if (silent && whole) trial.failure = never_reported(objective->metric);
+    if (trial.state != TrialState::succeeded) trial.failure = failure;  // it has another
   }
 
   kube::Client& client_;
@@ -163,15 +172,15 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     if (known != told.end()) trial = combine(known->second, trial);
   }
+  apply_verdicts(status);
 }
 
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number) {
-  const SweepObjects objects = fetch_sweep(client, name_space, sweep, WithPods::no);
-  SweepStatus status = observe_sweep(objects, {});
+  SweepStatus status = observe_sweep(fetch_sweep(client, name_space, sweep, WithPods::no), {});
   keep_trial(status, number);
-  const bool is_index = trials_by_cluster(batches_of(objects)).count(number) == 1;
-  return is_index ? "" : trial_run(sweep, status.trials.front().hash);
+  const auto run = status.newest_runs.find(number);
+  return run == status.newest_runs.end() ? "" : run->second;
 }
 
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
@@ -185,13 +194,17 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     SweepStatus status = observe();
     if (tells_all(status)) return status;
   }
+  auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     objects.pods = fetch_running_pods(client, name_space, sweep);
+    objects.events = warnings.get();
     return observe();  // not for the ledger: a trial of which the pod was left out has told nothing yet
   }
   objects.pods = fetch_pods(client, name_space, sweep);
+  objects.events = warnings.get();
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);
+  apply_verdicts(status);
   // Best effort: who may only look at the sweep sees it all the same.
   write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
   return status;

@@ -105,6 +105,23 @@ bool DriverLease::take(Clock::time_point now) {
   }
 }
 
+bool DriverWatch::nobody_drives(Clock::time_point now) {
+  if (asked_ == Clock::time_point{} || now - asked_ >= ask_every) {
+    asked_ = now;
+    try {
+      const std::optional<json> lease = client_.find(lease_resource, name_space_, sweep_);
+      json spec = lease ? at_path(*lease, {"spec"}) : json();
+      if (!seen_ || spec != *seen_) {
+        seen_ = std::move(spec);
+        seen_since_ = now;
+      }
+    } catch (const kube::ApiError&) {
+      seen_.reset();
+    }
+  }
+  return seen_ && now - seen_since_ > lease_duration;
+}
+
 void DriverLease::release() {
   if (!ours_) return;
   ours_ = false;

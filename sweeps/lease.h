@@ -56,4 +56,26 @@ class DriverLease {
   Clock::time_point seen_since_{};             // since when it has not changed
 };
 
+// Whether anybody drives a sweep, for those who only look on.
+class DriverWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // References must outlive it.
+  DriverWatch(kube::Client& client, const std::string& name_space, std::string sweep)
+      : client_(client), name_space_(name_space), sweep_(std::move(sweep)) {}
+
+  // Whether nobody has renewed or taken the Lease for 15 s, as seen from here: a driver that hands over to
+  // another is not missed. Call often; most calls ask nothing of the server. What the server does not answer,
+  // or does not let us know, is nobody's absence.
+  bool nobody_drives(Clock::time_point now = Clock::now());
+
+ private:
+  kube::Client& client_;
+  const std::string& name_space_;
+  const std::string sweep_;
+  std::optional<nlohmann::json> seen_;  // null: there is no Lease
+  Clock::time_point seen_since_{}, asked_{};
+};
+
 }  // namespace mlk::sweeps

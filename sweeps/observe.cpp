@@ -25,6 +25,25 @@ using nlohmann::json;
 
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
+std::string first_failure(const SweepStatus& status) {
+  const Trial* first = nullptr;
+  for (const Trial& trial : status.trials) {
+    if (trial.state != TrialState::failed) continue;
+    if (first == nullptr || (trial.ended && (!first->ended || *trial.ended < *first->ended))) first = &trial;
+  }
+  if (first == nullptr) return "";
+  const std::string what = first->failure.empty() ? "it failed" : first->failure;
+  return fmt::format("{} of {} trials failed; the first, {}: {}", status.counts.failed, status.counts.all(),
+                     first->number, what);
+}
+
+// True for a trial that ended well and has a verdict: it has failed.
+bool fail_by_verdict(Trial& trial) {
+  if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
+  trial.state = TrialState::failed;
+  return true;
+}
+
 class SweepObservation {
  public:
   SweepObservation(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
@@ -37,8 +56,10 @@ class SweepObservation {
     status_.mode = kube::label_of(objects_.owner, labels::mode);
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
-    facts_ = read_facts(objects_.jobs, objects_.pods);
+    facts_ = read_facts(objects_.jobs, objects_.pods, objects_.events);
     stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
+    status_.jobs_go_on = any_job_goes_on(batches_);
+    status_.draining = !kube::annotation_of(objects_.owner, labels::draining).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first
     for (const Batch& batch : batches_) read_batch(batch);
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps))
@@ -47,8 +68,11 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
+      // A verdict on an earlier try; success otherwise stays.
+      if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       trial->second = combine(known, trial->second);
-      if (trial->second.state == TrialState::succeeded) trial->second.failure.clear();  // of an earlier try
+      if (trial->second.state != TrialState::succeeded || fail_by_verdict(trial->second)) continue;
+      trial->second.failure.clear();  // of an earlier try
     }
     for (auto& [number, trial] : trials_) {
       count(trial.state);
@@ -75,12 +99,16 @@ class SweepObservation {
 
   // Of a trial that is started again. When the pods of the earlier Job are gone, it had used up its tries:
   // with fewer this view would lose against what the ledger says of the failure.
-  static int tries_before(const Trial& earlier, const JobFacts* job) {
+  int tries_before(const Trial& earlier) const {
+    int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
-    return pods_gone && job != nullptr ? std::max(earlier.tries, job->attempts) : earlier.tries;
+    for (const JobFacts& job : facts_.jobs) {
+      if (pods_gone) out = std::max(out, job.attempts);
+    }
+    return out;
   }
 
-  // A trial that was started again in a later Job is that of the later one.
+  // A trial that was started again later is that of the later try.
   void read_batch(const Batch& batch) {
     const JobFacts* job = job_of(batch);
     for (std::size_t i = 0; i < batch.trials.size(); ++i) {
@@ -90,8 +118,13 @@ class SweepObservation {
       trial.number = line.number;
       trial.hash = line.hash;
       trial.point = line.point;
-      if (earlier != trials_.end()) trial.tries = tries_before(earlier->second, job);
+      if (earlier != trials_.end()) trial.tries = tries_before(earlier->second);
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
+      status_.newest_runs.erase(line.number);
+      if (status_.record.driven && !batch.by_cluster) {
+        if (line.attempt > 1) trial.tries = std::max(line.attempt, trial.tries + 1);
+        status_.newest_runs[line.number] = trial_run(status_.sweep, line.hash, line.attempt);
+      }
       trials_[line.number] = std::move(trial);
     }
   }
@@ -112,12 +145,19 @@ class SweepObservation {
   }
 
   void read_runs() {
-    for (auto& [number, trial] : trials_) {
-      const std::string name = trial_run(status_.sweep, trial.hash);
+    for (const auto& [number, name] : status_.newest_runs) {
+      Trial& trial = trials_.at(number);
       const auto run = runs_.find(name);
       if (run == runs_.end() || is_settled(name, number)) continue;
       const RunStatus& seen = status_.runs[name] = observe(run->second, now_);
       read_run(seen, status_.record.objective, trial);
+      if (trial.state == TrialState::waiting) status_.waits_for[number] = seen.why;
+      if (trial.state == TrialState::waiting && seen.cannot_start) status_.cannot_start_of[number] = seen.why;
+      const std::string never = kube::annotation_of(run->second.owner, labels::cannot_start);
+      if (!never.empty() && trial.state != TrialState::succeeded) {
+        trial.state = TrialState::failed;
+        trial.failure = printable(never);
+      }
       const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
       if (!early.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::stopped;
@@ -179,8 +219,10 @@ class SweepObservation {
   Phase driven_phase() const {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, labels::phase));
     if (written) return *written;
-    if (stopped_) return Phase::stopped;
     const Counts& counts = status_.counts;
+    const bool drained =
+        status_.draining && counts.running == 0 && status_.waits_for.empty() && !status_.jobs_go_on;
+    if (stopped_ || drained) return Phase::stopped;
     return counts.running + counts.succeeded + counts.failed > 0 ? Phase::running : Phase::scheduling;
   }
 
@@ -207,17 +249,15 @@ class SweepObservation {
     return any_pod ? Phase::starting : Phase::scheduling;
   }
 
-  std::string why() const {
+  std::string why() {
     if (status_.phase == Phase::incomplete) return "the command that starts it was cut off: say it again";
-    if (status_.phase == Phase::failed) return first_failure();
+    if (status_.phase == Phase::failed) return first_failure(status_);
+    if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase))
+      return "no more trials are started; it is stopped when those that run have ended";
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
-    if (status_.record.driven && !any_job_goes_on(batches_)) {
-      if (status_.counts.waiting == 0 || status_.driver.runs) return "";
-      if (!status_.driver.what.empty()) return "no trial runs: its driver " + status_.driver.what;
-      return "no trial runs; its mlk sweep command starts them when it is typed again";
-    }
+    if (status_.record.driven && !status_.jobs_go_on) return why_driven_waits();
     std::vector<Cause> causes;
     for (const JobFacts& job : facts_.jobs) {
       causes.push_back(why_no_pod(job, facts_));
@@ -227,20 +267,21 @@ class SweepObservation {
     }
     std::erase_if(causes, [](const Cause& cause) { return cause.weight == 0; });
     causes = merge_causes(std::move(causes));
+    const bool started = status_.counts.succeeded + status_.counts.failed > 0;
+    status_.cannot_start = !started && std::any_of(causes.begin(), causes.end(),
+                                                   [](const Cause& cause) { return cause.cannot_start; });
     return causes.empty() ? "" : causes.front().text;
   }
 
-  std::string first_failure() const {
-    const Trial* first = nullptr;
-    for (const Trial& trial : status_.trials) {
-      if (trial.state != TrialState::failed) continue;
-      if (first == nullptr || (trial.ended && (!first->ended || *trial.ended < *first->ended)))
-        first = &trial;
+  std::string why_driven_waits() const {
+    if (status_.waits_for.empty()) {
+      if (status_.counts.waiting == 0 || status_.driver.runs) return "";
+      if (!status_.driver.what.empty()) return "no trial runs: its driver " + status_.driver.what;
+      return "no trial runs; its mlk sweep command starts them when it is typed again";
     }
-    if (first == nullptr) return "";
-    const std::string what = first->failure.empty() ? "it failed" : first->failure;
-    return fmt::format("{} of {} trials failed; the first, {}: {}", status_.counts.failed,
-                       status_.counts.all(), first->number, what);
+    const auto told = std::find_if(status_.waits_for.begin(), status_.waits_for.end(),
+                                   [](const auto& each) { return !each.second.empty(); });
+    return told == status_.waits_for.end() ? "" : fmt::format("trial {}: {}", told->first, told->second);
   }
 
   void describe_times() {
@@ -303,12 +344,25 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
   return SweepObservation(objects, runs, settled, now).run();
 }
 
+void apply_verdicts(SweepStatus& status) {
+  const int before = status.counts.failed;
+  for (Trial& trial : status.trials) {
+    if (!fail_by_verdict(trial)) continue;
+    --status.counts.succeeded;
+    ++status.counts.failed;
+  }
+  const bool all_failed = status.counts.succeeded == 0 || status.counts.failed > status.record.max_failures;
+  if (status.counts.failed == before || status.phase != Phase::succeeded || !all_failed) return;
+  status.phase = Phase::failed;
+  status.why = first_failure(status);
+}
+
 RunStatus row_of_sweep(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   RunStatus row;
   row.run = kube::name_of(objects.owner);
   row.name = kube::label_of(objects.owner, labels::name);
-  row.mode = "sweep";
+  row.mode = mode_of_sweeps;
   row.created = time_of(objects.owner, {"metadata", "creationTimestamp"});
   row.tags = tags_of(objects.owner);
   std::size_t succeeded = 0, failed = 0;
@@ -329,7 +383,8 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   row.steps = count_of(roles, {"trial"}, 0);
   // Trials that no Job does are started by a driver, perhaps later.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
-  const bool stopped = !kube::annotation_of(objects.owner, labels::stopped).empty();
+  const bool drained = !kube::annotation_of(objects.owner, labels::draining).empty() && !active;
+  const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
   row.phase = written   ? *written
               : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
@@ -357,6 +412,12 @@ void use_objective(SweepStatus& status, const Objective& objective) {
     trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
     trial.curve.clear();  // it was that of the other metric
   }
+}
+
+bool needs_driver(const SweepStatus& status) {
+  return status.record.driven && status.counts.running == 0 && status.waits_for.empty() &&
+         !status.driver.goes_on && !status.jobs_go_on && !is_final(status.phase) &&
+         status.phase != Phase::stopped;
 }
 
 const Trial* best_of(const SweepStatus& status) {

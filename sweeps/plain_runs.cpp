@@ -22,6 +22,8 @@ Point values_of_run(const RunStatus& run) {
 
 }  // namespace
 
+Point parameters_of(const RunStatus& run) { return values_of_run(run); }
+
 Objective usual_objective(const std::vector<RunStatus>& runs) {
   const bool accurate = std::any_of(runs.begin(), runs.end(), [](const RunStatus& run) {
     return at_path(run.result, {"metrics", "accuracy"}).is_number();

@@ -29,6 +29,24 @@ void take_drivers(std::vector<json>& objects, std::vector<json>& drivers) {
 
 }  // namespace
 
+std::vector<json> warnings_of(const std::string& sweep, std::vector<json> events) {
+  std::erase_if(events, [&](const json& event) {
+    return !text_of(event, {"involvedObject", "name"}).starts_with(sweep + "-");
+  });
+  return events;
+}
+
+std::vector<json> fetch_warnings(kube::Client& client, const std::string& name_space,
+                                 const std::string& sweep) {
+  const kube::ListOptions warnings{.label_selector = "", .field_selector = "type!=Normal"};
+  try {
+    return warnings_of(sweep, client.list(kube::resources::events, name_space, warnings).items);
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;
+    return {};
+  }
+}
+
 bool has_finished(const json& job) {
   for (const json& condition : at_path(job, {"status", "conditions"})) {
     const std::string type = text_of(condition, {"type"});
@@ -138,9 +156,15 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
   };
   auto list_of_maps = list(config_maps), list_of_jobs = list(jobs);
   SweepObjects objects;
-  if (pods == WithPods::yes) objects.pods = fetch_pods(client, name_space, sweep);
+  std::future<std::vector<json>> list_of_events;
+  if (pods == WithPods::yes) {
+    list_of_events =
+        std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
+    objects.pods = fetch_pods(client, name_space, sweep);
+  }
   objects.jobs = list_of_jobs.get();
   objects.config_maps = list_of_maps.get();
+  if (list_of_events.valid()) objects.events = list_of_events.get();
   if (!take_owner(objects)) {
     throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
@@ -180,6 +204,10 @@ std::vector<Batch> batches_of(const SweepObjects& objects) {
   }
   std::vector<Batch> out;
   for (auto& [number, batch] : batches) out.push_back(std::move(batch));
+  std::map<int, int> attempts;
+  for (Batch& batch : out) {
+    for (TrialLine& trial : batch.trials) trial.attempt = ++attempts[trial.number];
+  }
   return out;
 }
 
@@ -224,6 +252,42 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel) {
     free -= share;
   }
   return out;
+}
+
+std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                          const std::vector<TrialLine>& trials, std::size_t most_bytes) {
+  // A write sends the ConfigMap as a whole: one that holds more is left as it is, and another begun.
+  constexpr std::size_t large_map = 64 * 1024;
+  if (trials.empty()) return 0;
+  const std::string sweep = kube::name_of(objects.owner);
+  const json* map = last_points(objects);
+  std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
+  // That of a Job is as it is: its indexes are the trials.
+  const bool full = text.size() > large_map || text.size() + points_line(trials.front()).size() >= most_bytes;
+  const bool begins = map == nullptr || at_path(*map, {"immutable"}) == true || full;
+  if (begins) text.clear();
+  std::size_t written = 0;
+  for (const TrialLine& trial : trials) {
+    const std::string line = points_line(trial) + "\n";
+    if (text.size() + line.size() > most_bytes) break;
+    text += line;
+    ++written;
+  }
+  try {
+    if (begins) {
+      const int last = map == nullptr ? -1 : number_of_job(kube::name_of(*map), sweep);
+      client.create(kube::resources::config_maps, name_space,
+                    config_map_of(objects.owner, job_name(sweep, last + 1), "points.jsonl", text));
+    } else {
+      client.patch(kube::resources::config_maps, name_space, kube::name_of(*map),
+                   {{"metadata", {{"resourceVersion", text_of(*map, {"metadata", "resourceVersion"})}}},
+                    {"data", {{"points.jsonl", text}}}});
+    }
+  } catch (const kube::ApiError& error) {
+    if (error.status() == 409) return 0;
+    throw;
+  }
+  return written;
 }
 
 }  // namespace mlk::sweeps

@@ -24,12 +24,13 @@ struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
   std::vector<nlohmann::json> drivers{},
-      driver_pods{};  // Jobs with the driver of a detached sweep: no trials
+      driver_pods{};                     // Jobs with the driver of a detached sweep: no trials
+  std::vector<nlohmann::json> events{};  // the cluster's warnings about them; without pods not asked for
 };
 
 enum class WithPods { no, yes };
 
-// In three requests side by side. Throws Error{not_found} without an owner.
+// In four requests side by side; three without pods. Throws Error{not_found} without an owner.
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
@@ -47,6 +48,13 @@ kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resou
 // Takes out what nobody looks at when the object is one of thousands: the pod template of a Job, the most of
 // a pod's spec, who manages which field. That is nine tenths of it. Pure.
 void slim(nlohmann::json& object);
+// The cluster's warnings about objects of the sweep. A sweep can be read without them, only less well
+// explained: who may not list them does without.
+std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
+                                           const std::string& sweep);
+
+// Those of namespace-wide `events` that are about objects of the sweep. Pure.
+std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
 // Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
 // are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
@@ -76,6 +84,12 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
 // Whether a Job goes on. Pure.
 bool any_job_goes_on(const std::vector<Batch>& batches);
+// Writes trials of a driven sweep down, before they are started: numbers and trials are never given twice. A
+// line with a number that is there already means another try of that trial, in a run of its own. In one
+// write, of a ConfigMap with at most so many bytes of points: returns how many of the first were written.
+// None when somebody else has written since `objects` were read. Throws ApiError.
+std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                          const std::vector<TrialLine>& trials, std::size_t most_bytes);
 
 // Whether a Job says that it is Complete or Failed.
 bool has_finished(const nlohmann::json& job);

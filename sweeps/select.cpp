@@ -3,7 +3,12 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "cli/run/facts.h"
+#include "cli/util/text.h"
 #include "sweeps/expression.h"
+#include "sweeps/plain_runs.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -11,8 +16,13 @@ namespace {
 using nlohmann::json;
 
 using Values = std::map<std::string, json>;
+using States = std::vector<std::string>;
 
 json number_or_null(const std::optional<double>& number) { return number ? json(*number) : json(); }
+
+json seconds_between(const std::optional<Time>& from, const std::optional<Time>& to) {
+  return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
+}
 
 // A parameter or a metric with the name of a field hides it: its author chose the name.
 Values values_of_trial(const Trial& trial) {
@@ -22,9 +32,7 @@ Values values_of_trial(const Trial& trial) {
              {"step", trial.step},
              {"tries", trial.tries},
              {"failure", trial.failure.empty() ? json() : json(trial.failure)},
-             {"duration", nullptr}};
-  if (trial.started && trial.ended)
-    out["duration"] = std::chrono::duration<double>(*trial.ended - *trial.started).count();
+             {"duration", seconds_between(trial.started, trial.ended)}};
   if (trial.metrics.is_object()) {
     for (const auto& [name, value] : trial.metrics.items()) out[name] = value;
   }
@@ -32,11 +40,94 @@ Values values_of_trial(const Trial& trial) {
   return out;
 }
 
-std::vector<std::string> all_states() {
-  std::vector<std::string> out;
+Values named_values(const RunStatus& run, Time now) {
+  Values out;
+  for (const auto& [path, value] : parameters_of(run)) out[path] = value;
+  if (const json& metrics = at_path(run.result, {"metrics"}); metrics.is_object()) {
+    for (const auto& [name, value] : metrics.items()) out[name] = value;
+  }
+  const std::string phase(to_string(run.phase));
+  const Values fields{{"run", run.run},
+                      {"name", run.name},
+                      {"mode", run.mode},
+                      {"phase", phase},
+                      {"state", phase},
+                      {"step", at_path(run.result, {"step"})},
+                      {"restarts", run.restarts},
+                      {"why", run.why.empty() ? json() : json(run.why)},
+                      {"age", seconds_between(run.created, now)},
+                      {"duration", seconds_between(run.started, run.ended)},
+                      {"tags", run.tags}};
+  for (const auto& [name, value] : fields) out[name] = value;  // of an experiment `run` is its program
+  for (const std::string& tag : run.tags) {
+    const std::size_t equals = tag.find('=');
+    const bool valued = equals != std::string::npos;
+    out["tags." + tag.substr(0, equals)] = valued ? json(tag.substr(equals + 1)) : json(true);
+  }
+  return out;
+}
+
+States all_states() {
+  States out;
   for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
                                  TrialState::failed, TrialState::stopped})
     out.emplace_back(to_string(state));
+  return out;
+}
+
+States all_phases() {
+  States out;
+  for (const Phase phase :
+       {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting, Phase::running,
+        Phase::restarting, Phase::stopped, Phase::succeeded, Phase::failed})
+    out.emplace_back(to_string(phase));
+  return out;
+}
+
+void read_duration(json& value, const Place& place, Problems& problems) {
+  if (!value.is_string()) return;
+  const std::string text = value.get<std::string>();
+  if (const auto seconds = parse_duration(text)) {
+    value = seconds->count();
+  } else {
+    problems.add(place, fmt::format("'{}' is no duration, such as 90s, 10m or 2h", printable(text)));
+  }
+}
+
+// age > 2h: a number is never more than text.
+void read_durations(Expression& expression, Problems& problems) {
+  Comparison& comparison = expression.comparison;
+  if (expression.kind == Expression::Kind::comparison && is_duration(comparison.left.name)) {
+    if (comparison.value.is_array()) {
+      for (json& each : comparison.value) read_duration(each, comparison.value_place, problems);
+    } else {
+      read_duration(comparison.value, comparison.value_place, problems);
+    }
+  }
+  for (Expression& part : expression.parts) read_durations(part, problems);
+}
+
+// The places of those of `values` for which the expression holds. `known`: names that none of them has, and
+// that may be used all the same. `states`: what the fields `state` and `phase` may say.
+std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<std::string> known,
+                                   const States& states, const std::string& text) {
+  for (const Values& each : values) {
+    for (const auto& [name, value] : each) known.insert(name);
+  }
+  Expression where = check_names(parse_expression(text, "--where"), {known.begin(), known.end()});
+  Problems problems;
+  read_durations(where, problems);
+  problems.throw_if_any();
+  check_values(where, "state", states);
+  check_values(where, "phase", states);
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto lookup = [&](const std::string& name) -> const json* {
+      const auto found = values[i].find(name);
+      return found == values[i].end() ? nullptr : &found->second;
+    };
+    if (where.matches(lookup)) out.push_back(i);
+  }
   return out;
 }
 
@@ -45,24 +136,32 @@ std::vector<std::string> all_states() {
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression) {
   if (expression.empty()) return trials;
-  std::vector<Values> values;
   std::set<std::string> known;
   for (const Parameter& parameter : space.parameters) known.insert(parameter.path);
   for (const auto& [name, value] : values_of_trial(Trial{})) known.insert(name);
-  for (const Trial& trial : trials) {
-    values.push_back(values_of_trial(trial));
-    for (const auto& [name, value] : values.back()) known.insert(name);
-  }
-  const Expression where = check_names(parse_expression(expression, "--where"), {known.begin(), known.end()});
-  check_values(where, "state", all_states());
+  std::vector<Values> values;
+  for (const Trial& trial : trials) values.push_back(values_of_trial(trial));
   std::vector<Trial> out;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    const auto lookup = [&](const std::string& name) -> const json* {
-      const auto found = values[i].find(name);
-      return found == values[i].end() ? nullptr : &found->second;
-    };
-    if (where.matches(lookup)) out.push_back(trials[i]);
+  for (const std::size_t i : places_of(values, std::move(known), all_states(), expression))
+    out.push_back(trials[i]);
+  return out;
+}
+
+std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
+                                   const std::string& expression) {
+  if (expression.empty()) return runs;
+  std::set<std::string> known;
+  for (const auto& [name, value] : named_values(RunStatus{}, now)) known.insert(name);
+  std::vector<Values> values;
+  for (const RunStatus& run : runs) values.push_back(named_values(run, now));
+  // Without any run nothing is known of names; a mistake in the expression is one all the same.
+  if (runs.empty()) {
+    parse_expression(expression, "--where");
+    return {};
   }
+  std::vector<RunStatus> out;
+  for (const std::size_t i : places_of(values, std::move(known), all_phases(), expression))
+    out.push_back(runs[i]);
   return out;
 }
 

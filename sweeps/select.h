@@ -1,18 +1,26 @@
-// The trials that an expression means, by all that is known of them. Pure.
+// The trials and the runs that an expression means, by all that is known of them. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "cli/run/status.h"
 #include "sweeps/space.h"
 #include "sweeps/trial.h"
 
 namespace mlk::sweeps {
 
 // `expression` is the value of --where; an empty one means all trials. Names are paths of parameters, or
-// their last words, metrics, and trial, state, objective, step, tries, failure, duration (seconds). Throws
-// Error{usage}, with a caret, for a mistake and for a name that no trial knows.
+// their last words, metrics, and trial, state, objective, step, tries, failure, duration (seconds, or text
+// such as 10m). Throws Error{usage}, with a caret, for a mistake and for a name that no trial knows.
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
+
+// The same of runs. Names are values of the experiment (RunFilter::configured), metrics, and run, name, mode,
+// phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h); tags is the list
+// of them, and `tags.team` of the tag team=vision is vision, of a tag without a value true. What an
+// experiment or a metric calls like one of these is hidden by it.
+std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
+                                   const std::string& expression);
 
 }  // namespace mlk::sweeps

@@ -14,6 +14,7 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "sweeps/drive.h"
+#include "sweeps/quota.h"
 #include "sweeps/record.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
@@ -53,6 +54,7 @@ class Start {
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
     std::vector<TrialLine> checked = lines_of(request_, hooks_, definition_.points, 0, config);
     creation_.ask_what_is_allowed();
+    require_quota(client_, request_.name_space);
     if (request_.dry_run) return check_on_server(rendered, std::move(checked));
     const Creation::Stored owner = creation_.create_owner(owner_of(rendered));
     options_.owner_uid = kube::uid_of(owner.object);

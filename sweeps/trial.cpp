@@ -15,6 +15,8 @@ constexpr std::array<std::pair<TrialState, std::string_view>, 5> trial_states{
      {TrialState::failed, "Failed"},
      {TrialState::stopped, "Stopped"}}};
 
+constexpr char never_reported_words[] = "never reported ", diverged_words[] = "reported no finite ";
+
 }  // namespace
 
 std::string_view to_string(TrialState state) {
@@ -33,6 +35,13 @@ std::optional<TrialState> parse_trial_state(std::string_view text) {
 
 bool has_ended(TrialState state) {
   return state == TrialState::succeeded || state == TrialState::failed || state == TrialState::stopped;
+}
+
+std::string never_reported(const std::string& metric) { return never_reported_words + metric; }
+std::string diverged(const std::string& metric) { return diverged_words + metric; }
+
+bool is_verdict(std::string_view failure) {
+  return failure.starts_with(never_reported_words) || failure.starts_with(diverged_words);
 }
 
 std::string hash_of(const Point& point) {

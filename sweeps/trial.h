@@ -37,6 +37,13 @@ struct Trial {
   bool operator==(const Trial&) const = default;
 };
 
+// Why a trial that ended well has failed all the same: what it was to tell it never told, or not as a number.
+// Kept as Trial::failure of a trial that ended well without an objective, wherever it is written down.
+std::string never_reported(const std::string& metric);
+std::string diverged(const std::string& metric);
+// Whether `failure` is one of these.
+bool is_verdict(std::string_view failure);
+
 // 12 characters, of the values alone.
 std::string hash_of(const Point& point);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <mutex>
 
 #include "cli/kube/objects.h"
 #include "cli/render/merge.h"
@@ -51,8 +52,9 @@ std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sw
 
 }  // namespace
 
-std::string trial_run(const std::string& sweep, const std::string& hash) {
-  return sweep + "-" + hash.substr(0, hash_in_name);
+std::string trial_run(const std::string& sweep, const std::string& hash, int attempt) {
+  if (attempt <= 1) return sweep + "-" + hash.substr(0, hash_in_name);
+  return sweep + "-" + sha256_base32(hash + "/" + std::to_string(attempt), hash_in_name);
 }
 
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects) {
@@ -72,6 +74,14 @@ std::map<std::string, RunObjects> take_runs(SweepObjects& objects) {
                                       take_of_runs(objects.pods, sweep))) {
     const std::string name = kube::name_of(run.owner);
     runs[name] = std::move(run);
+  }
+  // An event is about an object of a run: "<run>-worker", "<run>-worker-0-abcde".
+  for (const json& event : objects.events) {
+    const std::string about = text_of(event, {"involvedObject", "name"});
+    for (std::size_t dash = about.find('-'); dash != std::string::npos; dash = about.find('-', dash + 1)) {
+      if (const auto run = runs.find(about.substr(0, dash)); run != runs.end())
+        run->second.events.push_back(event);
+    }
   }
   return runs;
 }
@@ -95,7 +105,7 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
     default:
       trial.state = TrialState::waiting;
   }
-  trial.tries = 1;
+  trial.tries = std::max(trial.tries, 1);
   trial.started = run.started;
   trial.ended = run.ended;
   read_result(run.result, objective, trial);
@@ -132,7 +142,7 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.secret = hex(random_bytes(32));
   // As much of the sweep's hash as its label has: with --same no more is known.
   options.identity =
-      Identity{trial_run(definition_.identity.run, trial.hash),
+      Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),
                sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};
   return options;
 }
@@ -172,14 +182,22 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   }
 }
 
-std::size_t TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                              std::chrono::steady_clock::time_point until) {
+TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+                                     std::chrono::steady_clock::time_point until) {
   std::atomic<std::size_t> next{0};
+  std::mutex mutex;  // of `refused`
+  std::vector<Refusal> refused;
   const auto work = [&] {
     while (std::chrono::steady_clock::now() < until) {
       const std::size_t i = next++;
       if (i >= trials.size()) return;
-      create_one(trials[i], sweep_uid);
+      try {
+        create_one(trials[i], sweep_uid);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::cannot_start) throw;
+        const std::lock_guard lock(mutex);
+        refused.push_back({trials[i], error});
+      }
     }
   };
   std::vector<std::future<void>> workers;
@@ -194,7 +212,7 @@ std::size_t TrialRuns::create(const std::vector<TrialLine>& trials, const std::s
     }
   }
   if (first) std::rethrow_exception(first);
-  return std::min<std::size_t>(next, trials.size());
+  return {std::min<std::size_t>(next, trials.size()), std::move(refused)};
 }
 
 }  // namespace mlk::sweeps

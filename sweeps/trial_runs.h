@@ -9,6 +9,7 @@
 
 #include "cli/run/creation.h"
 #include "cli/run/status.h"
+#include "cli/util/error.h"
 #include "sweeps/definition.h"
 #include "sweeps/registry.h"
 #include "sweeps/trial.h"
@@ -16,10 +17,10 @@
 
 namespace mlk::sweeps {
 
-// "digits-abcde-fghijk": follows from the sweep and the point, so that a trial is never started twice.
-std::string trial_run(const std::string& sweep, const std::string& hash);
+// "digits-abcde-fghijk": follows from the sweep, the point and the try, so that no try is started twice.
+std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
 
-// The run of each trial that has one, by its name. Pure.
+// The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
 // The same, without a copy of them all: they are moved out of `objects`.
 std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
@@ -37,11 +38,19 @@ class TrialRuns {
   // Throws Error{usage} when the trial cannot be run.
   void check(const Point& point) const;
 
+  struct Refusal {
+    TrialLine trial;
+    Error why;
+  };
+  struct Created {
+    std::size_t begun = 0;         // how many of the first it came to
+    std::vector<Refusal> refused;  // by the cluster; nothing is left of them
+  };
   // Creates what is missing of the runs of these trials, several side by side and in their order, until that
-  // time: whoever holds a Lease must come back to it. Safe to repeat. How many it came to. Throws the first
-  // Error; the others are created all the same.
-  std::size_t create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                     std::chrono::steady_clock::time_point until);
+  // time: whoever holds a Lease must come back to it. Safe to repeat. Throws the first Error that is no
+  // refusal; the others are created all the same.
+  Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+                 std::chrono::steady_clock::time_point until);
 
  private:
   void create_one(const TrialLine& trial, const std::string& sweep_uid);

@@ -21,6 +21,7 @@ struct TrialLine {
   std::string hash;
   Point point;
   Delta delta;
+  int attempt = 1;  // the how manyth line of the sweep with this number; batches_of() counts them
 
   std::size_t bytes() const;  // of both lines
 };

@@ -30,7 +30,7 @@ struct SweepWatch::State {
   std::optional<Clock::time_point> looking_since;  // of the thread that waits
   Clock::time_point rest_until{};
   // Last, so that they stop before what their callbacks use is gone.
-  std::unique_ptr<kube::Reflector> config_maps, jobs, pods;
+  std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;
 
   void mark() {
     {
@@ -39,6 +39,7 @@ struct SweepWatch::State {
     }
     changed.notify_all();
   }
+  // Those without which a sweep cannot be read.
   std::array<const kube::Reflector*, 3> all() const { return {config_maps.get(), jobs.get(), pods.get()}; }
 };
 
@@ -53,6 +54,11 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
   state.config_maps = watch(kube::resources::config_maps);
   state.jobs = watch(kube::resources::jobs);
   state.pods = watch(kube::resources::pods);
+  // Of the whole namespace, and it may be forbidden: what it says is looked at with the next change.
+  kube::ListOptions warnings;
+  warnings.field_selector = "type!=Normal";
+  state.events =
+      std::make_unique<kube::Reflector>(client, kube::resources::events, name_space, warnings, [] {});
 }
 
 SweepWatch::~SweepWatch() = default;
@@ -93,6 +99,7 @@ std::optional<SweepObjects> SweepWatch::objects() {
   out.config_maps = state_->config_maps->objects();
   out.jobs = state_->jobs->objects();
   out.pods = state_->pods->objects();
+  out.events = warnings_of(state_->sweep, state_->events->objects());
   if (!take_owner(out))
     throw Error(ExitCode::not_found, "sweep " + state_->sweep + " is there no more: it was deleted");
   return out;

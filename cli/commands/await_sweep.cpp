@@ -3,9 +3,12 @@
 #include <map>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "cli/commands/server_keeper.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
+#include "cli/commands/views.h"
 #include "cli/run/facts.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
@@ -14,6 +17,7 @@
 #include "sweeps/drive.h"
 #include "sweeps/fetch.h"
 #include "sweeps/harvest.h"
+#include "sweeps/lease.h"
 #include "sweeps/watch.h"
 
 namespace mlk {
@@ -22,6 +26,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t most_trials_at_end = 20;
+constexpr std::chrono::seconds look_again{2};
 
 // How a sweep goes on, on standard error.
 class SweepProgress {
@@ -31,11 +36,13 @@ class SweepProgress {
         progress_(session.err, session.err_is_terminal, [] { return ui::terminal_width(STDERR_FILENO); }) {}
 
   void show(const sweeps::SweepStatus& status) {
-    const std::string phase(to_string(status.phase));
-    if (!progress_.live() && phase != said_phase_ && !is_final(status.phase)) progress_.say(phase);
+    const std::string phase = phase_of(status);
+    if (!progress_.live() && phase != said_phase_ && !is_final(status.phase)) progress_.say(printable(phase));
     said_phase_ = phase;
     say_ends(status);
-    progress_.show(progress_line(status));
+    // One column stays free, as everywhere.
+    const std::size_t width = progress_.live() ? ui::terminal_width(STDERR_FILENO) : 1;
+    progress_.show(progress_bar(status, width - 1, std::chrono::system_clock::now()));
   }
 
   void say(const std::string& line) { progress_.say(line); }
@@ -49,6 +56,12 @@ class SweepProgress {
   }
 
  private:
+  // With what keeps it from going on, less times that are different at each look.
+  static std::string phase_of(const sweeps::SweepStatus& status) {
+    const std::string phase(to_string(status.phase));
+    return status.why.empty() ? phase : untimed(phase + ": " + status.why);
+  }
+
   // Each trial that has ended since the last look; of those that had ended before nothing is said.
   void say_ends(const sweeps::SweepStatus& status) {
     for (const sweeps::Trial& trial : status.trials) {
@@ -75,18 +88,27 @@ class SweepAwait {
         sweep_(sweep),
         watch_(client, client.config().name_space, sweep),
         harvester_(client, client.config().name_space),
+        drivers_(client, client.config().name_space, sweep),
         progress_(session) {}
 
-  ExitCode run(std::optional<std::chrono::seconds> timeout) {
+  ExitCode run(std::optional<std::chrono::seconds> timeout,
+               std::optional<std::chrono::seconds> start_timeout) {
     while (true) {
       const bool changed = watch_.wait(interrupt_poll);
       warn_of_trouble();
       keeper_.look();
       if (session_.interrupted != 0) interrupted();
-      if ((changed || harvester_.is_due()) && is_over()) {
+      // Warnings of the cluster are no change.
+      const bool due = steady_clock::now() - looked_ > look_again;
+      if ((changed || due || harvester_.is_due()) && is_over()) {
         return progress_.end(
             sweeps::read_sweep(client_, client_.config().name_space, sweep_, sweeps::Harvest::all));
       }
+      const bool late = start_timeout && steady_clock::now() - begin_ > *start_timeout;
+      if (cannot_start(late)) {
+        return cannot_start_code(late ? " within " + format_duration(*start_timeout) : "");
+      }
+      if (sweeps::needs_driver(seen_) && drivers_.nobody_drives()) throw nobody_drives_error(seen_);
       if (timeout && steady_clock::now() - begin_ > *timeout) timed_out(*timeout);
     }
   }
@@ -96,10 +118,29 @@ class SweepAwait {
     const std::optional<sweeps::SweepObjects> objects = watch_.objects();
     if (!objects) return false;
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
+    looked_ = steady_clock::now();
     if (!status.record.driven) harvester_.look(*objects, status);  // else its driver does
     progress_.show(status);
-    if (!is_final(status.phase) && status.phase != Phase::stopped) return false;
-    return !has_running_pods({objects->owner, objects->jobs, objects->pods, {}, {}});
+    const sweeps::Counts& counts = status.counts;
+    started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;
+    seen_ = std::move(status);
+    const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
+    return (is_final(seen_.phase) || seen_.phase == Phase::stopped) && !has_running_pods(all);
+  }
+
+  // Of a sweep that is driven the driver decides on each trial.
+  bool cannot_start(bool late) const {
+    return !started_ && looked_ != steady_clock::time_point{} && !seen_.record.driven &&
+           (late || seen_.cannot_start);
+  }
+
+  ExitCode cannot_start_code(const std::string& within) {
+    progress_.clear();
+    session_.err << "sweep " << sweep_ << " cannot start" << within
+                 << (seen_.why.empty() ? "" : ": " + printable(seen_.why)) << '\n';
+    session_.note("it is still there; look at it with: " + session_.command("status " + sweep_) +
+                  ", or delete it with: " + session_.command("delete " + sweep_));
+    return ExitCode::cannot_start;
   }
 
   void warn_of_trouble() {
@@ -127,17 +168,29 @@ class SweepAwait {
   const std::string sweep_;
   sweeps::SweepWatch watch_;
   sweeps::Harvester harvester_;
+  sweeps::DriverWatch drivers_;
   SweepProgress progress_;
   ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
+  sweeps::SweepStatus seen_;
+  bool started_ = false;
+  steady_clock::time_point looked_{};
   const steady_clock::time_point begin_ = steady_clock::now();
   std::string trouble_;
 };
 
 }  // namespace
 
+Error nobody_drives_error(const sweeps::SweepStatus& status) {
+  return Error(ExitCode::failure,
+               fmt::format("nobody drives sweep {}: no trial runs, and {} of {} wait to be started",
+                           status.sweep, status.counts.waiting, status.counts.all()),
+               "type its mlk sweep command again, which goes on where it was");
+}
+
 ExitCode await_sweep(Session& session, kube::Client& client, const std::string& sweep,
-                     std::optional<std::chrono::seconds> timeout) {
-  return SweepAwait(session, client, sweep).run(timeout);
+                     std::optional<std::chrono::seconds> timeout,
+                     std::optional<std::chrono::seconds> start_timeout) {
+  return SweepAwait(session, client, sweep).run(timeout, start_timeout);
 }
 
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,

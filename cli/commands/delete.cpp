@@ -10,6 +10,8 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/control_sweep.h"
+#include "cli/commands/selection.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -26,7 +28,7 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 struct DeleteOptions {
-  std::vector<std::string> runs;
+  Selection selection;
   bool no_wait = false;
   std::string timeout;
 };
@@ -35,9 +37,6 @@ struct DeleteOptions {
 // run twice would delete two.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   require_run_name(name);
-  if (name.find('/') != std::string::npos)
-    throw Error(ExitCode::usage, "'" + name + "' is a trial, and only whole sweeps are deleted",
-                "name the sweep: " + name.substr(0, name.find('/')));
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
@@ -158,19 +157,45 @@ void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Se
   }
 }
 
+// Looks before deleting anything, so that one ambiguous name leaves every run as it is.
+std::vector<json> owners_to_delete(const DeleteOptions& options, Session& session, kube::Client& client) {
+  const Selection& selection = options.selection;
+  std::vector<RunAddress> targets;
+  std::vector<json> owners;
+  if (!selection.where.empty()) {
+    targets = select_targets(session, client, selection);
+    if (!may_do(session, "delete", targets, selection)) return {};
+  } else if (selection.yes) {
+    throw Error(ExitCode::usage, "--yes needs --where");
+  } else if (selection.names.empty()) {
+    throw Error(ExitCode::usage, "a run is required",
+                "name it, or say which: mlk delete --where 'phase==Failed && age>1d'");
+  }
+  for (const std::string& name : selection.where.empty() ? selection.names : std::vector<std::string>{}) {
+    if (name.find('/') != std::string::npos) {
+      targets.push_back(session.find_run(client, name));
+    } else if (const std::optional<json> owner = find_owner(client, name)) {
+      owners.push_back(*owner);
+    } else {
+      session.note("there is no run '" + name + "' in namespace '" + client.config().name_space + "'");
+    }
+  }
+  for (const RunAddress& target : targets) {
+    if (target.trial) continue;
+    if (std::optional<json> owner =
+            client.find(kube::resources::config_maps, client.config().name_space, target.run))
+      owners.push_back(std::move(*owner));
+  }
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) {
+    for (json& owner : give_up_trials(client, sweep, numbers, session)) owners.push_back(std::move(owner));
+  }
+  return owners;
+}
+
 void delete_runs(const DeleteOptions& options, Session& session) {
   const auto timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
-  // Look before deleting anything, so that one ambiguous name leaves every run as it is.
-  std::vector<json> owners;
-  for (const std::string& name : options.runs) {
-    const std::optional<json> owner = find_owner(*client, name);
-    if (owner) {
-      owners.push_back(*owner);
-    } else {
-      session.note("there is no run '" + name + "' in namespace '" + client->config().name_space + "'");
-    }
-  }
+  const std::vector<json> owners = owners_to_delete(options, session, *client);
   std::vector<Belongings> going;
   for (const json& owner : owners) {
     if (!options.no_wait) going.emplace_back(*client, owner);
@@ -191,7 +216,8 @@ void delete_runs(const DeleteOptions& options, Session& session) {
 void add_delete(CLI::App& root, Session& session) {
   auto options = std::make_shared<DeleteOptions>();
   CLI::App* command = root.add_subcommand("delete", "Delete runs and everything that belongs to them");
-  command->add_option("RUN", options->runs, "Runs to delete")->required();
+  command->add_option("RUN", options->selection.names, "Runs to delete");
+  add_where_options(*command, options->selection);
   command->add_flag("--no-wait", options->no_wait, "Do not wait until everything is gone");
   command->add_option("--timeout", options->timeout, "How long to wait [2m]")->type_name("DURATION");
   command->callback([options, &session] { delete_runs(*options, session); });

@@ -7,6 +7,7 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/follow_sweep.h"
 #include "cli/commands/log_lines.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
@@ -71,8 +72,8 @@ void logs(const LogsOptions& options, Session& session) {
   if (!of_driver && (!filter.role.empty() || (filter.rank && !address.trial)))
     require_rank(client->get(kube::resources::config_maps, client->config().name_space, run), filter);
   if (options.follow && address.is_sweep && run == address.run) {
-    throw Error(ExitCode::usage, "logs of a sweep that the cluster runs cannot be followed yet",
-                "wait for its end with: " + session.command("wait " + run));
+    session.exit_code = follow_sweep(session, *client, run, address.trial, filter);
+    return;
   }
   if (options.follow) {
     AwaitOptions await;
@@ -82,6 +83,7 @@ void logs(const LogsOptions& options, Session& session) {
     session.exit_code = await_runs(session, *client, {run}, await);
     return;
   }
+  if (address.is_sweep && run == address.run) return print_sweep_logs(session, *client, run, filter);
   print_logs(session, *client, run, filter);
 }
 

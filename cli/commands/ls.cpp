@@ -1,4 +1,7 @@
-// mlk ls: the runs of the namespace.
+// mlk ls: the runs of the namespace, or the trials of a sweep.
+
+#include <optional>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -8,9 +11,12 @@
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/run/status.h"
+#include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
-#include "sweeps/observe.h"
+#include "sweeps/fetch.h"
+#include "sweeps/results.h"
+#include "sweeps/select.h"
 
 namespace mlk {
 namespace {
@@ -19,29 +25,87 @@ struct LsOptions {
   std::string name;
   std::string sweep;
   std::string tag;
+  std::string where;
   std::string output;
 };
+
+// The trials of a sweep that the cluster runs: indexes of a Job, which have names like a run's.
+void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::Trial>& trials,
+                  const std::string& output, Session& session) {
+  if (output == "json") {
+    session.out << json_text(sweeps::results_json(trials), 2) << '\n';
+  } else if (output == "name") {
+    for (const sweeps::Trial& trial : trials)
+      session.out << printable(status.sweep) << '/' << trial.number << '\n';
+  } else {
+    const sweeps::Objective objective = status.record.objective.value_or(sweeps::Objective{});
+    const sweeps::ResultTable table =
+        sweeps::result_table(trials, objective, status.record.space, output == "wide");
+    ui::Table rows(sweeps::shown_headers(table));
+    for (std::vector<std::string>& row : sweeps::shown_rows(table)) rows.add(std::move(row));
+    rows.print(session.out, session.out_is_terminal);
+  }
+}
+
+// The runs of those trials of a driven sweep for which --where holds; nothing when all are meant. Of a sweep
+// that the cluster runs it prints the trials, and says so.
+struct TrialsToList {
+  bool printed = false;
+  std::optional<std::set<std::string>> runs;
+};
+
+TrialsToList trials_to_list(kube::Client& client, const std::string& sweep, const LsOptions& options,
+                            Session& session) {
+  const nlohmann::json owner = client.get(kube::resources::config_maps, client.config().name_space, sweep);
+  const bool asks_logs = !options.where.empty();
+  if (!asks_logs && sweeps::read_record(owner).driven) return {};
+  const sweeps::SweepStatus status = sweeps::read_sweep(
+      client, client.config().name_space, sweep, asks_logs ? sweeps::Harvest::all : sweeps::Harvest::running);
+  const std::vector<sweeps::Trial> trials = sweeps::select(status.trials, status.record.space, options.where);
+  if (!status.record.driven) {
+    print_trials(status, trials, options.output, session);
+    return {.printed = true, .runs = {}};
+  }
+  TrialsToList out;
+  out.runs.emplace();
+  for (const sweeps::Trial& trial : trials) {
+    if (const auto run = status.newest_runs.find(trial.number); run != status.newest_runs.end())
+      out.runs->insert(run->second);
+  }
+  return out;
+}
 
 void ls(const LsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
   const bool wide = options.output == "wide", as_json = options.output == "json";
+  const bool any_run = options.where.empty();
   std::string sweep;
+  TrialsToList trials;
   if (!options.sweep.empty()) {
     const RunAddress address = session.find_run(*client, options.sweep);
     require_sweep(address, session);
     sweep = address.run;
+    trials = trials_to_list(*client, sweep, options, session);
+    if (trials.printed) return;
   }
   const RunFilter filter{
-      .sweep = sweep, .name = options.name, .tag = options.tag, .configured = wide || as_json};
-  if (options.output == "name") {
+      .sweep = sweep, .name = options.name, .tag = options.tag, .configured = wide || as_json || !any_run};
+  if (options.output == "name" && any_run) {
     for (const std::string& run : list_names(*client, name_space, filter))
       session.out << printable(run) << '\n';
     return;
   }
-  std::vector<RunStatus> runs =
-      list_runs(*client, name_space, std::chrono::system_clock::now(), filter, sweeps::row_of_sweep);
-  if (as_json) {
+  const Time now = std::chrono::system_clock::now();
+  std::vector<RunStatus> runs = list_runs(*client, name_space, now, filter, sweeps::row_of_sweep);
+  if (trials.runs) {
+    std::erase_if(runs, [&](const RunStatus& run) { return trials.runs->count(run.run) == 0; });
+  } else {
+    runs = sweeps::select_runs(runs, now, options.where);
+  }
+  if (options.output == "name") {
+    for (const RunStatus& run : runs) session.out << printable(run.run) << '\n';
+  } else if (as_json) {
     nlohmann::json all = nlohmann::json::array();
     for (RunStatus& run : runs) {
       if (run.checkpoint) session.find_folder(*run.checkpoint, name_space);
@@ -50,8 +114,9 @@ void ls(const LsOptions& options, Session& session) {
     session.out << json_text(all, 2) << '\n';
   } else if (runs.empty()) {
     session.note("no runs" + (options.name.empty() ? "" : " of '" + options.name + "'") +
-                 (options.tag.empty() ? "" : " with the tag '" + options.tag + "'") + " in namespace '" +
-                 name_space + "'");
+                 (options.tag.empty() ? "" : " with the tag '" + options.tag + "'") +
+                 (any_run ? "" : " for which " + options.where + " holds") + " in namespace '" + name_space +
+                 "'");
   } else {
     print_runs(runs, session, wide ? Columns::all : Columns::usual);
   }
@@ -63,8 +128,10 @@ void add_ls(CLI::App& root, Session& session) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* command = root.add_subcommand("ls", "List the runs of the namespace, newest first");
   command->add_option("NAME", options->name, "Only the runs of this experiment");
-  command->add_option("--sweep", options->sweep, "Only the trials of this sweep that are runs")
-      ->type_name("SWEEP");
+  command->add_option("--sweep", options->sweep, "The trials of this sweep instead")->type_name("SWEEP");
+  command
+      ->add_option("--where", options->where, "Only those for which this holds: 'lr<0.01 && phase==Running'")
+      ->type_name("EXPRESSION");
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
   command->add_option("-o,--output", options->output, "wide, name or json")

@@ -73,8 +73,11 @@ void require_sweep(const RunAddress& address, const Session& session) {
 
 void require_no_trial(const RunAddress& address) {
   if (!address.trial) return;
-  throw Error(ExitCode::usage, "a single trial of a sweep cannot be stopped or waited for",
-              "name the sweep: " + address.run);
+  throw Error(
+      ExitCode::usage,
+      "the cluster runs the trials of " + address.run + " by itself, and single ones cannot be waited for",
+      "wait for the sweep, or follow the trial: mlk logs -f " + address.run + "/" +
+          std::to_string(*address.trial));
 }
 
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
@@ -86,7 +89,9 @@ void Session::find_folder(CheckpointPlace& place, const std::string& name_space)
 void Session::warn(const std::string& message) {
   err << "mlk: warning: " << printable(message) << '\n' << std::flush;
 }
-void Session::note(const std::string& message) { err << printable(message) << '\n' << std::flush; }
+void Session::note(const std::string& message) {
+  err << printable(with_flags(message)) << '\n' << std::flush;
+}
 
 std::string Session::command(const std::string& words) const {
   std::string text = "mlk " + words;
@@ -95,6 +100,22 @@ std::string Session::command(const std::string& words) const {
   if (!global.cluster.context.empty()) text += " --context " + shell_word(global.cluster.context);
   if (!global.cluster.name_space.empty()) text += " -n " + global.cluster.name_space;
   return text;
+}
+
+std::string Session::with_flags(const std::string& hint) const {
+  std::string flags;
+  try {
+    flags = command("").substr(4);  // less "mlk "
+  } catch (const Error&) {
+    return hint;  // MLK_LOCAL is what cannot be read
+  }
+  const std::size_t at = hint.rfind(": mlk ");
+  if (flags.empty() || at == std::string::npos || hint.find(flags) != std::string::npos) return hint;
+  const std::string words = hint.substr(at + 6);
+  const bool of_cluster = !words.starts_with("local") && !words.starts_with("templates") &&
+                          words.find("--help") == std::string::npos;
+  const std::size_t end = std::min(hint.find_first_of(";,", at), hint.size());
+  return of_cluster ? hint.substr(0, end) + flags + hint.substr(end) : hint;
 }
 
 void Session::check_interrupted() const {

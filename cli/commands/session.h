@@ -39,6 +39,7 @@ struct Session {
   std::string version;
   const std::atomic<int>& interrupted;                 // signal that asked us to stop; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
+  std::function<std::string()> read_answer{};  // a line that somebody types; empty: nobody can be asked
   GlobalOptions global;
   ExitCode exit_code = ExitCode::ok;  // set by commands that end well and still have something to tell
 
@@ -55,6 +56,8 @@ struct Session {
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // plain talk on err
+  // `hint` in which the command at the end, ": mlk WORDS", has those flags: rooms below do not know them.
+  std::string with_flags(const std::string& hint) const;
   // "mlk WORDS" with the flags that mean the same cluster again, for hints.
   std::string command(const std::string& words) const;
   void check_interrupted() const;  // throws Error{interrupted}

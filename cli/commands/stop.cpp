@@ -8,6 +8,8 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/control_sweep.h"
+#include "cli/commands/selection.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -18,8 +20,6 @@
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
 #include "cli/util/json.h"
-#include "sweeps/control.h"
-#include "sweeps/observe.h"
 
 namespace mlk {
 namespace {
@@ -28,7 +28,8 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 struct StopOptions {
-  std::string run;
+  Selection selection;  // at most one name
+  bool drain = false;
   std::string timeout;
 };
 
@@ -167,94 +168,131 @@ class StopWait {
   const steady_clock::time_point deadline_;
 };
 
-sweeps::SweepObjects objects_of(kube::Client& client, const std::string& sweep) {
-  return sweeps::fetch_sweep(client, client.config().name_space, sweep, sweeps::WithPods::yes);
-}
+// One run that is being stopped. Watches while the pods write their last checkpoint, since their results go
+// with them.
+class RunStop {
+ public:
+  RunStop(Session& session, kube::Client& client, std::string run, steady_clock::time_point deadline)
+      : session_(session),
+        client_(client),
+        run_(std::move(run)),
+        watcher_(client, client.config().name_space, run_),
+        wait_(session, watcher_, run_, deadline),
+        lines_(client, watcher_) {}
 
-void stop_sweep(kube::Client& client, const std::string& sweep, Session& session) {
-  const sweeps::SweepObjects objects = objects_of(client, sweep);
-  const sweeps::SweepStatus before = sweeps::observe_sweep(objects, now());
-  if (is_final(before.phase)) {
-    session.note("sweep " + sweep + " has ended already: " + std::string(to_string(before.phase)));
-    return;
+  // Marks the run and suspends its Jobs.
+  void begin() {
+    wait_.for_watches();
+    RunObjects objects = watcher_.read_again();
+    const RunStatus before = observe(objects, now());
+    if (is_final(before.phase)) {
+      over_ = true;
+      session_.note("run " + run_ + " has ended already: " + std::string(to_string(before.phase)));
+      std::string problem;
+      if (!suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
+        throw Error(ExitCode::failure,
+                    "Jobs of run " + run_ + " go on, and could not be suspended: " + problem);
+      return;
+    }
+    // The mark stands from before the first Job is suspended until after the last one goes on: whichever of
+    // stop and resume is cut off, saying it again does the rest.
+    const bool marks = before.phase != Phase::stopped;
+    if (marks) {
+      if (loses_training(objects.owner)) session_.warn("no checkpoint volume: resume will start at step 0");
+      set_mark(client_, run_, format_time(now()));
+    }
+    lines_.look();
+    generations_ = suspend_all(client_, objects, marks);
+    if (marks) {
+      session_.note("stopping " + run_ + ": its processes get SIGTERM, and time for a last checkpoint");
+      session_.note("the cluster deletes its pods, and with them their logs");
+    }
   }
-  sweeps::stop_sweep(client, client.config().name_space, objects);
-  session.note("stopped " + sweep +
-               ": trials that were running start again from their checkpoints, or from "
-               "step 0 without; let it go on with: " +
-               session.command("resume " + sweep));
-}
 
-void resume_sweep(kube::Client& client, const std::string& sweep, Session& session) {
-  const sweeps::SweepObjects objects = objects_of(client, sweep);
-  if (kube::annotation_of(objects.owner, labels::stopped).empty()) {
-    session.note("sweep " + sweep + " is not stopped");
-    return;
+  // Waits for the end of its pods, and writes its record.
+  void finish() {
+    if (over_) return;
+    wait_.until_over(generations_, lines_);
+    RunObjects objects = watcher_.read_again();
+    wait_.check_resumed(objects, generations_);
+    objects.lines = lines_.all();
+    std::string problem;
+    if (!write_record(client_, client_.config().name_space, objects.owner, observe(objects, now()),
+                      &problem)) {
+      throw Error(ExitCode::failure,
+                  "run " + run_ + " is stopped, but its results could not be recorded: " + problem);
+    }
+    session_.note("stopped " + run_ + "; let it go on with: " + session_.command("resume " + run_));
   }
-  sweeps::resume_sweep(client, client.config().name_space, objects);
-  session.note("resumed " + sweep);
-  if (!sweeps::read_record(objects.owner).driven) return;
-  session.note(sweeps::observe_driver(objects, now()).goes_on
-                   ? "its trials go on, and its driver in the cluster starts the next ones"
-                   : "its trials go on; mlk starts the next ones when its sweep command is typed again");
+
+ private:
+  Session& session_;
+  kube::Client& client_;
+  const std::string run_;
+  RunWatcher watcher_;
+  StopWait wait_;
+  LastLines lines_;
+  Generations generations_;
+  bool over_ = false;
+};
+
+// So many at a time as can be watched: all of these get their signal before the first is waited for.
+void stop_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+               std::chrono::seconds timeout) {
+  constexpr std::size_t most_at_once = 16;
+  for (std::size_t first = 0; first < runs.size(); first += most_at_once) {
+    const steady_clock::time_point deadline = steady_clock::now() + timeout;
+    std::vector<std::unique_ptr<RunStop>> stops;
+    for (std::size_t i = first; i < std::min(first + most_at_once, runs.size()); ++i)
+      stops.push_back(std::make_unique<RunStop>(session, client, runs[i], deadline));
+    for (const auto& stop : stops) stop->begin();
+    for (const auto& stop : stops) stop->finish();
+  }
 }
 
-// Watches while the pods write their last checkpoint, since their results go with them.
+// What the command line means: the one run that is named, or all for which --where holds. Empty when nothing
+// is to be done.
+std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
+                                   kube::Client& client) {
+  if (!options.selection.where.empty()) {
+    const std::vector<RunAddress> targets = select_targets(session, client, options.selection);
+    return may_do(session, doing, targets, options.selection) ? targets : std::vector<RunAddress>{};
+  }
+  if (options.selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
+  if (options.selection.names.empty())
+    throw Error(ExitCode::usage, "a run is required",
+                "name it, or say which: mlk " + doing + " --where 'phase==Running && age>1h'");
+  return {session.find_run(client, options.selection.names.front())};
+}
+
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
       duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
   const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string& name_space = client->config().name_space;
-  const RunAddress address = session.find_run(*client, options.run);
-  require_no_trial(address);
-  const std::string& run = address.run;
-  if (address.is_sweep) return stop_sweep(*client, run, session);
-  RunWatcher watcher(*client, name_space, run);
-  StopWait wait(session, watcher, run, steady_clock::now() + timeout);
-  wait.for_watches();
-  RunObjects objects = watcher.read_again();
-  const RunStatus before = observe(objects, now());
-  if (is_final(before.phase)) {
-    session.note("run " + run + " has ended already: " + std::string(to_string(before.phase)));
-    std::string problem;
-    if (!suspend_what_goes_on(*client, name_space, objects, &problem))
-      throw Error(ExitCode::failure, "Jobs of run " + run + " go on, and could not be suspended: " + problem);
-    return;
+  const std::vector<RunAddress> targets = targets_of(options, "stop", session, *client);
+  for (const RunAddress& target : targets) {
+    if (!options.drain || (target.is_sweep && !target.trial)) continue;
+    throw Error(ExitCode::usage, name_of(target) + " is no sweep, and --drain is for sweeps alone",
+                "stop it with: " + session.command("stop " + name_of(target)));
   }
-  // The mark stands from before the first Job is suspended until after the last one goes on: whichever of
-  // stop and resume is cut off, saying it again does the rest.
-  const bool marks = before.phase != Phase::stopped;
-  if (marks) {
-    if (loses_training(objects.owner)) session.warn("no checkpoint volume: resume will start at step 0");
-    set_mark(*client, run, format_time(now()));
+  std::vector<std::string> runs;
+  for (const RunAddress& target : targets) {
+    if (target.trial) continue;
+    if (!target.is_sweep) {
+      runs.push_back(target.run);
+    } else if (options.drain) {
+      drain_sweep(*client, target.run, session);
+    } else {
+      stop_sweep(*client, target.run, session);
+    }
   }
-  LastLines lines(*client, watcher);
-  lines.look();
-  const Generations generations = suspend_all(*client, objects, marks);
-  if (marks) {
-    session.note("stopping " + run + ": its processes get SIGTERM, and time for a last checkpoint");
-    session.note("the cluster deletes its pods, and with them their logs");
-  }
-  wait.until_over(generations, lines);
-  objects = watcher.read_again();
-  wait.check_resumed(objects, generations);
-  objects.lines = lines.all();
-  std::string problem;
-  if (!write_record(*client, name_space, objects.owner, observe(objects, now()), &problem)) {
-    throw Error(ExitCode::failure,
-                "run " + run + " is stopped, but its results could not be recorded: " + problem);
-  }
-  session.note("stopped " + run + "; let it go on with: " + session.command("resume " + run));
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) stop_trials(*client, sweep, numbers, session);
+  stop_runs(session, *client, runs, timeout);
 }
 
-void resume(const StopOptions& options, Session& session) {
-  const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string& name_space = client->config().name_space;
-  const RunAddress address = session.find_run(*client, options.run);
-  require_no_trial(address);
-  const std::string& run = address.run;
-  if (address.is_sweep) return resume_sweep(*client, run, session);
-  const RunObjects objects = fetch_run(*client, name_space, run);
+void resume_run(kube::Client& client, const std::string& run, Session& session) {
+  const std::string& name_space = client.config().name_space;
+  const RunObjects objects = fetch_run(client, name_space, run);
   const RunStatus status = observe(objects, now());
   if (is_final(status.phase)) {
     throw Error(ExitCode::failure, "run " + run + " has ended: " + std::string(to_string(status.phase)),
@@ -264,12 +302,32 @@ void resume(const StopOptions& options, Session& session) {
     session.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  for (const json& job : to_change(objects, false)) set_suspended(*client, job, false);
+  for (const json& job : to_change(objects, false)) set_suspended(client, job, false);
   json patch = {{"metadata", {{"annotations", {{labels::stopped, nullptr}}}}}};
   // What it had trained is gone with its pods, and its results are those of weights that are no more.
   if (loses_training(objects.owner)) patch.update(record_removal_patch(), true);
-  client->patch(kube::resources::config_maps, name_space, run, patch);
+  client.patch(kube::resources::config_maps, name_space, run, patch);
   session.note("resumed " + run);
+}
+
+void resume(const StopOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::vector<RunAddress> targets = targets_of(options, "resume", session, *client);
+  for (const RunAddress& target : targets) {
+    if (target.trial) continue;
+    if (target.is_sweep) {
+      resume_sweep(*client, target.run, session);
+    } else {
+      resume_run(*client, target.run, session);
+    }
+  }
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets))
+    resume_trials(*client, sweep, numbers, session);
+}
+
+void add_name(CLI::App& command, StopOptions& options) {
+  command.add_option("RUN", options.selection.names, "A run, or an experiment's name for its newest run")
+      ->expected(0, 1);
 }
 
 }  // namespace
@@ -277,7 +335,10 @@ void resume(const StopOptions& options, Session& session) {
 void add_stop(CLI::App& root, Session& session) {
   auto options = std::make_shared<StopOptions>();
   CLI::App* command = root.add_subcommand("stop", "Stop a run after a last checkpoint; resume lets it go on");
-  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  add_name(*command, *options);
+  command->add_flag("--drain", options->drain,
+                    "Of a sweep: start no more trials, and let those that run end");
+  add_where_options(*command, options->selection);
   command->add_option("--timeout", options->timeout, "How long to wait for its processes to end [2m]")
       ->type_name("DURATION");
   command->callback([options, &session] { stop(*options, session); });
@@ -286,7 +347,8 @@ void add_stop(CLI::App& root, Session& session) {
 void add_resume(CLI::App& root, Session& session) {
   auto options = std::make_shared<StopOptions>();
   CLI::App* command = root.add_subcommand("resume", "Let a stopped run go on from its last checkpoint");
-  command->add_option("RUN", options->run, "A run, or an experiment's name for its newest run")->required();
+  add_name(*command, *options);
+  add_where_options(*command, options->selection);
   command->callback([options, &session] { resume(*options, session); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/commands/session.h"
 #include "cli/ui/plot.h"
+#include "cli/ui/progress.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
@@ -156,6 +157,43 @@ std::string progress_line(const SweepStatus& status) {
   if (!left.empty()) parts.push_back(left);
   if (!status.why.empty()) parts.push_back(status.why);
   return printable(join(parts, "  "));
+}
+
+std::string progress_bar(const SweepStatus& status, std::size_t width, Time now) {
+  constexpr std::size_t least = 8, most = 40;
+  const Counts& counts = status.counts;
+  const auto size = [](int count) { return static_cast<std::size_t>(std::max(count, 0)); };
+  const std::size_t done = size(counts.succeeded + counts.failed + counts.stopped);
+  const Trial* best = sweeps::best_of(status);
+  const std::string left = time_left(status, now);
+  // What a narrow terminal has no room for is left out, the last word of these first.
+  struct Part {
+    std::string text;
+    int rank;
+  };
+  std::vector<Part> parts{{fmt::format("{}/{}", done, counts.all()), 0}};
+  if (counts.running > 0) parts.push_back({fmt::format("{} running", counts.running), 3});
+  if (counts.failed > 0) parts.push_back({fmt::format("{} failed", counts.failed), 1});
+  if (counts.stopped > 0) parts.push_back({fmt::format("{} stopped", counts.stopped), 6});
+  if (best != nullptr)
+    parts.push_back({fmt::format("best {} ({})", objective_text(status, *best), best->number), 2});
+  if (!left.empty()) parts.push_back({left, 4});
+  if (counts.running == 0) parts.push_back({std::string(to_string(status.phase)), 5});
+  const auto columns = [&] {
+    std::size_t sum = least;
+    for (const Part& part : parts) sum += 2 + ui::width_of(part.text);
+    return sum;
+  };
+  while (columns() > width && parts.size() > 1) {
+    parts.erase(std::max_element(parts.begin(), parts.end(),
+                                 [](const Part& a, const Part& b) { return a.rank < b.rank; }));
+  }
+  const std::size_t rest = width > columns() ? width - columns() : 0;
+  const std::size_t of_bar = std::min(least + rest, most);
+  std::string line = ui::bar(of_bar, done, size(counts.running), size(counts.all()));
+  for (const Part& part : parts) line += "  " + part.text;
+  if (!status.why.empty()) line += "  " + status.why;
+  return printable(line);
 }
 
 std::string trial_line(const SweepStatus& status, const Trial& trial) {

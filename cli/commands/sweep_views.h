@@ -25,6 +25,10 @@ void print_plots(const std::vector<sweeps::Trial>& trials, const sweeps::Objecti
 // "Running  3/9 done  2 running  1 failed  best accuracy 0.97 (4)"
 std::string progress_line(const sweeps::SweepStatus& status);
 
+// The same for a live line of a terminal with so many columns: with a bar that takes what the words leave.
+// "██████▒▒░░  3/9  2 running  1 failed  best accuracy 0.97 (4)  about 40s left"
+std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now);
+
 // "digits-abcde/4 Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": of a trial that has ended.
 std::string trial_line(const sweeps::SweepStatus& status, const sweeps::Trial& trial);
 

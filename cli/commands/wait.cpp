@@ -11,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
+#include "sweeps/fetch.h"
 
 namespace mlk {
 namespace {
@@ -26,16 +27,19 @@ void wait(const WaitOptions& options, Session& session) {
   await.timeout = duration_option("--timeout", options.timeout);
   await.start_timeout = duration_option("--start-timeout", options.start_timeout);
   const std::unique_ptr<kube::Client> client = session.connect();
-  std::vector<std::string> runs, sweeps;
+  std::vector<std::string> runs, whole_sweeps;
   for (const std::string& typed : options.runs) {
     const RunAddress address = session.find_run(*client, typed);
-    require_no_trial(address);
-    std::vector<std::string>& names = address.is_sweep ? sweeps : runs;
-    if (std::find(names.begin(), names.end(), address.run) == names.end()) names.push_back(address.run);
+    std::string name = address.run;
+    if (address.trial)
+      name = sweeps::run_of_trial(*client, client->config().name_space, address.run, *address.trial);
+    if (name.empty()) require_no_trial(address);
+    std::vector<std::string>& names = address.is_sweep && !address.trial ? whole_sweeps : runs;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   if (!runs.empty()) session.exit_code = await_runs(session, *client, runs, await);
-  for (const std::string& sweep : sweeps) {
-    const ExitCode code = await_sweep(session, *client, sweep, await.timeout);
+  for (const std::string& sweep : whole_sweeps) {
+    const ExitCode code = await_sweep(session, *client, sweep, await.timeout, await.start_timeout);
     if (session.exit_code == ExitCode::ok) session.exit_code = code;
   }
 }

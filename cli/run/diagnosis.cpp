@@ -107,6 +107,17 @@ std::string describe_creation_refusal(const std::string& message) {
   return text;
 }
 
+// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": what alone is more than the limit
+// will not be let in when others end.
+bool exceeds_by_itself(const std::string& message) {
+  const std::size_t used = message.find("used: "), limited = message.find(", limited:");
+  if (used == std::string::npos || limited == std::string::npos || limited < used) return false;
+  for (const std::string& each : split(message.substr(used + 6, limited - used - 6), ',')) {
+    if (each.ends_with("=0")) return true;
+  }
+  return false;
+}
+
 // Whether the scheduler names something that waiting alone does not bring.
 std::string describe_unschedulable(const std::string& message) {
   std::string text = line_of(message);
@@ -190,6 +201,8 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   if (warning == facts.warnings.end() || warning->second.reason != "FailedCreate") return {};
   const std::string& message = warning->second.message;
   const std::string said = describe_creation_refusal(message);
+  if (contains(message, "exceeded quota") && exceeds_by_itself(message))
+    return {80, "the quota of the namespace does not allow it: " + said, true, job.role, {}};
   if (contains(message, "exceeded quota")) {
     return {55, "the quota of the namespace is used up: " + said, false, job.role, {}};
   }

@@ -16,6 +16,10 @@ inline constexpr char mode[] = "mlk.dev/mode";
 inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339
 inline constexpr char stopped_early[] =
     "mlk.dev/stopped-early";  // annotation of the owner of a trial: why the sweep has ended it for good
+inline constexpr char cannot_start[] =
+    "mlk.dev/cannot-start";  // annotation of the owner of a trial: why it has failed without having started
+inline constexpr char draining[] =
+    "mlk.dev/draining";  // annotation of the owner of a sweep: since when no more trials are started
 inline constexpr char phase[] = "mlk.dev/phase";  // annotation of the owner: final phase, once recorded
 inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run

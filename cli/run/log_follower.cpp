@@ -29,7 +29,7 @@ struct LogSource {
 };
 
 std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
-                                                           const LogFilter& filter) {
+                                                              const LogFilter& filter) {
   RunObjects objects;
   objects.pods = pods;
   const Facts facts = read_facts(objects);
@@ -210,6 +210,14 @@ std::vector<RunLogLine> RunLogFollower::take() {
 bool RunLogFollower::finished() const {
   return std::all_of(state_->followed.begin(), state_->followed.end(),
                      [](const auto& entry) { return entry.second.follower->finished(); });
+}
+
+std::set<std::string> RunLogFollower::unfinished() const {
+  std::set<std::string> uids;
+  for (const auto& [uid, one] : state_->followed) {
+    if (!one.follower->finished()) uids.insert(uid);
+  }
+  return uids;
 }
 
 std::vector<std::string> RunLogFollower::problems() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,8 @@ class RunLogFollower {
   std::vector<RunLogLine> take();
   // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
   bool finished() const;
+  // The uids of the other pods.
+  std::set<std::string> unfinished() const;
   // "pod: why there is nothing to see", for people.
   std::vector<std::string> problems() const;
 

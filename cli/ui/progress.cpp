@@ -1,5 +1,7 @@
 #include "cli/ui/progress.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "cli/ui/width.h"
@@ -10,7 +12,26 @@ namespace {
 
 constexpr char erase_line[] = "\r\x1b[K";
 
+std::string repeated_text(std::string_view text, std::size_t times) {
+  std::string out;
+  for (std::size_t i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+// Of `width` columns those for `part` of `all`.
+std::size_t columns_of(std::size_t width, std::size_t part, std::size_t all) {
+  if (part == 0 || all == 0) return 0;
+  if (part >= all) return width;
+  return std::clamp<std::size_t>(width * part / all, 1, std::max<std::size_t>(width, 2) - 1);
+}
+
 }  // namespace
+
+std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all) {
+  const std::size_t full = columns_of(width, done, all);
+  const std::size_t begun = std::max(columns_of(width, done + under_way, all), full);
+  return repeated_text("█", full) + repeated_text("▒", begun - full) + repeated_text("░", width - begun);
+}
 
 Progress::Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width)
     : out_(out), terminal_(terminal), width_(std::move(width)) {}

@@ -8,6 +8,10 @@
 
 namespace mlk::ui {
 
+// A bar of `width` columns: what is done, what is under way, and the rest of `all`. What is not nothing has a
+// column at least, and what is not all lacks one.
+std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all);
+
 class Progress {
  public:
   // `width` gives the columns of the terminal at the moment of writing.

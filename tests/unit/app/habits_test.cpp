@@ -43,7 +43,7 @@ TEST_CASE("a flag of others is answered with mlk's own") {
   CHECK(hint({"ls", "-A"}) == "one namespace at a time: -n NAMESPACE");
   CHECK(hint({"status", "digits", "-w"}) == "did you mean: mlk logs -f RUN");
   CHECK(hint({"submit", "x.yaml", "--num-workers", "4"}) == "did you mean: --set workers.count=N");
-  CHECK(hint({"delete", "--all"}) == "name the runs: `mlk ls -o name` lists them");
+  CHECK(hint({"delete", "--all"}) == "say which with --where, or name the runs: `mlk ls -o name` lists them");
 }
 
 TEST_CASE("a slip of the fingers is still answered with the nearest word") {

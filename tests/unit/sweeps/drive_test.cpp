@@ -5,8 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include "sweeps/control.h"
 #include "sweeps/fetch.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/quota.h"
 #include "sweeps/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
@@ -149,4 +151,112 @@ TEST_CASE("points that take more than a ConfigMap are written into several, and 
   }
   CHECK(numbers.size() == 250);
   for (const json& map : objects.config_maps) CHECK(map.dump().size() < 1024 * 1024);
+}
+
+TEST_CASE(
+    "failed trials of a driven sweep are tried again under their numbers, once, wherever it is cut off") {
+  for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
+    for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
+      INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
+      Sweeper sweeper(driven_experiment);
+      std::atomic<bool> mended{false};
+      const test::PlayedControllers controllers(sweeper.cluster,
+                                                [&](double lr) { return lr < 0.15 && !mended ? 64 : 0; });
+      const SweepStatus first = drive_to_end(sweeper, {"lr=0.1,0.2"});
+      REQUIRE(first.counts.failed == 1);
+      mended = true;
+      sweeper.retry_failed = true;
+      sweeper.cut_off_at(which, cut);
+      bool was_cut = false;
+      try {
+        drive_to_end(sweeper, {"lr=0.1,0.2"});
+      } catch (const Error&) {
+        was_cut = true;
+      }
+      was_cut = was_cut || sweeper.interrupted;
+      sweeper.let_all_through();
+      const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2"});
+      CHECK(status.phase == Phase::succeeded);
+      CHECK(status.counts.succeeded == 2);
+      CHECK(status.trials[0].tries == 2);
+      CHECK(status.trials[0].failure == "");
+      CHECK(runs_of_sweep(sweeper, status.sweep) == 3);
+      if (!was_cut) {
+        CHECK(which > 5);
+        break;
+      }
+      REQUIRE(which < 36);
+    }
+  }
+}
+
+TEST_CASE("a sweep that is drained starts no more trials, and is stopped when none runs") {
+  Sweeper sweeper(driven_experiment);
+  const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
+  kube::Client client(sweeper.cluster.config());
+  const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3"});
+  const StartRequest request = sweeper.request(sweep);
+  prepare_driven(client, request, sweeper.hooks());
+  drain_sweep(client, "default", sweep.identity.run);
+  const SweepStatus drained = drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+  CHECK(drained.phase == Phase::stopped);
+  CHECK(exit_code(drained) == ExitCode::stopped);
+  CHECK(runs_of_sweep(sweeper, drained.sweep) == 0);
+  resume_sweep(client, "default", fetch_sweep(client, "default", drained.sweep, WithPods::yes));
+  CHECK(drive_to_end(sweeper, {"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
+}
+
+TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves nothing behind") {
+  Sweeper sweeper(driven_experiment);
+  sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
+    if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
+    return test::refusal(403, "Forbidden", "jobs.batch is forbidden: exceeded quota: q");
+  });
+  try {
+    drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+    FAIL("it was not refused");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::cannot_start);
+    CHECK(std::string(error.what()).find("exceeded quota: q") != std::string::npos);
+  }
+  const std::string sweep = sweeper.define({"lr=0.1,0.2,0.3"}).identity.run;
+  CHECK(!sweeper.cluster.has("configmaps", sweep));  // what belongs to it goes with it
+}
+
+TEST_CASE("a trial that cannot start has failed with the reason") {
+  Sweeper sweeper(driven_experiment);
+  kube::Client client(sweeper.cluster.config());
+  const Definition sweep = sweeper.define({"lr=0.1,0.2"});
+  const StartRequest request = sweeper.request(sweep);
+  std::thread kubelet([&] {
+    json jobs;
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      jobs = sweeper.cluster.ask("GET", test::jobs_path)["items"];
+    } while (jobs.size() < 2);
+    for (const json& job : jobs) {
+      json pod = test::pod_of(job["metadata"]["labels"]["mlk.dev/run"], "Pending");
+      pod["metadata"]["labels"]["mlk.dev/sweep"] = sweep.identity.run;
+      pod["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "True"}}};
+      pod["status"]["containerStatuses"] = {
+          {{"name", "main"},
+           {"state", {{"waiting", {{"reason", "InvalidImageName"}, {"message", "no such name"}}}}}}};
+      sweeper.cluster.store.create("pods", pod);
+    }
+  });
+  const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2"});
+  kubelet.join();
+  CHECK(status.phase == Phase::failed);
+  CHECK(exit_code(status) == ExitCode::run_failed);
+  CHECK(status.counts.failed == 2);
+  CHECK(status.trials[0].failure.find("it cannot start: worker/0: invalid image name") == 0);
+}
+
+TEST_CASE("quotas that leave no room for any trial are told before anything is created") {
+  const auto quota = [](const json& spec) { return json{{"metadata", {{"name", "q"}}}, {"spec", spec}}; };
+  CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}})}) == "the quota 'q' allows no pods");
+  CHECK(what_quota_forbids({quota({{"hard", {{"count/jobs.batch", "0"}}}})}) ==
+        "the quota 'q' allows no Jobs");
+  CHECK(what_quota_forbids({quota({{"hard", {{"pods", "1"}, {"secrets", "0"}}}})}) == "");
+  CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}, {"scopes", {"BestEffort"}}})}) == "");
 }

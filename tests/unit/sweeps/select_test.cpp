@@ -57,3 +57,38 @@ TEST_CASE("a name or a state that nothing has is refused at its place") {
   CHECK_THROWS_WITH_AS(numbers_of("lrr < 1"), doctest::Contains("--where:1:1: "), Error);
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }
+
+TEST_CASE("runs are selected by their experiments, metrics, tags and age, and durations are read as such") {
+  RunStatus old, fresh;
+  old.run = "a-1";
+  old.name = "a";
+  old.phase = Phase::failed;
+  old.created = Time{};
+  old.experiment = {{"train", {{"optimizer", {{"lr", 0.1}}}}}, {"run", "python x.py"}};
+  old.tags = {"team=vision", "best"};
+  fresh.run = "b-1";
+  fresh.name = "b";
+  fresh.phase = Phase::running;
+  fresh.created = Time{} + std::chrono::hours(3);
+  fresh.result = {{"step", 7}, {"metrics", {{"accuracy", 0.9}}}};
+  const auto selected = [&](const std::string& expression) {
+    std::string runs;
+    for (const RunStatus& run : select_runs({old, fresh}, Time{} + std::chrono::hours(4), expression))
+      runs += run.run + " ";
+    return runs;
+  };
+  CHECK(selected("") == "a-1 b-1 ");
+  CHECK(selected("phase == failed") == "a-1 ");
+  CHECK(selected("state == Running and step > 5") == "b-1 ");
+  CHECK(selected("age > 2h") == "a-1 ");
+  CHECK(selected("age < 7200") == "b-1 ");
+  CHECK(selected("lr < 0.2") == "a-1 ");
+  CHECK(selected("accuracy > 0.5") == "b-1 ");
+  CHECK(selected("team == vision") == "a-1 ");
+  CHECK(selected("run == b-1") == "b-1 ");
+  CHECK_THROWS_WITH_AS(selected("age > soon"), doctest::Contains("--where:1:7: 'soon' is no duration"),
+                       Error);
+  CHECK_THROWS_WITH_AS(selected("phase == Suceeded"), doctest::Contains("did you mean"), Error);
+  CHECK(select_runs({}, {}, "lr < 1").empty());
+  CHECK_THROWS_AS(select_runs({}, {}, "lr <"), Error);
+}

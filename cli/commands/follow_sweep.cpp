@@ -1,0 +1,197 @@
+#include "cli/commands/follow_sweep.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/commands/await_sweep.h"
+#include "cli/commands/log_lines.h"
+#include "cli/commands/session.h"
+#include "cli/commands/sweep_views.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/indexes.h"
+#include "cli/run/labels.h"
+#include "cli/run/watcher.h"
+#include "cli/util/text.h"
+#include "sweeps/lease.h"
+#include "sweeps/watch.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr std::size_t most_streams = 50;  // as stern has it
+constexpr std::chrono::seconds drain_patience{10};
+
+// Of trials that are runs, by the runs' names.
+void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string, int>& numbers) {
+  for (const json& map : objects.config_maps) {
+    const int number = parse_int(kube::annotation_of(map, labels::trial), -1);
+    if (number >= 0) numbers[kube::name_of(map)] = number;
+  }
+}
+
+class SweepLogs {
+ public:
+  SweepLogs(Session& session, kube::Client& client, const std::string& sweep, std::optional<int> trial,
+            const LogFilter& filter)
+      : session_(session),
+        sweep_(sweep),
+        trial_(trial),
+        watch_(client, client.config().name_space, sweep),
+        drivers_(client, client.config().name_space, sweep),
+        follower_(client, client.config().name_space, filter),
+        style_(session.color_out()) {}
+
+  ExitCode run() {
+    steady_clock::time_point news = steady_clock::now();
+    while (true) {
+      const bool changed = watch_.wait(interrupt_poll);
+      if (session_.interrupted != 0) interrupted();
+      const bool due = steady_clock::now() - looked_ > std::chrono::seconds(1);
+      if (changed || due) look();
+      const bool lines = print_due_lines(), over = is_over();
+      if (lines || !over) news = steady_clock::now();
+      if (over) {
+        // The last lines are still on their way.
+        const bool whole = follower_.finished() && waiting_ == 0;
+        if (whole || steady_clock::now() - news > drain_patience) return end(whole);
+      } else if (sweeps::needs_driver(status_) && drivers_.nobody_drives()) {
+        throw nobody_drives_error(status_);
+      }
+    }
+  }
+
+ private:
+  void look() {
+    const std::optional<sweeps::SweepObjects> objects = watch_.objects();
+    if (!objects) return;
+    looked_ = steady_clock::now();
+    status_ = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
+    if (trial_) sweeps::keep_trial(status_, *trial_);
+    add_trial_numbers(*objects, numbers_);
+    const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
+    any_runs_ = has_running_pods(all);
+    follow(memory_.with_gone(objects->pods));
+  }
+
+  // Those that are followed, as they are now, and as many new ones as there are streams left: pods that wait
+  // have no log yet, and do not take the place of others.
+  void follow(const std::vector<json>& pods) {
+    const std::set<std::string> open = follower_.unfinished();
+    std::size_t streams = open.size();
+    waiting_ = 0;
+    std::vector<json> given;
+    for (const json& pod : pods) {
+      const std::string uid = kube::uid_of(pod);
+      if (open.count(uid) == 1) {
+        given.push_back(pod);
+        continue;
+      }
+      if (known_.count(uid) == 1 || text_of(pod, {"status", "phase"}) == "Pending") continue;
+      if (streams >= most_streams) {
+        ++waiting_;
+        continue;
+      }
+      known_.insert(uid);
+      runs_[uid] = kube::label_of(pod, labels::run);
+      given.push_back(pod);
+      ++streams;
+    }
+    follower_.update(given);
+    if (waiting_ > 0 && !said_)
+      session_.note(
+          fmt::format("{} logs are followed at a time; others come when these have ended", most_streams));
+    said_ = said_ || waiting_ > 0;
+  }
+
+  bool print_due_lines() {
+    const std::vector<RunLogLine> lines = follower_.take();
+    for (RunLogLine line : lines) {
+      if (const auto number = numbers_.find(runs_[line.uid]); number != numbers_.end())
+        line.role = fmt::format("{}/{}", number->second, line.role);
+      print_log_line(line, session_.out, style_);
+    }
+    session_.out.flush();
+    if (!session_.out) throw OutputFailed();
+    return !lines.empty();
+  }
+
+  bool is_over() const {
+    if (looked_ == steady_clock::time_point{}) return false;
+    if (trial_ && sweeps::has_ended(status_.trials.front().state)) return true;
+    return (is_final(status_.phase) || status_.phase == Phase::stopped) && !any_runs_;
+  }
+
+  ExitCode end(bool whole) {
+    if (!whole) session_.warn("the logs may go on: nothing more came for " + format_duration(drain_patience));
+    for (const std::string& problem : follower_.problems()) session_.warn("no logs of " + printable(problem));
+    if (!trial_) {
+      session_.note(progress_line(status_));
+      return sweeps::exit_code(status_);
+    }
+    const sweeps::Trial& trial = status_.trials.front();
+    session_.note(trial_line(status_, trial));
+    if (trial.state == sweeps::TrialState::succeeded) return ExitCode::ok;
+    return trial.state == sweeps::TrialState::failed ? ExitCode::run_failed : ExitCode::stopped;
+  }
+
+  [[noreturn]] void interrupted() {
+    const std::string name = trial_ ? fmt::format("{}/{}", sweep_, *trial_) : sweep_;
+    session_.note("sweep " + sweep_ + " goes on without us");
+    throw Error(ExitCode::interrupted, "interrupted",
+                "come back with: " + session_.command("logs -f " + name));
+  }
+
+  Session& session_;
+  const std::string sweep_;
+  const std::optional<int> trial_;
+  sweeps::SweepWatch watch_;
+  sweeps::DriverWatch drivers_;
+  RunLogFollower follower_;
+  const ui::Style style_;
+  PodMemory memory_;
+  sweeps::SweepStatus status_;
+  std::map<std::string, int> numbers_;       // of trials, by their runs
+  std::set<std::string> known_;              // uids of pods that are followed, or were
+  std::map<std::string, std::string> runs_;  // of them, by uid
+  std::size_t waiting_ = 0;                  // pods that have a log and wait for a stream
+  bool any_runs_ = false, said_ = false;
+  steady_clock::time_point looked_{};
+};
+
+}  // namespace
+
+ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
+                      std::optional<int> trial, const LogFilter& filter) {
+  return SweepLogs(session, client, sweep, trial, filter).run();
+}
+
+void print_sweep_logs(Session& session, kube::Client& client, const std::string& sweep,
+                      const LogFilter& filter) {
+  const std::string& name_space = client.config().name_space;
+  const sweeps::SweepObjects objects = sweeps::fetch_sweep(client, name_space, sweep, sweeps::WithPods::yes);
+  std::map<std::string, int> numbers;
+  add_trial_numbers(objects, numbers);
+  std::map<std::string, std::string> runs;  // of pods, by uid
+  for (const json& pod : objects.pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
+  std::vector<std::string> problems;
+  const ui::Style style(session.color_out());
+  for (RunLogLine& line : read_run_logs(client, name_space, objects.pods, filter, &problems)) {
+    if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
+      line.role = fmt::format("{}/{}", number->second, line.role);
+    print_log_line(line, session.out, style);
+  }
+  for (const std::string& problem : problems) session.warn(problem);
+  if (objects.pods.empty()) {
+    session.note("sweep " + sweep +
+                 " has no pods; what is known of it: " + session.command("status " + sweep));
+  }
+}
+
+}  // namespace mlk
