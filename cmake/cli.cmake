@@ -77,4 +77,7 @@ mlk_test(project mlk_render mlk_runtime)
 
 # For `make bench`; built always, so that it cannot rot.
 add_executable(bench_search tests/bench/mlk_search.cpp)
-target_link_libraries(bench_search PRIVATE mlk_sweeps)
+add_executable(bench_asha tests/bench/mlk_asha.cpp)
+foreach(bench bench_search bench_asha)
+  target_link_libraries(${bench} PRIVATE mlk_sweeps mlk_runtime)
+endforeach()

@@ -135,10 +135,13 @@ class Driver {
     if (status.phase == Phase::stopped) return stop_all(runs);
     if (is_final(status.phase)) return reopen(objects, status);
     const NextStep next = next_step(objects, status);
+    carry_out(objects, status, runs, next.judged);
+    for (const auto& [name, run] : runs) {
+      if (!is_final(observe(run, now()).phase)) settle_pause(client_, request_.name_space, run);
+    }
     if (next.hopeless) {
       stop_all(runs);
     } else {
-      stop_early(status, runs, next.stop);
       start_missing(objects, status, runs, register_trials(objects, status, next.start));
     }
     // One that was written down and never started does not count: nothing is started any more.
@@ -169,17 +172,39 @@ class Driver {
     }
   }
 
-  // What they have told so far is in `status`, and with it in the ledger.
-  void stop_early(const SweepStatus& status, const std::map<std::string, RunObjects>& runs,
-                  const std::vector<int>& numbers) {
-    const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
-    for (const Trial& trial : status.trials) {
-      if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
+  // What early stopping has decided. The pods of a trial that ends take their logs with them: what it has
+  // told is written down before.
+  void carry_out(const SweepObjects& objects, const SweepStatus& status,
+                 const std::map<std::string, RunObjects>& runs, const std::vector<Decision>& decisions) {
+    std::map<int, Trial> trials;
+    for (const Trial& trial : status.trials) trials[trial.number] = trial;
+    std::vector<Trial> ending;
+    for (const Decision& decision : decisions) {
+      if (decision.kind != Decision::Kind::promote) ending.push_back(trials.at(decision.number));
+    }
+    if (!write_lines(client_, request_.name_space, objects.owner, objects.config_maps, ending)) return;
+    for (const Decision& decision : decisions) {
+      const Trial& trial = trials.at(decision.number);
       const auto run = runs.find(trial_run(sweep_, trial.hash));
-      if (run == runs.end()) continue;
-      stop_trial(client_, request_.name_space, run->second,
-                 fmt::format("stopped early by {} at step {}", asha ? "asha" : "median",
-                             trial.curve.empty() ? trial.step : trial.curve.back().first));
+      if (run != runs.end()) carry_out(decision, trial, run->second);
+    }
+  }
+
+  void carry_out(const Decision& decision, const Trial& trial, const RunObjects& run) {
+    switch (decision.kind) {
+      case Decision::Kind::start:
+        return;
+      case Decision::Kind::promote:
+        return let_train(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::pause:
+        return mark_paused(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::stop:
+        const Spec& spec = request_.definition.spec;
+        stop_trial(client_, request_.name_space, run,
+                   fmt::format("stopped early by {} at {} {}",
+                               spec.stop.rule == EarlyStop::Rule::asha ? "asha" : "median",
+                               spec.objective ? spec.objective->position : "step",
+                               trial.curve.empty() ? trial.step : trial.curve.back().first));
     }
   }
 

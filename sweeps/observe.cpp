@@ -13,6 +13,7 @@
 #include "cli/run/labels.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "sweeps/control.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/results.h"
@@ -46,7 +47,10 @@ class SweepObservation {
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps)) {
       const auto trial = trials_.find(known.number);
       if (trial == trials_.end()) continue;
-      trial->second = combine(known, trial->second);
+      const bool can_tell_more =
+          has_ended(trial->second.state) && status_.newest_pods.count(known.number) == 1;
+      trial->second = has_ended(known.state) ? combine(known, trial->second)
+                                             : continued(known, trial->second, !can_tell_more);
       if (trial->second.state == TrialState::succeeded) trial->second.failure.clear();  // of an earlier try
     }
     for (auto& [number, trial] : trials_) {
@@ -103,6 +107,10 @@ class SweepObservation {
       const auto run = runs.find(trial_run(status_.sweep, trial.hash));
       if (run == runs.end()) continue;
       read_run(observe(run->second, now_), status_.record.objective, trial);
+      trial.until = rung_of(run->second.owner, labels::until);
+      // One that is paused, or is just going on again, waits.
+      const bool paused = rung_of(run->second.owner, labels::paused) > 0;
+      if (paused && trial.state == TrialState::stopped) trial.state = TrialState::waiting;
       const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
       if (!early.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::stopped;
@@ -263,7 +271,7 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   trial.step = count_of(result, {"step"}, 0);
   if (const json& metrics = at_path(result, {"metrics"}); metrics.is_object()) trial.metrics = metrics;
   // A result's curve is that of the loss (CONTRACT.md), and its metrics are the last ones.
-  const bool of_loss = !objective || objective->metric == "loss";
+  const bool of_loss = !objective || (objective->metric == "loss" && objective->position == "step");
   for (const json& point : at_path(result, {"curve"})) {
     const bool pair =
         point.is_array() && point.size() == 2 && point[0].is_number_integer() && point[1].is_number();

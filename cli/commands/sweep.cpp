@@ -118,6 +118,7 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
   session.note(what);
   if (!driven.empty()) {
     session.note(fmt::format("mlk starts them, {} at a time: {}", sweep.spec.parallel, driven));
+    if (const std::string how = sweeps::describe(sweep.spec.stop); !how.empty()) session.note(how);
     return;
   }
   session.note(fmt::format("the cluster runs them by itself, {} at a time: one Job can do them all",

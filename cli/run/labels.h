@@ -15,6 +15,10 @@ inline constexpr char mode[] = "mlk.dev/mode";
 inline constexpr char stopped[] = "mlk.dev/stopped";  // annotation of the owner: when, RFC 3339
 inline constexpr char stopped_early[] =
     "mlk.dev/stopped-early";  // annotation of the owner of a trial: why the sweep has ended it for good
+inline constexpr char until[] =
+    "mlk.dev/until";  // annotation of the owner of a trial: how far it may train before it is judged
+inline constexpr char paused[] = "mlk.dev/paused";  // annotation of the owner of a trial: where it was
+                                                    // paused; it goes on when `until` is further
 inline constexpr char phase[] = "mlk.dev/phase";  // annotation of the owner: final phase, once recorded
 inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
