@@ -54,6 +54,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   target_link_libraries(mlk PRIVATE mlk_app)
   install(TARGETS mlk)
   install(DIRECTORY man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+  install(FILES LICENSE NOTICE DESTINATION share/doc/mlk)
   install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 endif()
 

@@ -31,7 +31,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
-constexpr std::chrono::seconds judge_every{2};  // trials that run, by what their logs say
 // Of processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
@@ -58,7 +57,7 @@ class Driver {
     while (true) {
       hooks_.submit.check_interrupted();
       const bool changed = watch.wait(tick);
-      const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
+      const bool due = steady_clock::now() - stepped_ > (judges() ? hooks_.judge_every : look_again);
       if (!changed && looked && !due) continue;
       const std::optional<SweepObjects> objects = watch.objects();
       if (!objects) continue;
@@ -119,7 +118,7 @@ class Driver {
   // With what the logs tell of trials that left no result; each is read once, when it has ended.
   SweepStatus look(const SweepObjects& objects) {
     SweepStatus status = observe_sweep(objects, now());
-    if (judges() && steady_clock::now() - judged_ > judge_every) {
+    if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
       harvest_running(client_, request_.name_space, status, told_);
     }

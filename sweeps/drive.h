@@ -3,6 +3,7 @@
 // on.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "sweeps/observe.h"
@@ -14,6 +15,7 @@ struct DriveHooks {
   SubmitHooks submit;
   std::function<void(const SweepStatus&)> changed;         // how things stand, after every change
   std::function<void(const std::string& holder)> waiting;  // somebody else drives the sweep
+  std::chrono::milliseconds judge_every{2000};  // trials that run, by what their logs say; for early stopping
 };
 
 // Creates what the sweep consists of beside its trials; trials are started by drive(). Throws as

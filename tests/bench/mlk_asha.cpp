@@ -23,7 +23,7 @@ using namespace mlk::sweeps;
 
 constexpr int configurations = 81, places = 9;
 constexpr std::uint64_t steps_of_report = 25;
-constexpr std::int64_t whole = 64;  // reports of a whole trial: rungs 1, 4, 16, 64
+constexpr std::int64_t whole = 64, least = 4;  // reports of a whole trial: rungs 4, 16, 64
 constexpr double steps_of_all = configurations * whole * static_cast<double>(steps_of_report);
 
 using Curves = std::vector<std::vector<double>>;  // accuracies by trial and report
@@ -39,7 +39,7 @@ Outcome replay(const Curves& curves, const std::vector<Point>& points, bool resu
   spec.parallel = places;
   spec.objective.emplace().goal = Objective::Goal::maximize;
   spec.stop.rule = EarlyStop::Rule::asha;
-  spec.stop.asha = {.min = 1, .max = whole, .factor = 4};
+  spec.stop.asha = {.min = least, .max = whole, .factor = 4};
   spec.stop.resumes = resumes;
   std::vector<Trial> trials;
   Outcome outcome;

@@ -208,10 +208,10 @@ def compare(seeds=SEEDS):
         for name in PROBLEMS:
             theirs = list(pool.map(optuna_regrets, [name] * seeds, range(1, seeds + 1), [path] * seeds))
             yield name, quartiles(mlk_regrets(name, seeds)), quartiles(theirs), quartiles(mlk_regrets(name, seeds, "random"))
-    yield "network on digits", *digits(path, min(seeds, search_digits.SEEDS))
+    yield "network on digits", *digits(path, search_digits.SEEDS if seeds == SEEDS else seeds)
 
 
-def early_stopping(seeds=search_digits.SEEDS):
+def early_stopping(seeds=search_digits.CURVES):
     """Yields for each kind of ASHA its name, and the quartiles over seeds of its share of the steps of random search, and of the accuracy
     that it falls short of it."""
     told = search_digits.early_stopping(seeds)
@@ -225,8 +225,8 @@ def search(report):
         seeds = search_digits.SEEDS if name == "network on digits" else SEEDS
         report.regret(f"regret of {name}", ours, f"Optuna {VERSION}", theirs, ratio(theirs[1], ours[1]), GOAL, seeds)
     for name, shares, losses in early_stopping():
-        report.bounded(f"ASHA {name}: steps / random search's", shares, 0.4, search_digits.SEEDS)
-        report.bounded(f"ASHA {name}: accuracy short of it", losses, 0, search_digits.SEEDS)
+        report.bounded(f"ASHA {name}: steps / random search's", shares, 0.4, search_digits.CURVES)
+        report.bounded(f"ASHA {name}: accuracy short of it", losses, 0, search_digits.CURVES)
 
 
 def main():
@@ -236,7 +236,7 @@ def main():
     print(f'{"function":18} {"mlk":>26} {"Optuna " + VERSION:>26} {"quasi-random":>26}  ratio')
     for name, ours, theirs, random in compare(seeds):
         print(f"{name:18} {cell(ours):>26} {cell(theirs):>26} {cell(random):>26}  {ratio(theirs[1], ours[1]):.2f}x", flush=True)
-    for name, shares, losses in early_stopping(min(seeds, search_digits.SEEDS)):
+    for name, shares, losses in early_stopping(min(seeds, search_digits.CURVES)):
         print(f"ASHA {name}: {cell(shares)} of the steps of random search, best accuracy {cell(losses)} below it", flush=True)
 
 
