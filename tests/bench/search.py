@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Group search of make bench: the regret of our searches after 60 evaluations beside that of Optuna.
+"""Group search of make bench: the regret of our searches after 60 evaluations beside that of Optuna; ASHA beside random search.
 
     tests/bench/search.py [SEEDS]     by itself; 30 seeds by default
 
