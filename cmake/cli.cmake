@@ -54,6 +54,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   target_link_libraries(mlk PRIVATE mlk_app)
   install(TARGETS mlk)
   install(DIRECTORY man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+  install(FILES LICENSE NOTICE DESTINATION share/doc/mlk)
   install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 endif()
 
@@ -77,4 +78,7 @@ mlk_test(project mlk_render mlk_runtime)
 
 # For `make bench`; built always, so that it cannot rot.
 add_executable(bench_search tests/bench/mlk_search.cpp)
-target_link_libraries(bench_search PRIVATE mlk_sweeps)
+add_executable(bench_asha tests/bench/mlk_asha.cpp)
+foreach(bench bench_search bench_asha)
+  target_link_libraries(${bench} PRIVATE mlk_sweeps mlk_runtime)
+endforeach()

@@ -1,5 +1,8 @@
 #include "sweeps/control.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -17,6 +20,18 @@ void mark(kube::Client& client, const std::string& name_space, const std::string
                {{"metadata", {{"annotations", std::move(annotations)}}}});
 }
 
+// Unless somebody has changed the owner since it was read: then the next look decides anew.
+void mark_as_read(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
+  try {
+    client.patch(kube::resources::config_maps, name_space, kube::name_of(owner),
+                 {{"metadata",
+                   {{"annotations", std::move(annotations)},
+                    {"resourceVersion", text_of(owner, {"metadata", "resourceVersion"})}}}});
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 409) throw;
+  }
+}
+
 void set_suspended(kube::Client& client, const std::string& name_space, const std::vector<json>& jobs,
                    bool suspended) {
   for (const json& job : jobs) {
@@ -31,6 +46,34 @@ std::string time_now() { return format_time(std::chrono::system_clock::now()); }
 bool was_stopped(const json& owner) { return !kube::annotation_of(owner, labels::stopped).empty(); }
 
 }  // namespace
+
+std::int64_t rung_of(const json& owner, const char* annotation) {
+  const std::string text = kube::annotation_of(owner, annotation);
+  std::int64_t rung = 0;
+  std::from_chars(text.data(), text.data() + text.size(), rung);
+  return std::max<std::int64_t>(rung, 0);
+}
+
+void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
+               std::int64_t until) {
+  mark_as_read(client, name_space, run.owner, {{labels::until, std::to_string(until)}});
+}
+
+void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
+                 std::int64_t rung) {
+  const std::string at = std::to_string(rung);
+  mark_as_read(client, name_space, run.owner,
+               {{labels::stopped, time_now()}, {labels::until, at}, {labels::paused, at}});
+}
+
+void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run) {
+  const std::int64_t paused = rung_of(run.owner, labels::paused);
+  if (paused == 0 || !kube::annotation_of(run.owner, labels::stopped_early).empty()) return;
+  const bool goes_on = rung_of(run.owner, labels::until) > paused;
+  set_suspended(client, name_space, run.jobs, !goes_on);
+  if (goes_on)
+    mark_as_read(client, name_space, run.owner, {{labels::stopped, nullptr}, {labels::paused, nullptr}});
+}
 
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
@@ -60,7 +103,8 @@ void resume_trial(kube::Client& client, const std::string& name_space, const Run
 
 bool goes_on_later(const json& owner) {
   return was_stopped(owner) && kube::annotation_of(owner, labels::stopped_early).empty() &&
-         kube::annotation_of(owner, labels::cannot_start).empty();
+         kube::annotation_of(owner, labels::cannot_start).empty() &&
+         kube::annotation_of(owner, labels::paused).empty();
 }
 
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {

@@ -34,15 +34,56 @@ std::vector<Point> next_suggested(const Spec& spec, std::vector<Trial> trials, i
   return out;
 }
 
-std::vector<int> trials_to_stop(const Spec& spec, const std::vector<Trial>& trials) {
-  std::vector<Progress> progress;
-  for (const Trial& trial : trials) progress.push_back({trial.number, trial.state, 0, trial.curve});
-  const Objective::Goal goal = spec.objective ? spec.objective->goal : Objective::Goal::minimize;
-  std::vector<int> out;
-  if (spec.stop.rule == EarlyStop::Rule::median) out = median_stops(spec.stop.median, goal, progress);
-  if (spec.stop.rule != EarlyStop::Rule::asha) return out;
-  for (const Decision& decision : asha_stops(spec.stop.asha, goal, progress)) {
-    if (decision.kind == Decision::Kind::stop) out.push_back(decision.number);
+std::vector<Point> next_points(const Spec& spec, const std::vector<Point>& points,
+                               const std::vector<Trial>& trials, int free) {
+  return spec.search.kind == Search::Kind::tpe ? next_suggested(spec, trials, free)
+                                               : next_listed(points, trials, free);
+}
+
+bool pauses(const Spec& spec) { return spec.stop.rule == EarlyStop::Rule::asha && spec.stop.resumes; }
+
+Objective::Goal goal_of(const Spec& spec) {
+  return spec.objective ? spec.objective->goal : Objective::Goal::minimize;
+}
+
+// A trial that is to be paused was started with the first rung.
+std::vector<Progress> progress_of(const Spec& spec, const std::vector<Trial>& trials) {
+  const std::int64_t first = pauses(spec) ? rungs_of(spec.stop.asha).front() : 0;
+  std::vector<Progress> out;
+  for (const Trial& trial : trials)
+    out.push_back({trial.number, trial.state, trial.until > 0 ? trial.until : first, trial.curve});
+  return out;
+}
+
+// Whether it waits at its rung, and takes no place.
+bool is_paused(const Progress& trial) {
+  return trial.state == TrialState::waiting && trial.until > 0 && !trial.reports.empty() &&
+         trial.reports.back().first >= trial.until;
+}
+
+int places_left(const Spec& spec, const std::vector<Progress>& trials) {
+  const auto going_on = std::count_if(trials.begin(), trials.end(), [&](const Progress& trial) {
+    return !has_ended(trial.state) && !(pauses(spec) && is_paused(trial));
+  });
+  return spec.parallel - static_cast<int>(going_on);
+}
+
+std::vector<Decision> judge(const Spec& spec, const std::vector<Progress>& trials, int free, int unstarted) {
+  if (pauses(spec)) return asha_promotions(spec.stop.asha, goal_of(spec), trials, free, unstarted);
+  if (spec.stop.rule == EarlyStop::Rule::asha) return asha_stops(spec.stop.asha, goal_of(spec), trials);
+  std::vector<Decision> out;
+  if (spec.stop.rule == EarlyStop::Rule::median) {
+    for (const int number : median_stops(spec.stop.median, goal_of(spec), trials))
+      out.push_back({Decision::Kind::stop, number, 0});
+  }
+  return out;
+}
+
+// Those that nobody will let go on any more.
+std::vector<Decision> stops_of_paused(const std::vector<Progress>& trials) {
+  std::vector<Decision> out;
+  for (const Progress& trial : trials) {
+    if (is_paused(trial)) out.push_back({Decision::Kind::stop, trial.number, trial.until});
   }
   return out;
 }
@@ -52,31 +93,38 @@ std::vector<int> trials_to_stop(const Spec& spec, const std::vector<Trial>& tria
 std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials) {
   std::vector<Told> told;
   for (const Trial& trial : trials) {
-    const bool good = trial.state == TrialState::succeeded || trial.state == TrialState::stopped;
-    told.push_back({trial.point, good ? trial.objective : std::nullopt, !has_ended(trial.state)});
+    const bool paused = trial.state == TrialState::waiting && trial.until > 0 && trial.objective;
+    const bool good = trial.state == TrialState::succeeded || trial.state == TrialState::stopped || paused;
+    told.push_back({trial.point, good ? trial.objective : std::nullopt, !has_ended(trial.state) && !paused});
   }
-  const Objective::Goal goal = spec.objective ? spec.objective->goal : Objective::Goal::minimize;
   TpeOptions options;
   options.seed = spec.search.seed;
-  return suggest_tpe(spec.space, goal, options, told);
+  options.start = spec.search.start;
+  return suggest_tpe(spec.space, goal_of(spec), options, told);
 }
 
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures) {
   NextStep out;
-  int going_on = 0, failed = 0;
-  for (const Trial& trial : trials) {
-    if (!has_ended(trial.state)) ++going_on;
-    if (trial.state == TrialState::failed) ++failed;
-  }
+  const std::vector<Progress> progress = progress_of(spec, trials);
+  const auto failed = std::count_if(trials.begin(), trials.end(),
+                                    [](const Trial& trial) { return trial.state == TrialState::failed; });
   out.hopeless = failed > max_failures;
   if (!out.hopeless) {
-    const int free = spec.parallel - going_on;
-    out.start = spec.search.kind == Search::Kind::tpe ? next_suggested(spec, trials, free)
-                                                      : next_listed(points, trials, free);
+    int free = places_left(spec, progress);
+    out.start = next_points(spec, points, trials, free);
+    out.judged = judge(spec, progress, free, static_cast<int>(out.start.size()));
+    // Trials that go on have taken places of new ones.
+    if (pauses(spec)) {
+      const auto starts = std::erase_if(
+          out.judged, [](const Decision& decision) { return decision.kind == Decision::Kind::start; });
+      out.start.resize(starts);
+    }
   }
-  if (!out.hopeless) out.stop = trials_to_stop(spec, trials);
-  out.ended = going_on == 0 && out.start.empty();
+  const bool none_goes_on = places_left(spec, progress) == spec.parallel;
+  if (pauses(spec) && none_goes_on && out.start.empty() && out.judged.empty())
+    out.judged = stops_of_paused(progress);
+  out.ended = none_goes_on && out.start.empty() && out.judged.empty();
   return out;
 }
 

@@ -10,10 +10,10 @@
 namespace mlk::sweeps {
 
 struct NextStep {
-  std::vector<Point> start;  // new trials
-  std::vector<int> stop;     // numbers of running trials that are not worth going on
-  bool ended = false;        // nothing is left to start, and nothing runs
-  bool hopeless = false;     // more trials have failed than may: what runs is to be stopped
+  std::vector<Point> start;      // new trials
+  std::vector<Decision> judged;  // trials to promote, to pause and to stop
+  bool ended = false;            // nothing is left to start, and nothing runs
+  bool hopeless = false;         // more trials have failed than may: what runs is to be stopped
 };
 
 // `points`: of a search that knows them beforehand, in its order; of tpe they are not looked at. `trials`:

@@ -133,6 +133,41 @@ std::int64_t seed_of(const YamlNode& base) {
   return value.is_number_integer() ? value.get<std::int64_t>() : 1;
 }
 
+// Whether the volume of checkpoints outlives a trial's pods.
+bool keeps_checkpoints(const Experiment& experiment) {
+  const json& volume = at_path(experiment.effective, {"checkpoint", "volume"});
+  return volume.is_object() && !volume.empty() && !volume.contains("emptyDir");
+}
+
+// What early stopping takes from the experiment: how long a whole trial is, in steps or in epochs, and
+// whether trials can be paused.
+void fit_stop(const Experiment& first, Spec& spec) {
+  spec.stop.resumes = keeps_checkpoints(first);
+  if (spec.stop.rule == EarlyStop::Rule::none) return;
+  const json& train = at_path(first.effective, {"train"});
+  const bool by_epochs = at_path(train, {"epochs"}).is_number();
+  if (by_epochs && spec.objective) spec.objective->position = "epoch";
+  if (spec.stop.rule != EarlyStop::Rule::asha) return;
+  AshaOptions& asha = spec.stop.asha;
+  const char* unit = by_epochs ? "epochs" : "steps";
+  const std::int64_t whole = count_of(train, {unit}, 0);
+  const bool varies =
+      std::any_of(spec.space.parameters.begin(), spec.space.parameters.end(), [](const Parameter& parameter) {
+        return parameter.path == "train.steps" || parameter.path == "train.epochs";
+      });
+  if (asha.max == 0 && !varies) asha.max = whole;
+  if (asha.max == 0)
+    throw Error(ExitCode::usage, "stop asha needs max, how long a whole trial is",
+                "for example: {asha: {min: 100, max: 1000}}");
+  if (whole > 0 && !varies && asha.max != whole)
+    throw Error(ExitCode::usage,
+                fmt::format("stop asha has max {}, but a trial trains for {} {}", asha.max, whole, unit),
+                "leave max out of sweep.stop");
+  if (asha.max <= asha.min)
+    throw Error(ExitCode::usage,
+                fmt::format("stop asha has min {}, but a whole trial has {} {}", asha.min, asha.max, unit));
+}
+
 }  // namespace
 
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed) {
@@ -170,6 +205,7 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
   const std::vector<std::string> job_types = templates.job_types();
   out.first = Experiments(out.base, job_types, surroundings).of(out.points.front());
+  fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first);
   out.left_behind = files_left_behind(out.first, out.files, file.folder);

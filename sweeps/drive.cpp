@@ -35,7 +35,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
-constexpr std::chrono::seconds judge_every{2};  // trials that run, by what their logs say
 // Of processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
@@ -105,7 +104,7 @@ class Driver {
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);
-    const bool due = steady_clock::now() - stepped_ > (judges() ? judge_every : look_again);
+    const bool due = steady_clock::now() - stepped_ > (judges() ? hooks_.judge_every : look_again);
     return changed || due ? watch->objects() : std::nullopt;
   }
 
@@ -157,7 +156,7 @@ class Driver {
   // With what the logs tell of trials that left no result; each is read once, when it has ended.
   SweepStatus look(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
-    if (judges() && steady_clock::now() - judged_ > judge_every) {
+    if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
       harvest_running(client_, request_.name_space, status, told_);
     }
@@ -177,12 +176,15 @@ class Driver {
     if (status.draining) next.start.clear();
     const std::vector<Batch> batches = batches_of(objects);
     fail_those_that_cannot_start(status, runs);
+    carry_out(objects, status, runs, next.judged);
+    for (const auto& [name, run] : status.runs) {
+      if (!is_final(run.phase)) settle_pause(client_, request_.name_space, runs.at(name));
+    }
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
       // Of a start that was cut off, or that began before the sweep was driven.
       TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
-      stop_early(status, runs, next.stop);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
       start_missing(objects, status, batches, fresh, until);
     }
@@ -226,16 +228,39 @@ class Driver {
     }
   }
 
-  // What they have told so far is in `status`, and with it in the ledger.
-  void stop_early(const SweepStatus& status, const Runs& runs, const std::vector<int>& numbers) {
-    const bool asha = request_.definition.spec.stop.rule == EarlyStop::Rule::asha;
-    for (const Trial& trial : status.trials) {
-      if (std::find(numbers.begin(), numbers.end(), trial.number) == numbers.end()) continue;
+  // What early stopping has decided. The pods of a trial that ends take their logs with them: what it has
+  // told is written down before.
+  void carry_out(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
+                 const std::vector<Decision>& decisions) {
+    std::map<int, Trial> trials;
+    for (const Trial& trial : status.trials) trials[trial.number] = trial;
+    std::vector<Trial> ending;
+    for (const Decision& decision : decisions) {
+      if (decision.kind != Decision::Kind::promote) ending.push_back(trials.at(decision.number));
+    }
+    if (!write_lines(client_, request_.name_space, objects.owner, objects.config_maps, ending)) return;
+    for (const Decision& decision : decisions) {
+      const Trial& trial = trials.at(decision.number);
       const RunObjects* run = run_of(trial, runs, status);
-      if (run == nullptr) continue;
-      stop_trial(client_, request_.name_space, *run,
-                 fmt::format("stopped early by {} at step {}", asha ? "asha" : "median",
-                             trial.curve.empty() ? trial.step : trial.curve.back().first));
+      if (run != nullptr) carry_out(decision, trial, *run);
+    }
+  }
+
+  void carry_out(const Decision& decision, const Trial& trial, const RunObjects& run) {
+    switch (decision.kind) {
+      case Decision::Kind::start:
+        return;
+      case Decision::Kind::promote:
+        return let_train(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::pause:
+        return mark_paused(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::stop:
+        const Spec& spec = request_.definition.spec;
+        stop_trial(client_, request_.name_space, run,
+                   fmt::format("stopped early by {} at {} {}",
+                               spec.stop.rule == EarlyStop::Rule::asha ? "asha" : "median",
+                               spec.objective ? spec.objective->position : "step",
+                               trial.curve.empty() ? trial.step : trial.curve.back().first));
     }
   }
 
@@ -268,7 +293,8 @@ class Driver {
       if (whole) created_.erase(name);  // from now on the watch knows of it
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
-      if (whole || is_there || on_its_way) --room;
+      const bool paused = is_there && seen->second.phase == Phase::stopped;
+      if ((is_there && !paused) || on_its_way) --room;
       if (whole || on_its_way) continue;
       (is_there ? incomplete : missing).push_back(*trial);
     }

@@ -4,6 +4,7 @@
 // run at the same time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "sweeps/observe.h"
@@ -15,6 +16,7 @@ struct DriveHooks {
   SubmitHooks submit;
   std::function<void(const SweepStatus&)> changed;         // how things stand, after every change
   std::function<void(const std::string& holder)> waiting;  // somebody else drives the sweep
+  std::chrono::milliseconds judge_every{2000};  // trials that run, by what their logs say; for early stopping
 };
 
 // Creates what the sweep consists of beside its trials; trials are started by drive(). A sweep that the

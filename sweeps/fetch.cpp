@@ -28,18 +28,29 @@ constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
 constexpr int many_trials = 1000;
 
-// Every n-th, so that at most `most` are left, the last one always.
-void thin(std::vector<std::pair<std::int64_t, double>>& curve, std::size_t most) {
+using Reports = std::vector<std::pair<std::int64_t, double>>;
+
+// Evenly chosen, so that at most `most` are left; the first, the last and the best one always.
+void thin(Reports& curve, std::size_t most, const Objective& objective) {
   if (curve.size() <= most) return;
-  std::vector<std::pair<std::int64_t, double>> out;
-  for (std::size_t i = 0; i < most; ++i) out.push_back(curve[(i + 1) * curve.size() / most - 1]);
+  const std::size_t size = curve.size();
+  std::size_t best = size - 1;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (is_better(objective, curve[i].second, curve[best].second)) best = i;
+  }
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < most; ++i) chosen.push_back(i * (size - 1) / (most - 1));
+  const auto behind = std::lower_bound(chosen.begin(), chosen.end(), best);
+  if (*behind != best) *std::min(behind, std::prev(chosen.end(), 2)) = best;
+  Reports out;
+  for (const std::size_t i : chosen) out.push_back(curve[i]);
   curve = std::move(out);
 }
 
-// Puts what a log tells into its trial.
+// Puts what a log tells into its trial, after what was known of the time before.
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
-  std::vector<std::pair<std::int64_t, double>> reports;
+  Reports reports;
   for (const kube::LogLine& line : lines) {
     if (const std::optional<Metrics> metrics = parse_metrics(line.text)) {
       const json result = to_result(*metrics);
@@ -53,10 +64,11 @@ void read_lines(const std::vector<kube::LogLine>& lines, const Objective* object
     }
   }
   if (reports.empty() || objective == nullptr) return;
-  trial.objective = value_of(*objective, reports);
+  std::erase_if(trial.curve, [&](const auto& point) { return point.first >= reports.front().first; });
+  trial.curve.insert(trial.curve.end(), reports.begin(), reports.end());
+  trial.objective = value_of(*objective, trial.curve);
   if (!trial.objective) trial.failure = diverged(objective->metric);
-  trial.curve = std::move(reports);
-  thin(trial.curve, curve_points);
+  thin(trial.curve, curve_points, *objective);
 }
 
 class LogHarvest {
@@ -97,6 +109,7 @@ class LogHarvest {
 
  private:
   bool needs_log(const Trial& trial) const {
+    if (trial.state == TrialState::running) return true;  // what is known may be of an earlier part of it
     // A result tells no curve but that of the loss; logs of many trials would take too long for it.
     const bool few = status_.trials.size() <= most_logs_for_curves;
     return (few && trial.curve.empty()) || trial.metrics.is_null() ||
@@ -147,9 +160,11 @@ void harvest_running(kube::Client& client, const std::string& name_space, const 
                      std::map<int, Trial>& told) {
   SweepStatus running = status;
   std::erase_if(running.trials, [](const Trial& trial) { return trial.state != TrialState::running; });
-  for (Trial& trial : running.trials) trial.objective.reset();
   LogHarvest(client, name_space, running).read(Clock::now() + short_time);
-  for (Trial& trial : running.trials) told[trial.number] = std::move(trial);
+  for (Trial& trial : running.trials) {
+    const auto known = told.find(trial.number);
+    told[trial.number] = known == told.end() ? std::move(trial) : continued(known->second, trial, true);
+  }
 }
 
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
@@ -170,7 +185,8 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
   }
   for (Trial& trial : status.trials) {
     const auto known = told.find(trial.number);
-    if (known != told.end()) trial = combine(known->second, trial);
+    if (known == told.end()) continue;
+    trial = has_ended(trial.state) ? combine(known->second, trial) : continued(known->second, trial, true);
   }
   apply_verdicts(status);
 }

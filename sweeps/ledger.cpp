@@ -144,6 +144,18 @@ bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
   return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
 }
 
+// The longer of the two, after what the other one has of the time before.
+LedgerCurve joined(const LedgerCurve& a, const LedgerCurve& b) {
+  const LedgerCurve& longer = curve_is_longer(b, a) ? b : a;
+  const LedgerCurve& other = &longer == &a ? b : a;
+  LedgerCurve out;
+  if (longer.empty()) return out;
+  std::copy_if(other.begin(), other.end(), std::back_inserter(out),
+               [&](const auto& point) { return point.first < longer.front().first; });
+  out.insert(out.end(), longer.begin(), longer.end());
+  return out;
+}
+
 }  // namespace
 
 std::string to_line(const Trial& trial) {
@@ -215,8 +227,18 @@ Trial combine(const Trial& a, const Trial& b) {
   if (has_ended(merged.state) && !merged.ended) merged.ended = other.ended;
   if (merged.failure.empty()) merged.failure = other.failure;
   if (!merged.started || (other.started && *other.started < *merged.started)) merged.started = other.started;
-  if (curve_is_longer(other.curve, merged.curve)) merged.curve = other.curve;
+  merged.curve = joined(a.curve, b.curve);
   return merged;
+}
+
+Trial continued(const Trial& reported, Trial now, bool whole) {
+  now.curve = joined(reported.curve, now.curve);
+  if (!now.started || (reported.started && *reported.started < *now.started)) now.started = reported.started;
+  if (!whole || !now.metrics.is_null() || now.objective) return now;
+  now.step = reported.step;
+  now.metrics = reported.metrics;
+  now.objective = reported.objective;
+  return now;
 }
 
 std::size_t lines_per_shard(std::size_t limit) {

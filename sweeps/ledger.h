@@ -45,6 +45,10 @@ std::vector<Trial> from_shard(std::string_view text);
 // takes from the other. The same for both orders, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
+// A trial as its objects show it now, after `reported`, an earlier view of it while it had not ended: what it
+// had told then comes before what it tells now. `whole`: its last metrics as well, where it has none.
+Trial continued(const Trial& reported, Trial now, bool whole);
+
 // How many lines a shard of at most `limit` bytes holds, however long they become; at least one.
 std::size_t lines_per_shard(std::size_t limit);
 

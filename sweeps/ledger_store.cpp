@@ -116,17 +116,25 @@ std::size_t lines_of_ledger(const std::string& sweep, const std::vector<json>& c
 bool write_ledger(kube::Client& client, const std::string& name_space, const json& owner,
                   const std::vector<json>& config_maps, const std::vector<Trial>& trials,
                   const std::map<int, Trial>& known, std::string* problem) {
-  const std::string sweep = kube::name_of(owner);
-  const std::size_t per_shard = lines_per_shard(longest_shard);
-  std::map<std::string, std::vector<const Trial*>> by_shard;
-  for (const Trial& trial : trials) {
+  std::vector<Trial> ended;
+  std::copy_if(trials.begin(), trials.end(), std::back_inserter(ended), [&](const Trial& trial) {
     // One that was stopped without a reason goes on when the sweep is resumed.
     const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
     const bool settled =
         trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good;
-    if (settled && !says_already(known, trial))
-      by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
-  }
+    return settled && !says_already(known, trial);
+  });
+  return write_lines(client, name_space, owner, config_maps, ended, problem);
+}
+
+bool write_lines(kube::Client& client, const std::string& name_space, const json& owner,
+                 const std::vector<json>& config_maps, const std::vector<Trial>& trials,
+                 std::string* problem) {
+  const std::string sweep = kube::name_of(owner);
+  const std::size_t per_shard = lines_per_shard(longest_shard);
+  std::map<std::string, std::vector<const Trial*>> by_shard;
+  for (const Trial& trial : trials)
+    by_shard[shard_name(sweep, static_cast<std::size_t>(trial.number) / per_shard)].push_back(&trial);
   Writer writer(client, name_space, owner);
   bool written = true;
   for (const auto& [name, of_shard] : by_shard) {

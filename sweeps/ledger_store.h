@@ -29,4 +29,9 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const nlo
                   const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                   const std::map<int, Trial>& known, std::string* problem = nullptr);
 
+// The same for these trials, also when they have not ended: what they have told, before their pods go.
+bool write_lines(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
+                 const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
+                 std::string* problem = nullptr);
+
 }  // namespace mlk::sweeps

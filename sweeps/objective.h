@@ -20,6 +20,7 @@ struct Objective {
   Of of = Of::last;
   int count = 1;      // of `mean`: the last so many values
   std::string regex;  // finds the value in lines of the log, by its first group; empty: metrics lines
+  std::string position = "step";  // what lines count the way of a trial in: step, or epoch
 };
 
 // Of an experiment file: `maximize accuracy`, or a map

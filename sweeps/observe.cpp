@@ -13,6 +13,7 @@
 #include "cli/run/labels.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "sweeps/control.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/results.h"
@@ -70,7 +71,9 @@ class SweepObservation {
       if (trial == trials_.end()) continue;
       // A verdict on an earlier try; success otherwise stays.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
-      trial->second = combine(known, trial->second);
+      const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
+      trial->second = has_ended(known.state) ? combine(known, trial->second)
+                                             : continued(known, trial->second, !can_tell_more);
       if (trial->second.state != TrialState::succeeded || fail_by_verdict(trial->second)) continue;
       trial->second.failure.clear();  // of an earlier try
     }
@@ -153,6 +156,10 @@ class SweepObservation {
       read_run(seen, status_.record.objective, trial);
       if (trial.state == TrialState::waiting) status_.waits_for[number] = seen.why;
       if (trial.state == TrialState::waiting && seen.cannot_start) status_.cannot_start_of[number] = seen.why;
+      trial.until = rung_of(run->second.owner, labels::until);
+      // One that is paused, or is just going on again, waits.
+      const bool paused = rung_of(run->second.owner, labels::paused) > 0;
+      if (paused && trial.state == TrialState::stopped) trial.state = TrialState::waiting;
       const std::string never = kube::annotation_of(run->second.owner, labels::cannot_start);
       if (!never.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::failed;
@@ -321,7 +328,7 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   trial.step = count_of(result, {"step"}, 0);
   if (const json& metrics = at_path(result, {"metrics"}); metrics.is_object()) trial.metrics = metrics;
   // A result's curve is that of the loss (CONTRACT.md), and its metrics are the last ones.
-  const bool of_loss = !objective || objective->metric == "loss";
+  const bool of_loss = !objective || (objective->metric == "loss" && objective->position == "step");
   for (const json& point : at_path(result, {"curve"})) {
     const bool pair =
         point.is_array() && point.size() == 2 && point[0].is_number_integer() && point[1].is_number();

@@ -81,6 +81,7 @@ json to_json(const Objective& objective) {
     if (of == objective.of) out["of"] = name;
   }
   if (!objective.regex.empty()) out["regex"] = objective.regex;
+  if (objective.position != "step") out["position"] = objective.position;
   return out;
 }
 
@@ -95,6 +96,7 @@ std::optional<Objective> objective_from(const json& value) {
   }
   out.count = number_of(value, {"count"}, 1);
   out.regex = text_of(value, {"regex"});
+  if (text_of(value, {"position"}) == "epoch") out.position = "epoch";
   return out;
 }
 

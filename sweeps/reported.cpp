@@ -34,10 +34,18 @@ std::optional<std::int64_t> reported_step(double value) {
   return static_cast<std::int64_t>(value);
 }
 
+// How far a trial has come, by what a line says of its steps and its epochs.
+std::optional<std::int64_t> place_of(const std::string& position, std::optional<double> step,
+                                     std::optional<double> epoch) {
+  const std::optional<double> wanted = position == "epoch" ? epoch : step ? step : epoch;
+  return wanted ? reported_step(*wanted) : std::nullopt;
+}
+
 // `loss=0.3` among words, as in "[train] step=10, loss=0.3".
-std::optional<Reported> find_in_words(std::string_view line, const std::string& metric) {
+std::optional<Reported> find_in_words(std::string_view line, const Objective& objective) {
   constexpr std::string_view between = " \t,;()[]{}";
   Reported reported;
+  std::optional<double> step, epoch;
   bool found = false;
   while (!line.empty()) {
     const std::string_view word = line.substr(0, line.find_first_of(between));
@@ -49,12 +57,14 @@ std::optional<Reported> find_in_words(std::string_view line, const std::string& 
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
     const std::optional<double> value = number_in_text(std::string(text));
     if (!value) continue;
-    if (key == metric) {
+    if (key == objective.metric) {
       reported.value = *value;
       found = true;
     }
-    if (key == "step") reported.step = reported_step(*value);
+    if (key == "step") step = value;
+    if (key == "epoch") epoch = value;
   }
+  reported.step = place_of(objective.position, step, epoch);
   return found ? std::optional(reported) : std::nullopt;
 }
 
@@ -85,21 +95,24 @@ std::optional<double> json_number(const nlohmann::json& object, const std::strin
   return found->is_string() ? number_in_text(found->get_ref<const std::string&>()) : std::nullopt;
 }
 
-std::optional<Reported> find_in_json(std::string_view line, const std::string& metric) {
+std::optional<Reported> find_in_json(std::string_view line, const Objective& objective) {
   constexpr JsonBounds bounds{.depth = 32, .values = 4096};
   nlohmann::json object = json_or_null(line, bounds);
   if (object.is_null()) object = json_or_null(with_quoted_words(line), bounds);
   if (!object.is_object()) return std::nullopt;
-  const std::optional<double> value = json_number(object, metric);
+  const std::optional<double> value = json_number(object, objective.metric);
   if (!value) return std::nullopt;
-  const std::optional<double> step = json_number(object, "step");
-  return Reported{step ? reported_step(*step) : std::nullopt, *value};
+  return Reported{place_of(objective.position, json_number(object, "step"), json_number(object, "epoch")),
+                  *value};
 }
 
-std::optional<Reported> find_in_metrics(const Metrics& metrics, const std::string& metric) {
-  const auto found = metrics.values.find(metric);
+std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective& objective) {
+  const auto found = metrics.values.find(objective.metric);
   if (found == metrics.values.end()) return std::nullopt;
-  return Reported{metrics.step, found->second};
+  const auto epoch = metrics.values.find("epoch");
+  return Reported{place_of(objective.position, static_cast<double>(metrics.step),
+                           epoch == metrics.values.end() ? std::nullopt : std::optional(epoch->second)),
+                  found->second};
 }
 
 // About how many states the pattern has: each repeat in braces copies what it repeats.
@@ -158,7 +171,7 @@ std::string why_no_pattern(const std::string& pattern) {
   return "";
 }
 
-MetricFinder::MetricFinder(const Objective& objective) : metric_(objective.metric) {
+MetricFinder::MetricFinder(const Objective& objective) : objective_(objective) {
   if (objective.regex.empty()) return;
   if (const std::string why = why_no_pattern(objective.regex); !why.empty()) {
     throw Error(ExitCode::usage, printable(fmt::format("regex of the objective: {}", why)));
@@ -174,9 +187,10 @@ std::optional<Reported> MetricFinder::find(std::string_view line) const {
   if (line.size() > longest_report) return std::nullopt;
   line = trim(line);
   if (!pattern_) {
-    if (line.starts_with('{')) return find_in_json(line, metric_);
-    if (const std::optional<Metrics> metrics = parse_metrics(line)) return find_in_metrics(*metrics, metric_);
-    return find_in_words(line, metric_);
+    if (line.starts_with('{')) return find_in_json(line, objective_);
+    if (const std::optional<Metrics> metrics = parse_metrics(line))
+      return find_in_metrics(*metrics, objective_);
+    return find_in_words(line, objective_);
   }
   std::match_results<std::string_view::const_iterator> match;
   try {

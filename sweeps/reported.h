@@ -13,7 +13,7 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // absent when the line names none
+  std::optional<std::int64_t> step;  // or epoch; absent when the line names none
   double value = 0;                  // NaN and infinities too, as they were printed
 };
 
@@ -23,8 +23,10 @@ std::string why_no_pattern(const std::string& pattern);
 
 // Finds the objective's metric in lines of a log. Without a regex these are, by their beginning, metrics
 // lines
-// ("mlk step=10 loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. Work and
-// memory for a line are bounded, whatever the pattern; lines of more than 4 KiB have no reports.
+// ("mlk step=10 loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. How
+// far the trial has come is what the line has for the objective's position; for step, where there is none, an
+// epoch. Work and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB have no
+// reports.
 class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would not have taken.
@@ -37,7 +39,7 @@ class MetricFinder {
 
  private:
   struct Pattern;
-  std::string metric_;
+  Objective objective_;
   std::unique_ptr<const Pattern> pattern_;  // null without a regex
 };
 

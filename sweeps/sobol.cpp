@@ -19,7 +19,7 @@ struct Polynomial {
 
 // The first lines of new-joe-kuo-6.21201 (https://web.maths.unsw.edu.au/~fkuo/sobol/), from dimension 2 on:
 // S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, SIAM J. Sci.
-// Comput. 30 (2008). Their numbers are under a BSD licence, copyright 2008 Frances Y. Kuo and Stephen Joe.
+// Comput. 30 (2008). Copyright (c) 2008, Frances Y. Kuo and Stephen Joe; their licence is in NOTICE.
 // clang-format off
 constexpr std::array<Polynomial, sobol_dimensions - 1> polynomials{{
     {1, 0, {1}}, {2, 1, {1, 3}}, {3, 1, {1, 3, 1}}, {3, 2, {1, 1, 1}},

@@ -9,6 +9,7 @@
 #include "cli/experiment/schema.h"
 #include "cli/experiment/values.h"
 #include "cli/util/text.h"
+#include "sweeps/axis.h"
 #include "sweeps/forms.h"
 #include "sweeps/names.h"
 
@@ -70,6 +71,7 @@ class Reader {
     out_.decides = {{"search", {{"kind", to_string(out_.search.kind)}, {"seed", out_.search.seed}}},
                     {"objective", checked.value("objective", json())},
                     {"stop", checked.value("stop", json())}};
+    if (!out_.search.start.empty()) out_.decides["search"]["start"] = out_.search.start;
     return std::move(out_);
   }
 
@@ -219,10 +221,11 @@ class Reader {
     out_.stop.rule = rule == "asha" ? EarlyStop::Rule::asha : EarlyStop::Rule::median;
     if (!out_.objective)
       problems_.add(node.place, "sweep.stop needs an objective, for example objective: minimize loss");
-    out_.stop.asha.min = 0;
+    out_.stop.asha.min = out_.stop.asha.max = 0;
     if (is_map) read_stop_options(node.entries.front());
     const AshaOptions& asha = out_.stop.asha;
-    if (rule == "asha" && (asha.min < 1 || asha.max <= asha.min))
+    // max may follow from the experiment: see fit_stop().
+    if (rule == "asha" && (asha.min < 1 || (asha.max != 0 && asha.max <= asha.min)))
       problems_.add(node.place,
                     "stop asha needs the steps before which no trial is judged, and those of a whole trial: "
                     "{asha: {min: 100, max: 1000}}");
@@ -279,16 +282,54 @@ class Reader {
         constexpr std::int64_t largest = 9007199254740991;
         if (const auto seed = whole_of(option.value, of, 0, largest, problems_))
           out_.search.seed = static_cast<std::uint64_t>(*seed);
+      } else if (option.key == "start" && out_.search.kind == Search::Kind::tpe) {
+        read_start(option.value);
       } else if (option.key == "trials" && decides_by_count(out_.search.kind)) {
         if (const auto trials = whole_of(option.value, of, 1, most_trials, problems_))
           out_.search.trials = static_cast<int>(*trials);
       } else {
-        const std::string near = nearest(option.key, {"trials", "seed"});
+        const std::string near = nearest(option.key, {"trials", "seed", "start"});
         problems_.add(option.place,
                       fmt::format("search {} has no option '{}'{}", search.key, option.key,
                                   near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
       }
     }
+  }
+
+  // Points that the search tries first.
+  void read_start(const YamlNode& node) {
+    if (node.kind != YamlNode::Kind::list) {
+      problems_.add(node.place, "start of search tpe must be a list of points such as [{lr: 0.1}], not " +
+                                    describe(node));
+      return;
+    }
+    for (const YamlNode& item : node.items) {
+      Point point;
+      if (item.kind != YamlNode::Kind::map)
+        problems_.add(item.place, "a point of start must be a map such as {lr: 0.1}, not " + describe(item));
+      for (const YamlEntry& entry : item.entries) {
+        const std::optional<std::string> path = names_.resolve(entry.key, entry.place, problems_);
+        if (path && read_start_value(*path, entry)) point[*path] = to_json(entry.value);
+      }
+      for (const Parameter& parameter : out_.space.parameters) {
+        const bool wanted = holds(parameter.when, point);
+        if (wanted != (point.count(parameter.path) == 1))
+          problems_.add(item.place, fmt::format("this point of start {} {}", wanted ? "lacks" : "cannot have",
+                                                parameter.path));
+      }
+      out_.search.start.push_back(std::move(point));
+    }
+  }
+
+  bool read_start_value(const std::string& path, const YamlEntry& entry) {
+    for (const Parameter& parameter : out_.space.parameters) {
+      if (parameter.path != path) continue;
+      if (Axis(parameter).place_of(to_json(entry.value))) return true;
+      problems_.add(entry.place, fmt::format("{} is no value of {}", describe(entry.value), path));
+      return true;  // it is there, though wrong
+    }
+    problems_.add(entry.place, path + " is no parameter of the sweep");
+    return false;
   }
 
   YamlNode& root_;
@@ -304,6 +345,14 @@ std::string_view to_string(Search::Kind kind) {
     if (each == kind) return text;
   }
   return "";
+}
+
+std::string describe(const EarlyStop& stop) {
+  if (stop.rule != EarlyStop::Rule::asha) return "";
+  return stop.resumes
+             ? "asha pauses trials at their rungs; those that are promoted go on from their checkpoints"
+             : "asha ends trials that do badly at a rung for good: without checkpoint.volume none could "
+               "go on later";
 }
 
 Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems) {

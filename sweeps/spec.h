@@ -22,6 +22,7 @@ struct Search {
   Kind kind = Kind::grid;
   int trials = 0;  // of random and tpe: how many in all
   std::uint64_t seed = 1;
+  std::vector<Point> start{};  // of tpe: tried first, in this order
 };
 std::string_view to_string(Search::Kind kind);
 
@@ -31,7 +32,11 @@ struct EarlyStop {
   Rule rule = Rule::none;
   AshaOptions asha;
   MedianOptions median;
+  bool resumes = false;  // of asha: trials keep checkpoints, so that they can be paused and go on
 };
+
+// What becomes of trials that do badly, and why so, for people; empty without such a choice.
+std::string describe(const EarlyStop& stop);
 
 struct Spec {
   Space space;

@@ -26,6 +26,7 @@ struct Trial {
   std::string hash;  // of the point (hash_of): the same in every sweep
   Point point;
   TrialState state = TrialState::waiting;
+  std::int64_t until = 0;           // how far it may train before it is judged; 0: nothing was decided
   int tries = 0;                    // pods or runs that were started for it
   std::int64_t step = 0;            // of its last metrics
   nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first

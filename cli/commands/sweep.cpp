@@ -113,6 +113,7 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
   session.note(what);
   if (!driven.empty()) {
     session.note(fmt::format("mlk starts them, {} at a time: {}", sweep.spec.parallel, driven));
+    if (const std::string how = sweeps::describe(sweep.spec.stop); !how.empty()) session.note(how);
     return;
   }
   const std::string jobs =

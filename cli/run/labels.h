@@ -20,6 +20,10 @@ inline constexpr char cannot_start[] =
     "mlk.dev/cannot-start";  // annotation of the owner of a trial: why it has failed without having started
 inline constexpr char draining[] =
     "mlk.dev/draining";  // annotation of the owner of a sweep: since when no more trials are started
+inline constexpr char until[] =
+    "mlk.dev/until";  // annotation of the owner of a trial: how far it may train before it is judged
+inline constexpr char paused[] = "mlk.dev/paused";  // annotation of the owner of a trial: where it was
+                                                    // paused; it goes on when `until` is further
 inline constexpr char phase[] = "mlk.dev/phase";  // annotation of the owner: final phase, once recorded
 inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Group search of make bench: the regret of our searches after 60 evaluations beside that of Optuna.
+"""Group search of make bench: the regret of our searches after 60 evaluations beside that of Optuna; ASHA beside random search.
 
     tests/bench/search.py [SEEDS]     by itself; 30 seeds by default
 
@@ -8,6 +8,7 @@ values at fixed points are compared first. Both sides see each function once for
 """
 
 import concurrent.futures
+import functools
 import math
 import os
 import pathlib
@@ -18,6 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 import mlk  # noqa: E402
+import search_digits  # noqa: E402
 import wheels  # noqa: E402
 
 EVALUATIONS = 60
@@ -143,24 +145,30 @@ def mlk_regrets(name, seeds, *more):
     return [line + [line[-1]] * (EVALUATIONS - len(line)) for line in lines]
 
 
-def optuna_regrets(name, seed, path):
-    """Runs in a process of its own. Conditional spaces get the option that its documentation recommends for them."""
+def optuna_study(path, seed, space, conditional=False):
+    """A study, and what gives the point that a trial of it suggests. Conditional spaces get the option that its documentation recommends
+    for them."""
     sys.path[:0] = path
     import warnings
 
     import optuna
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    function, smallest, space = PROBLEMS[name]
-    sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=name == "conditional", constant_liar=True)
-    study = optuna.create_study(sampler=sampler)
+    sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=conditional, constant_liar=True)
 
-    def objective(trial):
+    def suggested(trial):
         suggest = {"choice": trial.suggest_categorical, "integer": trial.suggest_int, "uniform": trial.suggest_float,
                    "log": lambda name, low, high: trial.suggest_float(name, low, high, log=True)}
-        return function(point_of(space, lambda _, name, kind, *bounds: suggest[kind](name, *bounds)))
+        return point_of(space, lambda _, name, kind, *bounds: suggest[kind](name, *bounds))
 
-    study.optimize(objective, n_trials=EVALUATIONS)
+    return optuna.create_study(sampler=sampler), suggested
+
+
+def optuna_regrets(name, seed, path):
+    """Runs in a process of its own."""
+    function, smallest, space = PROBLEMS[name]
+    study, suggested = optuna_study(path, seed, space, conditional=name == "conditional")
+    study.optimize(lambda trial: function(suggested(trial)), n_trials=EVALUATIONS)
     best, regrets = math.inf, []
     for trial in study.trials:
         best = min(best, trial.value)
@@ -185,6 +193,12 @@ def ratio(theirs, ours):
     return (theirs + EXACT) / (ours + EXACT)
 
 
+def digits(path, seeds):
+    """Quartiles of the regrets of the network, as those that compare() yields."""
+    optuna = functools.partial(search_digits.optuna_point, functools.partial(optuna_study, path))
+    return map(search_digits.quartiles, search_digits.regrets(optuna, seeds))
+
+
 def compare(seeds=SEEDS):
     """Yields for each function its name, and the quartiles of our regret, of Optuna's, and of quasi-random search."""
     subprocess.run(["cmake", "--build", "--preset", "release", "--target", "bench_search"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -194,20 +208,36 @@ def compare(seeds=SEEDS):
         for name in PROBLEMS:
             theirs = list(pool.map(optuna_regrets, [name] * seeds, range(1, seeds + 1), [path] * seeds))
             yield name, quartiles(mlk_regrets(name, seeds)), quartiles(theirs), quartiles(mlk_regrets(name, seeds, "random"))
+    yield "network on digits", *digits(path, search_digits.SEEDS if seeds == SEEDS else seeds)
+
+
+def early_stopping(seeds=search_digits.CURVES):
+    """Yields for each kind of ASHA its name, and the quartiles over seeds of its share of the steps of random search, and of the accuracy
+    that it falls short of it."""
+    told = search_digits.early_stopping(seeds)
+    for name, accuracy, steps in (("with checkpoints", 2, 3), ("without checkpoints", 4, 5)):
+        yield (name, search_digits.quartiles([line[steps] / line[1] for line in told]),
+               search_digits.quartiles([line[0] - line[accuracy] for line in told]))
 
 
 def search(report):
     for name, ours, theirs, _ in compare():
-        report.regret(f"regret of {name}", ours, f"Optuna {VERSION}", theirs, ratio(theirs[1], ours[1]), GOAL)
+        seeds = search_digits.SEEDS if name == "network on digits" else SEEDS
+        report.regret(f"regret of {name}", ours, f"Optuna {VERSION}", theirs, ratio(theirs[1], ours[1]), GOAL, seeds)
+    for name, shares, losses in early_stopping():
+        report.bounded(f"ASHA {name}: steps / random search's", shares, 0.4, search_digits.CURVES)
+        report.bounded(f"ASHA {name}: accuracy short of it", losses, 0, search_digits.CURVES)
 
 
 def main():
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
     cell = lambda values: "/".join(f"{value:.3g}" for value in values)  # noqa: E731
     print(f"regret after {EVALUATIONS} evaluations, {seeds} seeds: first quartile/median/third quartile; a ratio over 1: ours is smaller")
-    print(f'{"function":14} {"mlk":>26} {"Optuna " + VERSION:>26} {"quasi-random":>26}  ratio')
+    print(f'{"function":18} {"mlk":>26} {"Optuna " + VERSION:>26} {"quasi-random":>26}  ratio')
     for name, ours, theirs, random in compare(seeds):
-        print(f"{name:14} {cell(ours):>26} {cell(theirs):>26} {cell(random):>26}  {ratio(theirs[1], ours[1]):.2f}x", flush=True)
+        print(f"{name:18} {cell(ours):>26} {cell(theirs):>26} {cell(random):>26}  {ratio(theirs[1], ours[1]):.2f}x", flush=True)
+    for name, shares, losses in early_stopping(min(seeds, search_digits.CURVES)):
+        print(f"ASHA {name}: {cell(shares)} of the steps of random search, best accuracy {cell(losses)} below it", flush=True)
 
 
 if __name__ == "__main__":

@@ -212,11 +212,37 @@ def test_trials_that_do_badly_are_ended_early_and_free_their_places(cluster, nam
     text = program(name, counting, parallel=3).replace("objective:", "stop: {asha: {min: 10, max: 40, factor: 2}}, objective:")
     ended = cluster.mlk("sweep", experiment(text), "lr=9,1,2,3,8", timeout=300)
     assert ended.code == 0 and "trials are ended early" in ended.stderr, ended
+    assert "for good: without checkpoint.volume" in ended.stderr, ended
     table = {row["parameters"]["lr"]: row for row in results(cluster, ended.stdout.strip())}
     assert table[9]["state"] == "Succeeded" and table[9]["step"] == 40
     stopped = [row for row in table.values() if row["state"] == "Stopped"]
     assert stopped and all("stopped early by asha" in row["failure"] and row["step"] < 40 for row in stopped)
     assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
+
+
+def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_whoever_drives(embedded, name):
+    sweep_file = ("--set", f"name={name}", "--set", "checkpoint={volume: {pvc: " + name + "}, every: 0}", "--set", "train.steps=240",
+                  "--set", "train.step_delay_ms=40", "--set", "train.report_every=10", "--set", "sweep.stop={asha: {min: 60}}",
+                  "--set", "sweep.objective=minimize loss", DIGITS, "lr=0.1,0.0003,0.0002,0.0001", "hidden=[16]")
+    driver = embedded.start("sweep", *sweep_file)
+
+    def paused():
+        marks = [run["metadata"].get("annotations", {}) for run in embedded.objects("configmaps", f"mlk.dev/name={name}")]
+        return any(mark.get("mlk.dev/trial") == "0" and "mlk.dev/paused" in mark for mark in marks)
+    mlk.wait_until(paused, "the first trial to be paused", timeout=60)
+    driver.kill()
+    assert "those that are promoted go on from their checkpoints" in driver.communicate(timeout=30)[1]
+    ended = embedded.mlk("sweep", *sweep_file, timeout=120)
+    assert ended.code == 0, ended
+    sweep = ended.stdout.strip()
+    table = {row["parameters"]["train.optimizer.lr"]: row for row in results(embedded, sweep)}
+    winner = table.pop(0.1)
+    assert winner["state"] == "Succeeded" and winner["step"] == 240
+    assert {row["state"] for row in table.values()} <= {"Stopped", "Succeeded"}, "on a busy machine one may come to its end unseen"
+    assert all("stopped early by asha" in row["failure"] and 60 <= row["step"] < 240 for row in table.values() if row["state"] == "Stopped"), table
+    assert "goes on from the checkpoint of step" in embedded.mlk("logs", f"{sweep}/{winner['trial']}", check=0).stdout
+    again = embedded.mlk("sweep", *sweep_file, timeout=60)
+    assert again.code == 0 and "4 trials: 0 new" in again.stderr, again
 
 
 @pytest.mark.nodes

@@ -40,6 +40,14 @@ Spec tpe_spec(int trials) {
   return spec;
 }
 
+std::vector<int> stopped_by(const Spec& spec, const std::vector<Trial>& trials) {
+  std::vector<int> numbers;
+  for (const Decision& decision : decide(spec, {}, trials, 3).judged) {
+    if (decision.kind == Decision::Kind::stop) numbers.push_back(decision.number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 TEST_CASE("trials are started in the order of the points, as many as may go on") {
@@ -113,12 +121,90 @@ TEST_CASE("trials that do badly are stopped, by the rule of the sweep") {
                             trial_of(2, TrialState::succeeded), trial_of(3, TrialState::running)};
   for (int i = 0; i < 3; ++i) trials[static_cast<std::size_t>(i)].curve = {{10, 0.8}, {20, 0.9}};
   trials[3].curve = {{10, 0.1}};
-  CHECK(decide(spec, {}, trials, 3).stop.empty());
+  CHECK(stopped_by(spec, trials).empty());
   spec.stop.rule = EarlyStop::Rule::median;
-  CHECK(decide(spec, {}, trials, 3).stop == std::vector<int>{3});
+  CHECK(stopped_by(spec, trials) == std::vector<int>{3});
   spec.stop.rule = EarlyStop::Rule::asha;
   spec.stop.asha = {.min = 10, .max = 40, .factor = 2};
-  CHECK(decide(spec, {}, trials, 3).stop == std::vector<int>{3});
+  CHECK(stopped_by(spec, trials) == std::vector<int>{3});
   trials[3].curve = {{10, 0.99}};
-  CHECK(decide(spec, {}, trials, 3).stop.empty());
+  CHECK(stopped_by(spec, trials).empty());
+}
+
+namespace {
+
+// Rungs 10, 20 and 40; two places, the larger the better.
+Spec pausing() {
+  Spec spec;
+  spec.parallel = 2;
+  spec.objective.emplace().goal = Objective::Goal::maximize;
+  spec.stop.rule = EarlyStop::Rule::asha;
+  spec.stop.asha = {.min = 10, .max = 40, .factor = 2};
+  spec.stop.resumes = true;
+  return spec;
+}
+
+Trial at_rung(int number, TrialState state, std::int64_t until, double value) {
+  Trial trial = trial_of(number, state);
+  trial.until = until;
+  for (std::int64_t step = 10; step <= until; step *= 2) trial.curve.emplace_back(step, value);
+  return trial;
+}
+
+using Kind = Decision::Kind;
+
+}  // namespace
+
+TEST_CASE("with checkpoints a trial is paused at its rung, and its place is free for others") {
+  const std::vector<Point> points = numbered_points(3);
+  Trial first = trial_of(0, TrialState::running);
+  CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged.empty());
+  first.curve = {{10, 0.5}};  // it has come to the first rung, whether or not that was written down
+  CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged ==
+        std::vector<Decision>{{Kind::pause, 0, 10}});
+  const NextStep next = decide(
+      pausing(), points, {at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::running)}, 3);
+  CHECK(next.judged.empty());
+  CHECK(next.start == std::vector<Point>{points[2]});
+  CHECK_FALSE(next.ended);
+}
+
+TEST_CASE("a paused trial that is promoted goes before new ones") {
+  const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
+                                  at_rung(1, TrialState::waiting, 10, 0.9)};
+  const NextStep next = decide(pausing(), numbered_points(4), trials, 3);
+  CHECK(next.judged == std::vector<Decision>{{Kind::promote, 1, 20}});
+  CHECK(next.start == std::vector<Point>{{{"lr", 2}}});
+  std::vector<Trial> promoted = trials;
+  promoted[1].until = 20;  // written down, and not going on yet
+  CHECK(decide(pausing(), numbered_points(2), promoted, 3).judged.empty());
+  CHECK_FALSE(decide(pausing(), numbered_points(2), promoted, 3).ended);
+}
+
+TEST_CASE("when nobody can be promoted any more the paused trials are ended, and then the sweep") {
+  std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
+                            at_rung(1, TrialState::succeeded, 40, 0.9)};
+  const NextStep last = decide(pausing(), numbered_points(2), trials, 3);
+  CHECK(last.judged == std::vector<Decision>{{Kind::stop, 0, 10}});
+  CHECK_FALSE(last.ended);
+  trials[0].state = TrialState::stopped;
+  CHECK(decide(pausing(), numbered_points(2), trials, 3).ended);
+}
+
+TEST_CASE("of a hopeless sweep paused trials are ended as well") {
+  const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::failed)};
+  const NextStep next = decide(pausing(), numbered_points(9), trials, 0);
+  CHECK(next.hopeless);
+  CHECK(next.judged == std::vector<Decision>{{Kind::stop, 0, 10}});
+}
+
+TEST_CASE("without checkpoints a trial that passes a rung is not judged there again") {
+  Spec spec = pausing();
+  spec.stop.resumes = false;
+  std::vector<Trial> trials{trial_of(0, TrialState::running), trial_of(1, TrialState::running)};
+  trials[0].curve = {{10, 0.5}};
+  CHECK(decide(spec, {}, trials, 3).judged == std::vector<Decision>{{Kind::promote, 0, 20}});
+  trials[0].until = 20;
+  trials[1].curve = {{10, 0.9}};
+  CHECK(decide(spec, {}, trials, 3).judged == std::vector<Decision>{{Kind::promote, 1, 20}});
 }

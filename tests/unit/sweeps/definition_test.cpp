@@ -159,3 +159,35 @@ TEST_CASE("random points stay the same when more of them are tried") {
   CHECK(many.size() == 20);
   CHECK(std::vector<Point>(many.begin(), many.begin() + 5) == few);
 }
+
+TEST_CASE(
+    "ASHA takes the length of a whole trial from the experiment, and pauses trials that keep checkpoints") {
+  const std::string sweep = "sweep: {objective: minimize loss, stop: {asha: {min: 1}}}\n";
+  const std::string steps =
+      "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 9, optimizer: {lr: 0.5}}\n" + sweep;
+  const Definition plain = define(steps, {"lr=0.1,0.2"});
+  CHECK(plain.spec.stop.asha.max == 9);
+  CHECK(plain.spec.objective->position == "step");
+  CHECK_FALSE(plain.spec.stop.resumes);
+  CHECK(define(steps + "checkpoint: {volume: {pvc: p}}\n", {"lr=0.1,0.2"}).spec.stop.resumes);
+  CHECK_FALSE(define(steps + "checkpoint: {volume: {emptyDir: {}}}\n", {"lr=0.1,0.2"}).spec.stop.resumes);
+  const std::string epochs =
+      "name: x\nmode: single\ntrain: {data: {path: /d}, epochs: 7, optimizer: {lr: 0.5}}\n" + sweep;
+  const Definition by_epochs = define(epochs, {"lr=0.1,0.2"});
+  CHECK(by_epochs.spec.stop.asha.max == 7);
+  CHECK(by_epochs.spec.objective->position == "epoch");
+  const auto refused = [](std::string text, const std::string& asha) {
+    text.replace(text.find("{min: 1}"), 8, asha);
+    try {
+      define(text, {"lr=0.1,0.2"});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  CHECK(refused(steps, "{min: 1, max: 9}") == "taken");
+  CHECK(refused(steps, "{min: 1, max: 8}") == "stop asha has max 8, but a trial trains for 9 steps");
+  CHECK(refused(steps, "{min: 9}") == "stop asha has min 9, but a whole trial has 9 steps");
+  CHECK(refused("name: x\nmode: single\nrun: 'echo ${sweep.lr}'\n" + sweep, "{min: 1}") ==
+        "stop asha needs max, how long a whole trial is");
+}

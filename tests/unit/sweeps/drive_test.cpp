@@ -33,7 +33,8 @@ SweepStatus drive_to_end(Sweeper& sweeper, const std::vector<std::string>& words
   return drive(client, request,
                {.submit = sweeper.hooks(),
                 .changed = [](const SweepStatus&) {},
-                .waiting = [](const std::string&) {}});
+                .waiting = [](const std::string&) {},
+                .judge_every = std::chrono::milliseconds(50)});
 }
 
 std::size_t runs_of_sweep(Sweeper& sweeper, const std::string& sweep) {

@@ -353,3 +353,20 @@ TEST_CASE("a line that is too long is not packed") {
   CHECK_THROWS_WITH_AS(pack({"", std::string(longest_line + 1, 'x')}),
                        "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
 }
+
+TEST_CASE("what a trial told before it was paused stands before what it tells when it goes on") {
+  Trial before, now;
+  before.state = TrialState::running;
+  before.step = 20;
+  before.objective = 0.5;
+  before.metrics = {{"loss", 0.5}};
+  before.curve = {{10, 0.7}, {20, 0.5}};
+  CHECK(continued(before, now, true).state == TrialState::waiting);
+  CHECK(continued(before, now, true).curve == before.curve);
+  CHECK(continued(before, now, true).objective == 0.5);
+  CHECK_FALSE(continued(before, now, false).objective.has_value());
+  now.curve = {{20, 0.6}, {30, 0.4}};
+  now.objective = 0.4;
+  CHECK(continued(before, now, true).objective == 0.4);
+  CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
+}

@@ -129,3 +129,19 @@ TEST_CASE("lines of more than 4 KiB are not read") {
   CHECK_FALSE(find_loss("loss=1 " + std::string(4096 - 6, 'x')).has_value());
   CHECK_FALSE(value_by("(\\d)", "1" + std::string(4096, 'x')).has_value());
 }
+
+TEST_CASE("how far a trial has come is told in steps, or in epochs") {
+  Objective objective;
+  objective.metric = "loss";
+  const auto place = [&](std::string_view line) {
+    return MetricFinder(objective).find(line)->step.value_or(-1);
+  };
+  CHECK(place("mlk step=100 epoch=3 loss=1") == 100);
+  CHECK(place("epoch=3 loss=1") == 3);
+  CHECK(place(R"({"epoch": 3, "loss": 1})") == 3);
+  objective.position = "epoch";
+  CHECK(place("mlk step=100 epoch=3 loss=1") == 3);
+  CHECK(place("step=100 epoch=3 loss=1") == 3);
+  CHECK(place(R"({"step": 100, "epoch": 3, "loss": 1})") == 3);
+  CHECK(place("step=100 loss=1") == -1);
+}

@@ -186,3 +186,23 @@ TEST_CASE("values stand in run and env as their text") {
   CHECK(root.find("run")->items[1].text == "v1-${sweep.");
   CHECK(root.find("run")->items[2].text == "$${HOME}");
 }
+
+TEST_CASE("search tpe takes points to start with, which are whole points of the space") {
+  const auto with = [](const std::string& start) {
+    return read_spec(
+        trained + ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: " + start + "}}}\n"),
+        {"lr=1e-4..1:log", "batch=8,16,32"});
+  };
+  const SpecRead good = with("[{lr: 0.1, batch: 16}, {train.optimizer.lr: 0.01, batch: 8}]");
+  CHECK(good.problems == "");
+  CHECK(good.spec.search.start ==
+        std::vector<Point>{{{"train.optimizer.lr", 0.1}, {"train.data.batch", 16}},
+                           {{"train.optimizer.lr", 0.01}, {"train.data.batch", 8}}});
+  CHECK(good.spec.decides != with("[{lr: 0.1, batch: 16}]").spec.decides);
+  CHECK(with("{lr: 0.1}").problems.find("must be a list of points") != std::string::npos);
+  CHECK(with("[7]").problems.find("must be a map") != std::string::npos);
+  CHECK(with("[{lr: 0.1}]").problems.find("lacks train.data.batch") != std::string::npos);
+  CHECK(with("[{lr: 2, batch: 8}]").problems.find("is no value of train.optimizer.lr") != std::string::npos);
+  CHECK(with("[{lr: 0.1, batch: 8, momentum: 1}]").problems.find("is no parameter of the sweep") !=
+        std::string::npos);
+}

@@ -96,20 +96,22 @@ struct Sweeper {
   // The `which`-th request that writes something is lost, before it arrives or after it was carried out, and
   // the command is interrupted there.
   enum class Cut { before, after };
-  void cut_off_at(int which, Cut cut) {
-    cluster.before([this, which, cut, count = std::make_shared<std::atomic<int>>(0)](
-                       const local::Request& asked) -> std::optional<local::Answer> {
-      const bool writes =
-          asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
-      if (!writes || (*count)++ != which) return std::nullopt;
-      if (cut == Cut::after)
-        cluster.ask(asked.method, asked.path, nlohmann::json::parse(asked.body), asked.content_type);
-      interrupted = true;
-      return refusal(503, "ServiceUnavailable", "cut off");
-    });
+  // `otherwise` sees what is not cut off.
+  void cut_off_at(int which, Cut cut, FakeCluster::Step otherwise = {}) {
+    cluster.before(
+        [this, which, cut, otherwise = std::move(otherwise), count = std::make_shared<std::atomic<int>>(0)](
+            const local::Request& asked) -> std::optional<local::Answer> {
+          const bool writes =
+              asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
+          if (!writes || (*count)++ != which) return otherwise ? otherwise(asked) : std::nullopt;
+          if (cut == Cut::after)
+            cluster.ask(asked.method, asked.path, nlohmann::json::parse(asked.body), asked.content_type);
+          interrupted = true;
+          return refusal(503, "ServiceUnavailable", "cut off");
+        });
   }
-  void let_all_through() {
-    cluster.before({});
+  void let_all_through(FakeCluster::Step otherwise = {}) {
+    cluster.before(std::move(otherwise));
     interrupted = false;
   }
 };
