@@ -39,7 +39,6 @@ constexpr milliseconds tick{200};
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-constexpr std::chrono::seconds longest_refusal{30};
 // Also when no watch has told of a change; the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
 // Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
@@ -70,7 +69,8 @@ class Driver {
       std::optional<SweepObjects> objects = more_ ? listed() : watched(watch);
       if (!objects) continue;
       more_ = false;
-      if (!lease) lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner));
+      if (!lease)
+        lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner), hooks_.lease);
       const Runs runs = take_runs(*objects);
       const SweepStatus status = look(*objects, runs);
       hooks_.changed(status);
@@ -146,7 +146,8 @@ class Driver {
       const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
       if (!failing_since_) failing_since_ = steady_clock::now();
-      if (steady_clock::now() - *failing_since_ > (refused ? longest_refusal : longest_trouble)) throw;
+      if (steady_clock::now() - *failing_since_ > (refused ? hooks_.lease.longest_refusal : longest_trouble))
+        throw;
       hooks_.submit.check_interrupted();
       hooks_.submit.note(std::string(error.what()) + "; trying on");
       std::this_thread::sleep_for(pause_after_trouble);
@@ -472,7 +473,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     runs.check(definition.points[i]);
   }
   Creation creation(client, request.name_space, hooks);
-  creation.ask_what_is_allowed(rights_of_driver());
+  creation.ask_what_is_allowed(request.detached ? std::vector<kube::AccessQuestion>() : rights_of_driver());
   require_quota(client, request.name_space);
   RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 
+#include "sweeps/lease.h"
 #include "sweeps/observe.h"
 #include "sweeps/start.h"
 
@@ -17,6 +18,7 @@ struct DriveHooks {
   std::function<void(const SweepStatus&)> changed;         // how things stand, after every change
   std::function<void(const std::string& holder)> waiting;  // somebody else drives the sweep
   std::chrono::milliseconds judge_every{2000};  // trials that run, by what their logs say; for early stopping
+  LeaseTimes lease{};
 };
 
 // Creates what the sweep consists of beside its trials; trials are started by drive(). A sweep that the

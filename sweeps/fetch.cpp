@@ -212,11 +212,11 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
-    objects.pods = fetch_running_pods(client, name_space, sweep);
+    set_pods(objects, fetch_running_pods(client, name_space, sweep));
     objects.events = warnings.get();
     return observe();  // not for the ledger: a trial of which the pod was left out has told nothing yet
   }
-  objects.pods = fetch_pods(client, name_space, sweep);
+  set_pods(objects, fetch_pods(client, name_space, sweep));
   objects.events = warnings.get();
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);

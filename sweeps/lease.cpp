@@ -1,5 +1,6 @@
 #include "sweeps/lease.h"
 
+#include <algorithm>
 #include <array>
 #include <unistd.h>
 
@@ -14,10 +15,6 @@ namespace mlk::sweeps {
 namespace {
 
 using nlohmann::json;
-using std::chrono::seconds;
-
-constexpr seconds longest_refusal{30};
-constexpr seconds lease_duration{15}, renew_deadline{10}, renew_every{4}, ask_every{2};
 
 // This process, for people and unlike any other.
 std::string own_identity() {
@@ -31,24 +28,25 @@ std::string own_identity() {
 const kube::Resource lease_resource{"coordination.k8s.io", "v1", "leases", "Lease"};
 
 DriverLease::DriverLease(kube::Client& client, const std::string& name_space, std::string name,
-                         std::string owner_uid, std::function<Clock::time_point()> now)
+                         std::string owner_uid, LeaseTimes times, std::function<Clock::time_point()> now)
     : client_(client),
       name_space_(name_space),
       name_(std::move(name)),
       owner_uid_(std::move(owner_uid)),
       me_(own_identity()),
+      times_(times),
       now_(std::move(now)) {}
 
 json DriverLease::spec() const {
   return {{"holderIdentity", me_},
-          {"leaseDurationSeconds", lease_duration.count()},
+          {"leaseDurationSeconds", std::max<long>(1, times_.duration / std::chrono::seconds(1))},
           {"renewTime", format_time_micro(std::chrono::system_clock::now())}};
 }
 
 bool DriverLease::hold() {
   const Clock::time_point now = now_();
-  if (ours_ && now - renewed_ < renew_every) return true;
-  if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < ask_every) return false;
+  if (ours_ && now - renewed_ < times_.renew_every) return true;
+  if (!ours_ && asked_ != Clock::time_point{} && now - asked_ < times_.ask_every) return false;
   asked_ = now;
   try {
     ours_ = take(now);
@@ -56,8 +54,8 @@ bool DriverLease::hold() {
     if (ours_) renewed_ = now;
   } catch (const kube::ApiError& error) {
     const bool refused = error.status() == 401 || error.status() == 403;
-    if (refused && (!answered_ || now - *answered_ > longest_refusal)) throw;
-    ours_ = ours_ && now - renewed_ < renew_deadline;
+    if (refused && (!answered_ || now - *answered_ > times_.longest_refusal)) throw;
+    ours_ = ours_ && now - renewed_ < times_.renew_deadline;
   }
   return ours_;
 }
@@ -91,7 +89,7 @@ bool DriverLease::take(Clock::time_point now) {
     seen_ = record;
     seen_since_ = now;
   }
-  const bool free = holder_.empty() || holder_ == me_ || now - seen_since_ > lease_duration;
+  const bool free = holder_.empty() || holder_ == me_ || now - seen_since_ > times_.duration;
   if (!free) return false;
   json patch = {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                 {"spec", spec()}};
@@ -106,7 +104,8 @@ bool DriverLease::take(Clock::time_point now) {
 }
 
 bool DriverWatch::nobody_drives(Clock::time_point now) {
-  if (asked_ == Clock::time_point{} || now - asked_ >= ask_every) {
+  constexpr LeaseTimes times;
+  if (asked_ == Clock::time_point{} || now - asked_ >= times.ask_every) {
     asked_ = now;
     try {
       const std::optional<json> lease = client_.find(lease_resource, name_space_, sweep_);
@@ -119,7 +118,7 @@ bool DriverWatch::nobody_drives(Clock::time_point now) {
       seen_.reset();
     }
   }
-  return seen_ && now - seen_since_ > lease_duration;
+  return seen_ && now - seen_since_ > times.duration;
 }
 
 void DriverLease::release() {

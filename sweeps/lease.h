@@ -19,6 +19,15 @@ namespace mlk::sweeps {
 
 extern const kube::Resource lease_resource;
 
+// Others than these are for tests.
+struct LeaseTimes {
+  std::chrono::milliseconds duration{15'000};  // without a renewal, after which its holder is taken for dead
+  std::chrono::milliseconds renew_deadline{10'000};  // the holder gives it up itself
+  std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
+  // A server that has just started does not know yet who may do what.
+  std::chrono::milliseconds longest_refusal{30'000};
+};
+
 class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,15 +35,15 @@ class DriverLease {
   // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. `now`: another clock is for
   // tests. The client must outlive it. For one thread.
   DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
-              std::function<Clock::time_point()> now = Clock::now);
+              LeaseTimes times = {}, std::function<Clock::time_point()> now = Clock::now);
 
   ~DriverLease() { release(); }
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
   // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
-  // the server cannot answer costs the Lease when it lasts for 10 s. Throws ApiError for 401 and 403,
-  // to who was let in before when they last for 30 s: a server that has just started does not know the roles.
+  // the server cannot answer costs the Lease when it lasts for renew_deadline. Throws ApiError for 401 and
+  // 403, to who was let in before when they last for longest_refusal.
   bool hold();
   void release();  // so that another may take it at once; best effort
 
@@ -47,6 +56,7 @@ class DriverLease {
   kube::Client& client_;
   const std::string& name_space_;
   const std::string name_, owner_uid_, me_;
+  const LeaseTimes times_;
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;

@@ -172,9 +172,14 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
   return objects;
 }
 
+void set_pods(SweepObjects& objects, std::vector<json> pods) {
+  objects.pods = std::move(pods);
+  take_drivers(objects.pods, objects.driver_pods);
+}
+
 bool take_owner(SweepObjects& objects) {
   take_drivers(objects.jobs, objects.drivers);
-  take_drivers(objects.pods, objects.driver_pods);
+  set_pods(objects, std::move(objects.pods));
   const auto owner = std::find_if(objects.config_maps.begin(), objects.config_maps.end(), is_sweep);
   if (owner == objects.config_maps.end()) return false;
   objects.owner = std::move(*owner);

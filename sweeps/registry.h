@@ -56,6 +56,9 @@ std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::stri
 // Those of namespace-wide `events` that are about objects of the sweep. Pure.
 std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
+// Gives the sweep its pods; those with a driver are put apart. Pure.
+void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
+
 // Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
 // are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
 bool take_owner(SweepObjects& objects);

@@ -19,6 +19,7 @@ struct StartRequest {
   std::string name_space;
   std::string version;  // of mlk
   bool local = false;
+  bool detached = false;                                      // a Job in the cluster will drive it
   bool retry_failed = false;                                  // trials that have failed are started again
   bool dry_run = false;                                       // checked by the server, nothing is stored
   std::size_t most_points_bytes = sweeps::most_points_bytes;  // of the points of one Job

@@ -48,6 +48,7 @@ void drive(const DriveOptions& options, Session& session) {
                                      .name_space = name_space,
                                      .version = session.version,
                                      .local = task.input.local,
+                                     .detached = true,
                                      .retry_failed = false,
                                      .dry_run = false};
   const nlohmann::json owner = client->get(kube::resources::config_maps, name_space, options.sweep);

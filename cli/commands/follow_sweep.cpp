@@ -36,6 +36,11 @@ void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string
   }
 }
 
+// What a driver in the cluster says is no trial's, and shown when it is asked for.
+const std::vector<json>& pods_of(const sweeps::SweepObjects& objects, const LogFilter& filter) {
+  return filter.role == labels::driver ? objects.driver_pods : objects.pods;
+}
+
 class SweepLogs {
  public:
   SweepLogs(Session& session, kube::Client& client, const std::string& sweep, std::optional<int> trial,
@@ -45,6 +50,7 @@ class SweepLogs {
         trial_(trial),
         watch_(client, client.config().name_space, sweep),
         drivers_(client, client.config().name_space, sweep),
+        filter_(filter),
         follower_(client, client.config().name_space, filter),
         style_(session.color_out()) {}
 
@@ -75,9 +81,9 @@ class SweepLogs {
     status_ = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     if (trial_) sweeps::keep_trial(status_, *trial_);
     add_trial_numbers(*objects, numbers_);
-    const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
-    any_runs_ = has_running_pods(all);
-    follow(memory_.with_gone(objects->pods));
+    const std::vector<json>& pods = pods_of(*objects, filter_);
+    any_runs_ = has_running_pods({objects->owner, objects->jobs, pods, {}, {}});
+    follow(memory_.with_gone(pods));
   }
 
   // Those that are followed, as they are now, and as many new ones as there are streams left: pods that wait
@@ -153,6 +159,7 @@ class SweepLogs {
   const std::optional<int> trial_;
   sweeps::SweepWatch watch_;
   sweeps::DriverWatch drivers_;
+  const LogFilter filter_;
   RunLogFollower follower_;
   const ui::Style style_;
   PodMemory memory_;
@@ -178,17 +185,18 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   const sweeps::SweepObjects objects = sweeps::fetch_sweep(client, name_space, sweep, sweeps::WithPods::yes);
   std::map<std::string, int> numbers;
   add_trial_numbers(objects, numbers);
+  const std::vector<json>& pods = pods_of(objects, filter);
   std::map<std::string, std::string> runs;  // of pods, by uid
-  for (const json& pod : objects.pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
+  for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;
   const ui::Style style(session.color_out());
-  for (RunLogLine& line : read_run_logs(client, name_space, objects.pods, filter, &problems)) {
+  for (RunLogLine& line : read_run_logs(client, name_space, pods, filter, &problems)) {
     if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
       line.role = fmt::format("{}/{}", number->second, line.role);
     print_log_line(line, session.out, style);
   }
   for (const std::string& problem : problems) session.warn(problem);
-  if (objects.pods.empty()) {
+  if (pods.empty()) {
     session.note("sweep " + sweep +
                  " has no pods; what is known of it: " + session.command("status " + sweep));
   }

@@ -178,6 +178,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
                                      .name_space = client ? client->config().name_space : "",
                                      .version = session.version,
                                      .local = session.local(),
+                                     .detached = options.detach.detach,
                                      .retry_failed = options.retry_failed,
                                      .dry_run = options.dry_run == "server"};
   const PreviewOptions preview{.trial_minutes = options.trial_minutes > 0

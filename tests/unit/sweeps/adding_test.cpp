@@ -41,7 +41,10 @@ SweepStatus start_and_drive(Sweeper& sweeper, const std::vector<std::string>& wo
   const Started started = start_by_cluster(client, request, sweeper.hooks());
   CHECK(started.driven != "");
   return drive(client, request,
-               {.submit = sweeper.hooks(), .changed = changed, .waiting = [](const std::string&) {}});
+               {.submit = sweeper.hooks(),
+                .changed = changed,
+                .waiting = [](const std::string&) {},
+                .lease = test::short_lease});
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   return drive(client, request,
                {.submit = sweeper.hooks(),
                 .changed = [](const SweepStatus&) {},
-                .waiting = [](const std::string&) {}});
+                .waiting = [](const std::string&) {},
+                .lease = test::short_lease});
 }
 
 void write_to(const std::filesystem::path& path, const std::string& text) {
@@ -364,7 +365,7 @@ TEST_CASE("the Role of a driver allows what it does, and nothing else") {
 TEST_CASE("a driver that lacks any right of its Role says which before it does anything") {
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
   const std::vector<kube::AccessQuestion> all = driver_questions(rights);
-  REQUIRE(all.size() == 20);
+  REQUIRE(all.size() == 22);
   Sweeper sweeper(detached_experiment);
   kube::Client client(sweeper.cluster.config());
   CHECK_NOTHROW(require_own_rights(client, "default", rights));

@@ -144,7 +144,8 @@ SweepStatus drive_pausing(Sweeper& sweeper, const std::vector<std::string>& word
                {.submit = sweeper.hooks(),
                 .changed = [](const SweepStatus&) {},
                 .waiting = [](const std::string&) {},
-                .judge_every = std::chrono::milliseconds(20)});
+                .judge_every = std::chrono::milliseconds(20),
+                .lease = test::short_lease});
 }
 
 void check_outcome(const SweepStatus& status, const std::string& starts) {

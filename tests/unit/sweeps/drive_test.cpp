@@ -34,7 +34,8 @@ SweepStatus drive_to_end(Sweeper& sweeper, const std::vector<std::string>& words
                {.submit = sweeper.hooks(),
                 .changed = [](const SweepStatus&) {},
                 .waiting = [](const std::string&) {},
-                .judge_every = std::chrono::milliseconds(50)});
+                .judge_every = std::chrono::milliseconds(50),
+                .lease = test::short_lease});
 }
 
 std::size_t runs_of_sweep(Sweeper& sweeper, const std::string& sweep) {
@@ -141,7 +142,8 @@ TEST_CASE("points that take more than a ConfigMap are written into several, and 
   CHECK_THROWS_WITH_AS(drive(client, request,
                              {.submit = sweeper.hooks(),
                               .changed = stop_when_all_are_there,
-                              .waiting = [](const std::string&) {}}),
+                              .waiting = [](const std::string&) {},
+                              .lease = test::short_lease}),
                        "interrupted", Error);
   const SweepObjects objects = fetch_sweep(client, "default", sweep.identity.run, WithPods::no);
   const std::vector<Batch> batches = batches_of(objects);

@@ -24,7 +24,7 @@ struct Rivals {
   DriverLease one = rival(), other = rival();
 
   DriverLease rival() {
-    return {client, name_space, "x-abcde", "uid", [this] { return time; }};
+    return {client, name_space, "x-abcde", "uid", {}, [this] { return time; }};
   }
   void pass(int seconds) { time += std::chrono::seconds(seconds); }
   json lease() { return cluster.ask("GET", leases_path + "/x-abcde"); }

@@ -13,11 +13,19 @@
 #include "cli/run/prepare.h"
 #include "cli/util/error.h"
 #include "sweeps/drive.h"
+#include "sweeps/lease.h"
 #include "sweeps/registry.h"
 #include "sweeps/start.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {
+
+// A tenth of the usual, for drivers that a test cuts off.
+inline constexpr sweeps::LeaseTimes short_lease{.duration = std::chrono::milliseconds(1500),
+                                                .renew_deadline = std::chrono::milliseconds(1000),
+                                                .renew_every = std::chrono::milliseconds(400),
+                                                .ask_every = std::chrono::milliseconds(200),
+                                                .longest_refusal = std::chrono::milliseconds(3000)};
 
 struct Sweeper {
   explicit Sweeper(std::string experiment) : file{"x.yaml", "", std::move(experiment)} {}
