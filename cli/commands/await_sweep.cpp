@@ -50,6 +50,7 @@ class SweepProgress {
 
   ExitCode end(const sweeps::SweepStatus& status) {
     progress_.clear();
+    say_ends(status, most_looks);
     session_.err << progress_line(status) << "\n\n";
     print_leaderboard(status, most_trials_at_end, session_, Where::err);
     return sweeps::exit_code(status);
@@ -62,11 +63,18 @@ class SweepProgress {
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);
   }
 
-  // Each trial that has ended since the last look; of those that had ended before nothing is said.
-  void say_ends(const sweeps::SweepStatus& status) {
+  // Each trial that has ended since the last look; of those that had ended before nothing is said. A Job may
+  // tell of the end of a trial before its pod tells the result: that is waited for, for a few looks.
+  void say_ends(const sweeps::SweepStatus& status, int looks = 1) {
     for (const sweeps::Trial& trial : status.trials) {
       const auto [known, is_new] = states_.try_emplace(trial.number, trial.state);
       const bool ended = sweeps::has_ended(trial.state) && (known->second != trial.state || is_new);
+      const bool lacks_result =
+          trial.state == sweeps::TrialState::succeeded && status.record.objective && !trial.objective;
+      if (ended && looked_ && lacks_result && (awaited_[trial.number] += looks) < most_looks) {
+        if (is_new) states_.erase(known);
+        continue;
+      }
       known->second = trial.state;
       if (ended && looked_ && !progress_.live()) progress_.say(trial_line(status, trial));
     }
@@ -75,7 +83,9 @@ class SweepProgress {
 
   Session& session_;
   ui::Progress progress_;
+  static constexpr int most_looks = 3;
   std::map<int, sweeps::TrialState> states_;
+  std::map<int, int> awaited_;  // looks at an ended trial that lacks its result
   std::string said_phase_;
   bool looked_ = false;
 };

@@ -181,7 +181,7 @@ def test_who_may_only_edit_gets_the_role_for_an_administrator_and_nothing_is_cre
         real.kubectl_admin("apply", "-f", "-", input=refused.stdout)
         rights = real.kubectl_admin("get", "role", "mlk-driver", "-n", namespace, "-o", "json").stdout
         lacking = [right for right in rights_in(json.loads(rights)["rules"])]
-        assert len(lacking) == 20
+        assert len(lacking) == 22
         # Each right taken away is told before anything is created: nobody has to start a sweep to find out.
         for right in lacking:
             patch_rules(real, namespace, without(json.loads(rights)["rules"], right))
@@ -198,7 +198,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
     objects = rights_of(real)
     role = next(each for each in objects if each["kind"] == "Role")
     rights = rights_in(role["rules"])
-    assert len(rights) == 20
+    assert len(rights) == 22
     real.kubectl_admin("apply", "-f", "-", input=json.dumps(modest_user(name)))
 
     def lacks(number, right):
