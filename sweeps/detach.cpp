@@ -4,6 +4,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/render/render.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
@@ -14,14 +15,6 @@ namespace mlk::sweeps {
 namespace {
 
 using nlohmann::json;
-
-void give_to_owner(json& object, const json& owner) {
-  object["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
-                                            {"kind", "ConfigMap"},
-                                            {"name", kube::name_of(owner)},
-                                            {"uid", kube::uid_of(owner)},
-                                            {"blockOwnerDeletion", false}}};
-}
 
 // All objects of drivers of the sweep but those of which the name begins so.
 void remove_others(kube::Client& client, const std::string& name_space, const std::string& sweep,
@@ -65,7 +58,7 @@ bool start_driver(kube::Client& client, const std::string& name_space, const std
   const std::string uid = kube::uid_of(owner), name = kube::name_of(job);
   Creation creation(client, name_space, hooks);
   for (const json& part : input_objects(owner, input)) creation.create_owned(part, uid);
-  give_to_owner(job, owner);
+  job["metadata"]["ownerReferences"] = owner_references(sweep, uid);
   const std::optional<json> there = creation.find_owned(job, uid);
   const bool goes_on = there && !has_finished(*there);
   if (!goes_on) {

@@ -6,6 +6,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/render/render.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
@@ -68,12 +69,7 @@ bool DriverLease::take(Clock::time_point now) {
                   {"metadata",
                    {{"name", name_},
                     {"labels", {{labels::managed_by, "mlk"}, {labels::sweep, name_}}},
-                    {"ownerReferences",
-                     {{{"apiVersion", "v1"},
-                       {"kind", "ConfigMap"},
-                       {"name", name_},
-                       {"uid", owner_uid_},
-                       {"blockOwnerDeletion", false}}}}}},
+                    {"ownerReferences", owner_references(name_, owner_uid_)}}},
                   {"spec", spec()}};
     try {
       client_.create(lease_resource, name_space_, fresh);

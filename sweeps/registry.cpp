@@ -8,6 +8,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/render/render.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/indexes.h"
@@ -67,12 +68,7 @@ json config_map_of(const json& owner, const std::string& name, const std::string
               {labels::run, sweep},
               {labels::name, kube::label_of(owner, labels::name)},
               {labels::sweep, sweep}}},
-            {"ownerReferences",
-             {{{"apiVersion", "v1"},
-               {"kind", "ConfigMap"},
-               {"name", sweep},
-               {"uid", kube::uid_of(owner)},
-               {"blockOwnerDeletion", false}}}}}},
+            {"ownerReferences", owner_references(sweep, kube::uid_of(owner))}}},
           {"data", {{key, text}}}};
 }
 

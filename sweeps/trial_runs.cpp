@@ -28,11 +28,7 @@ void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::stri
   const json label = {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}};
   rendered.owner = merge(std::move(rendered.owner), label);
   rendered.owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
-  rendered.owner["metadata"]["ownerReferences"] = {{{"apiVersion", "v1"},
-                                                    {"kind", "ConfigMap"},
-                                                    {"name", sweep},
-                                                    {"uid", sweep_uid},
-                                                    {"blockOwnerDeletion", false}}};
+  rendered.owner["metadata"]["ownerReferences"] = owner_references(sweep, sweep_uid);
   for (json& object : rendered.objects) {
     if (object["kind"] != "Job") continue;
     object = merge(std::move(object), label);

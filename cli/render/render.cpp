@@ -236,13 +236,8 @@ class Renderer {
   // After all patches: what does not belong to the owner outlives the run.
   void give_to_owner(std::vector<json>& objects) const {
     if (options_.owner_uid.empty()) return;
-    for (json& each : objects) {
-      each["metadata"]["ownerReferences"] = json::array({{{"apiVersion", "v1"},
-                                                          {"kind", "ConfigMap"},
-                                                          {"name", identity_.run},
-                                                          {"uid", options_.owner_uid},
-                                                          {"blockOwnerDeletion", false}}});
-    }
+    for (json& each : objects)
+      each["metadata"]["ownerReferences"] = owner_references(identity_.run, options_.owner_uid);
   }
 
   void add_data(std::vector<json>& objects) {
@@ -392,6 +387,14 @@ class Renderer {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options) {
   return Renderer(experiment, files, templates, options).render();
+}
+
+json owner_references(const std::string& name, const std::string& uid) {
+  return json::array({{{"apiVersion", "v1"},
+                       {"kind", "ConfigMap"},
+                       {"name", name},
+                       {"uid", uid},
+                       {"blockOwnerDeletion", false}}});
 }
 
 }  // namespace mlk

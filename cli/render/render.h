@@ -49,6 +49,9 @@ Rendered render(const Experiment& experiment, const FileContents& files, const T
 // files that cannot travel.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
+// The ownerReferences of what is deleted with the ConfigMap of that name and uid.
+nlohmann::json owner_references(const std::string& name, const std::string& uid);
+
 // The configuration of the bundled runtime (runtime/CONTRACT.md), of an experiment with `train:`.
 nlohmann::json runtime_config(const Experiment& experiment);
 
