@@ -185,7 +185,7 @@ json render_driver(const Definition& definition, const DriverInput& input, const
                       {"namespace", place.name_space},
                       {"driver",
                        {{"input", key},
-                        {"image", input.image},
+                        {"image", input.image.empty() ? local_image : input.image},
                         {"image_pull_policy", effective["image_pull_policy"]},
                         {"image_pull_secrets", secrets},
                         {"command", command},

@@ -24,7 +24,6 @@ namespace {
 constexpr std::size_t most_file_bytes = 900 * 1024;  // a ConfigMap holds 1 MiB, its names included
 constexpr std::size_t longest_host_name = 63;
 constexpr int runtime_user = 65532;  // "nonroot" of the bundled runtime's image
-constexpr char local_image[] = "mlk-runtime:local";
 
 json or_null(const json& object, const char* key) {
   if (!object.contains(key)) return nullptr;

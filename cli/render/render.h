@@ -34,6 +34,9 @@ struct RenderOptions {
   bool owner_alone = false;  // no objects: they are rendered when the owner's uid is known
 };
 
+// Stands for the image of an experiment that names none: on this machine every image is the machine itself.
+inline constexpr char local_image[] = "mlk-runtime:local";
+
 struct Rendered {
   std::string run;   // "<name>-<5>"
   std::string hash;  // sha256 of what makes the run what it is; label mlk.dev/hash holds its first 16 digits

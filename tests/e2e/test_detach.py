@@ -120,7 +120,8 @@ def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, na
 
 @pytest.mark.nodes
 def test_a_driver_that_is_ended_is_followed_by_another(embedded, name, experiment):
-    sweep = detach(embedded, experiment(program(name)), "lr=1,2,3").stdout.strip()
+    without_image = program(name).replace("image: mlk-runtime:test\n", "")
+    sweep = detach(embedded, experiment(without_image), "lr=1,2,3").stdout.strip()
     mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] > 0, "a trial to run")
     drivers = [pid for pid in mlk.processes_with(KUBECONFIG="", HOME="/nonexistent") if runs(pid, "drive", sweep)]
     assert len(drivers) == 1
