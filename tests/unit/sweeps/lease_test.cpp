@@ -1,5 +1,6 @@
 #include "sweeps/lease.h"
 
+#include <atomic>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -136,4 +137,96 @@ TEST_CASE("who may not have a Lease is told so") {
     rivals.refuse(code, code == 403 ? "POST" : "");
     CHECK_THROWS_AS(rivals.one.hold(), kube::ApiError);
   }
+}
+
+namespace {
+
+// Somebody who looks on, and a driver that he may miss, by the same clock.
+struct Onlooker : Rivals {
+  sweeps::DriverWatch watch{client, name_space, "x-abcde"};
+
+  bool misses_a_driver() { return watch.nobody_drives(time); }
+};
+
+}  // namespace
+
+TEST_CASE("a driver is missed when nobody has had the Lease for 15 s, and not before") {
+  Onlooker onlooker;
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(15);
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(2);
+  CHECK(onlooker.misses_a_driver());
+  CHECK(onlooker.one.hold());  // here it is
+  onlooker.pass(2);
+  CHECK_FALSE(onlooker.misses_a_driver());
+}
+
+TEST_CASE("a driver that renews the Lease is not missed, and one that was killed is after 15 s") {
+  Onlooker onlooker;
+  std::string renewed;
+  for (int i = 0; i < 10; ++i) {
+    CHECK(onlooker.one.hold());
+    CHECK_FALSE(onlooker.misses_a_driver());
+    CHECK(onlooker.lease()["spec"]["renewTime"] != renewed);
+    renewed = onlooker.lease()["spec"]["renewTime"];
+    onlooker.pass(5);
+  }
+  onlooker.pass(10);  // the last renewal was seen 15 s ago
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(2);
+  CHECK(onlooker.misses_a_driver());
+}
+
+TEST_CASE("a driver that hands over to another is not missed") {
+  Onlooker onlooker;
+  CHECK(onlooker.one.hold());
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(12);
+  CHECK(onlooker.one.hold());
+  onlooker.one.release();
+  onlooker.pass(2);
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(12);  // 26 s after the first look, 14 s after it was handed over
+  CHECK_FALSE(onlooker.misses_a_driver());
+  CHECK(onlooker.other.hold());
+  onlooker.pass(10);
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.other.release();  // to nobody
+  onlooker.pass(2);
+  CHECK_FALSE(onlooker.misses_a_driver());
+  onlooker.pass(16);
+  CHECK(onlooker.misses_a_driver());
+}
+
+TEST_CASE("where the server does not answer, or does not let us know, no driver is missed") {
+  for (const int code : {403, 500}) {
+    INFO(code);
+    Onlooker onlooker;
+    CHECK_FALSE(onlooker.misses_a_driver());
+    onlooker.refuse(code);
+    onlooker.pass(60);
+    CHECK_FALSE(onlooker.misses_a_driver());
+    onlooker.cluster.before({});
+    onlooker.pass(3);
+    CHECK_FALSE(onlooker.misses_a_driver());  // what was seen before the silence does not count
+    onlooker.pass(14);
+    CHECK_FALSE(onlooker.misses_a_driver());
+    onlooker.pass(2);
+    CHECK(onlooker.misses_a_driver());
+  }
+}
+
+TEST_CASE("who looks on asks the server once in two seconds at most") {
+  Onlooker onlooker;
+  std::atomic<int> asked{0};
+  onlooker.cluster.before([&](const local::Request&) -> std::optional<local::Answer> {
+    ++asked;
+    return std::nullopt;
+  });
+  for (int i = 0; i < 50; ++i) {
+    onlooker.time += std::chrono::milliseconds(200);
+    onlooker.misses_a_driver();
+  }
+  CHECK(asked == 5);
 }
