@@ -218,6 +218,8 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
+  // Nor does a verdict on an earlier one.
+  const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
   merged.tries = std::max(merged.tries, other.tries);
   if (of_same_try && merged.metrics.is_null() && !merged.objective) {
     merged.step = std::max(merged.step, other.step);
@@ -225,7 +227,7 @@ Trial combine(const Trial& a, const Trial& b) {
     merged.objective = other.objective;
   }
   if (has_ended(merged.state) && !merged.ended) merged.ended = other.ended;
-  if (merged.failure.empty()) merged.failure = other.failure;
+  if (merged.failure.empty() && !outdated) merged.failure = other.failure;
   if (!merged.started || (other.started && *other.started < *merged.started)) merged.started = other.started;
   merged.curve = joined(a.curve, b.curve);
   return merged;

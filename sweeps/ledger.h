@@ -42,7 +42,8 @@ std::vector<Trial> from_shard(std::string_view text);
 
 // Two views of one trial as one. A success wins, whatever other tries have come to; else a view with more
 // tries; of the same try one that has ended, then the one with more steps. What the winner does not know it
-// takes from the other. The same for both orders, and merging a view again changes nothing.
+// takes from the other, but for a verdict (trial.h) on an earlier try. The same for both orders, and merging
+// a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
 // A trial as its objects show it now, after `reported`, an earlier view of it while it had not ended: what it

@@ -1,6 +1,7 @@
 #include "sweeps/ledger.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -63,7 +64,8 @@ Trial ledger_random_view(std::mt19937& random) {
   if (pick(1) == 1) trial.objective = pick(1);
   for (int i = pick(2); i > 0; --i)
     trial.curve.emplace_back(static_cast<int>(trial.curve.size()) * 10, pick(1));
-  if (pick(1) == 1) trial.failure = pick(1) == 1 ? "out of memory" : "exit code 1";
+  const std::array<std::string, 4> failures{"", "out of memory", "exit code 1", never_reported("loss")};
+  trial.failure = failures[static_cast<std::size_t>(pick(3))];
   trial.started = time();
   trial.ended = time();
   return trial;
@@ -307,6 +309,19 @@ TEST_CASE("a success wins over a failure that took more tries") {
   CHECK(merged.failure == "exit code 1");
 }
 
+TEST_CASE("a verdict on a try stays with it, and with no later one") {
+  Trial judged, again;
+  judged.state = TrialState::failed;
+  judged.tries = 1;
+  judged.failure = never_reported("loss");
+  again.state = TrialState::succeeded;
+  again.tries = 2;
+  CHECK(combine(judged, again).failure == "");
+  CHECK(combine(again, judged).failure == "");
+  again.tries = 1;  // another view of the same
+  CHECK(combine(judged, again).failure == judged.failure);
+}
+
 TEST_CASE("views merge the same in both orders, and a view that was merged already changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
@@ -317,7 +332,11 @@ TEST_CASE("views merge the same in both orders, and a view that was merged alrea
     REQUIRE(ledger_same(combine(merged, a), merged));
     REQUIRE(ledger_same(combine(b, merged), merged));
     REQUIRE(merged.curve.size() >= (a.curve.empty() && b.curve.empty() ? 0 : 1));
-    REQUIRE(merged.failure.empty() == (a.failure.empty() && b.failure.empty()));
+    const auto tells = [&](const Trial& view, const Trial& other) {
+      return !view.failure.empty() && !(is_verdict(view.failure) && view.tries < other.tries);
+    };
+    REQUIRE((merged.failure.empty() || !a.failure.empty() || !b.failure.empty()));
+    if (tells(a, b) && tells(b, a)) REQUIRE_FALSE(merged.failure.empty());
     REQUIRE(merged.tries == std::max(a.tries, b.tries));
     REQUIRE((merged.state == TrialState::succeeded) ==
             (a.state == TrialState::succeeded || b.state == TrialState::succeeded));
