@@ -88,6 +88,7 @@ class SweepObservation {
       status_.counts.waiting += std::max(0, status_.record.trials - all);
     status_.driver = observe_driver(objects_, now_);
     status_.why = why();
+    apply_verdicts(status_);
     describe_times();
     return std::move(status_);
   }
@@ -352,14 +353,16 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 }
 
 void apply_verdicts(SweepStatus& status) {
-  const int before = status.counts.failed;
+  bool any = false;
   for (Trial& trial : status.trials) {
-    if (!fail_by_verdict(trial)) continue;
-    --status.counts.succeeded;
-    ++status.counts.failed;
+    if (fail_by_verdict(trial)) {
+      --status.counts.succeeded;
+      ++status.counts.failed;
+    }
+    any = any || (trial.state == TrialState::failed && is_verdict(trial.failure));
   }
   const bool all_failed = status.counts.succeeded == 0 || status.counts.failed > status.record.max_failures;
-  if (status.counts.failed == before || status.phase != Phase::succeeded || !all_failed) return;
+  if (!any || status.phase != Phase::succeeded || !all_failed) return;
   status.phase = Phase::failed;
   status.why = first_failure(status);
 }

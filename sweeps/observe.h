@@ -55,7 +55,8 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
 // After Trial::failure was filled in: trials that ended well and have a verdict (trial.h) have failed, and
-// the sweep has when none is left that ended well, or more have failed than may.
+// with such the sweep has when none is left that ended well, or more have failed than may, whatever its
+// driver wrote down before the logs were read.
 void apply_verdicts(SweepStatus& status);
 
 // The row of `mlk ls`: from the owner's metadata and the Jobs alone. Steps are trials.

@@ -24,20 +24,6 @@ constexpr char driven_experiment[] =
     "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
     "sweep: {parallel: 2, objective: maximize accuracy, max_failures: 1}\n";
 
-SweepStatus drive_to_end(Sweeper& sweeper, const std::vector<std::string>& words,
-                         const std::string& trials = "") {
-  kube::Client client(sweeper.cluster.config());
-  const Definition sweep = sweeper.define(words, trials);
-  const StartRequest request = sweeper.request(sweep);
-  prepare_driven(client, request, sweeper.hooks());
-  return drive(client, request,
-               {.submit = sweeper.hooks(),
-                .changed = [](const SweepStatus&) {},
-                .waiting = [](const std::string&) {},
-                .judge_every = std::chrono::milliseconds(50),
-                .lease = test::short_lease});
-}
-
 std::size_t runs_of_sweep(Sweeper& sweeper, const std::string& sweep) {
   kube::Client client(sweeper.cluster.config());
   return runs_of(fetch_sweep(client, "default", sweep, WithPods::no)).size();
@@ -53,7 +39,7 @@ std::vector<Trial> ledger_of(Sweeper& sweeper, const std::string& sweep) {
 TEST_CASE("a driver starts trials as others end, until all have") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
-  const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2,0.3,0.4,0.5"});
+  const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5"});
   CHECK(status.phase == Phase::succeeded);
   CHECK(status.counts.succeeded == 5);
   REQUIRE(best_of(status) != nullptr);
@@ -67,7 +53,7 @@ TEST_CASE("a driver starts trials as others end, until all have") {
 TEST_CASE("a sweep of which too many trials fail ends with the first cause") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double lr) { return lr < 0.25 ? 64 : 0; });
-  const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
+  const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
   CHECK(status.phase == Phase::failed);
   CHECK(exit_code(status) == ExitCode::run_failed);
   CHECK(status.counts.failed == 2);
@@ -84,17 +70,17 @@ void cut_drivers(const std::string& tried, const std::string& all, std::size_t t
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(driven_experiment);
       const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
-      if (!tried.empty()) drive_to_end(sweeper, {tried});
+      if (!tried.empty()) sweeper.drive_to_end({tried});
       sweeper.cut_off_at(which, cut);
       bool was_cut = false;
       try {
-        drive_to_end(sweeper, {all});
+        sweeper.drive_to_end({all});
       } catch (const Error&) {
         was_cut = true;
       }
       was_cut = was_cut || sweeper.interrupted;
       sweeper.let_all_through();
-      const SweepStatus status = drive_to_end(sweeper, {all});
+      const SweepStatus status = sweeper.drive_to_end({all});
       CHECK(status.phase == Phase::succeeded);
       CHECK(status.counts.succeeded == static_cast<int>(trials));
       CHECK(runs_of_sweep(sweeper, status.sweep) == trials);
@@ -165,20 +151,20 @@ TEST_CASE(
       std::atomic<bool> mended{false};
       const test::PlayedControllers controllers(sweeper.cluster,
                                                 [&](double lr) { return lr < 0.15 && !mended ? 64 : 0; });
-      const SweepStatus first = drive_to_end(sweeper, {"lr=0.1,0.2"});
+      const SweepStatus first = sweeper.drive_to_end({"lr=0.1,0.2"});
       REQUIRE(first.counts.failed == 1);
       mended = true;
       sweeper.retry_failed = true;
       sweeper.cut_off_at(which, cut);
       bool was_cut = false;
       try {
-        drive_to_end(sweeper, {"lr=0.1,0.2"});
+        sweeper.drive_to_end({"lr=0.1,0.2"});
       } catch (const Error&) {
         was_cut = true;
       }
       was_cut = was_cut || sweeper.interrupted;
       sweeper.let_all_through();
-      const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2"});
+      const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2"});
       CHECK(status.phase == Phase::succeeded);
       CHECK(status.counts.succeeded == 2);
       CHECK(status.trials[0].tries == 2);
@@ -201,12 +187,12 @@ TEST_CASE("a sweep that is drained starts no more trials, and is stopped when no
   const StartRequest request = sweeper.request(sweep);
   prepare_driven(client, request, sweeper.hooks());
   drain_sweep(client, "default", sweep.identity.run);
-  const SweepStatus drained = drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+  const SweepStatus drained = sweeper.drive_to_end({"lr=0.1,0.2,0.3"});
   CHECK(drained.phase == Phase::stopped);
   CHECK(exit_code(drained) == ExitCode::stopped);
   CHECK(runs_of_sweep(sweeper, drained.sweep) == 0);
   resume_sweep(client, "default", fetch_sweep(client, "default", drained.sweep, WithPods::yes));
-  CHECK(drive_to_end(sweeper, {"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
+  CHECK(sweeper.drive_to_end({"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
 }
 
 TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves nothing behind") {
@@ -216,7 +202,7 @@ TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves 
     return test::refusal(403, "Forbidden", "jobs.batch is forbidden: exceeded quota: q");
   });
   try {
-    drive_to_end(sweeper, {"lr=0.1,0.2,0.3"});
+    sweeper.drive_to_end({"lr=0.1,0.2,0.3"});
     FAIL("it was not refused");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::cannot_start);
@@ -247,7 +233,7 @@ TEST_CASE("a trial that cannot start has failed with the reason") {
       sweeper.cluster.store.create("pods", pod);
     }
   });
-  const SweepStatus status = drive_to_end(sweeper, {"lr=0.1,0.2"});
+  const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2"});
   kubelet.join();
   CHECK(status.phase == Phase::failed);
   CHECK(exit_code(status) == ExitCode::run_failed);

@@ -4,21 +4,26 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "cli/util/text.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {
 
-// Ends every Job of a run as soon as it is there, with a pod that tells a result; as the controllers would.
+// Ends every Job of a run as soon as it is there, with a pod that tells a result, or a log that does; as the
+// controllers would.
 class PlayedControllers {
  public:
   static constexpr int runs_on = -1;
 
   // `code`: of the trial with that learning rate; runs_on: until its Job is suspended.
-  PlayedControllers(FakeCluster& cluster, std::function<int(double lr)> code)
-      : cluster_(cluster), code_(std::move(code)), thread_([this] {
+  // `log`: what the program of that trial has printed, which then leaves no result.
+  PlayedControllers(FakeCluster& cluster, std::function<int(double lr)> code,
+                    std::function<std::string(double lr)> log = {})
+      : cluster_(cluster), code_(std::move(code)), log_(std::move(log)), thread_([this] {
           while (!done_) {
             step();
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -29,8 +34,25 @@ class PlayedControllers {
     thread_.join();
   }
 
+  // The log of a pod; to be put before the cluster.
+  std::optional<local::Answer> answer(const local::Request& asked) {
+    const std::size_t end = asked.path.find("-worker-0-abcde/log");
+    if (!log_ || asked.method != "GET" || end == std::string::npos) return std::nullopt;
+    const std::size_t begin = asked.path.find("/pods/") + 6;
+    const json owner = cluster_.ask("GET", config_maps_path + "/" + asked.path.substr(begin, end - begin));
+    local::Answer out;
+    out.status = 200;
+    for (const std::string& line : split(log_(rate_of(owner)), '\n'))
+      out.body += "2026-11-23T10:00:01.0Z " + line + "\n";
+    return out;
+  }
+
  private:
   using json = nlohmann::json;
+
+  static double rate_of(const json& owner) {
+    return json::parse(owner["data"]["experiment"].get<std::string>())["train"]["optimizer"]["lr"];
+  }
 
   void step() {
     const json jobs = cluster_.ask("GET", jobs_path);
@@ -50,8 +72,7 @@ class PlayedControllers {
     if (job["status"].contains("conditions")) return;
     const json owner = cluster_.ask("GET", config_maps_path + "/" + run);
     if (!owner.contains("data")) return;
-    const json experiment = json::parse(owner["data"]["experiment"].get<std::string>());
-    const double lr = experiment["train"]["optimizer"]["lr"];
+    const double lr = rate_of(owner);
     const int code = code_(lr);
     json pod = pod_of(run, code == runs_on ? "Running" : code == 0 ? "Succeeded" : "Failed");
     pod["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"];
@@ -64,11 +85,13 @@ class PlayedControllers {
                    "application/merge-patch+json");
   }
 
-  static json end_of(int code, double lr) {
+  json end_of(int code, double lr) const {
     const json result = {
         {"schema", 1}, {"step", 1}, {"metrics", {{"accuracy", 1 - lr}}}, {"done", code == 0}};
     return {{"exitCode", code},
-            {"message", code == 0 ? result.dump() : "broken"},
+            {"message", code != 0 ? "broken"
+                        : log_    ? ""
+                                  : result.dump()},
             {"startedAt", "2026-11-23T10:00:00Z"},
             {"finishedAt", "2026-11-23T10:00:05Z"}};
   }
@@ -85,6 +108,7 @@ class PlayedControllers {
 
   FakeCluster& cluster_;
   const std::function<int(double lr)> code_;
+  const std::function<std::string(double lr)> log_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -85,6 +86,33 @@ struct Sweeper {
     }
     return out;
   }
+  // Drives the sweep, until it has ended or is stopped.
+  sweeps::SweepStatus drive_to_end(const std::vector<std::string>& words, const std::string& trials = "",
+                                   const std::function<void(const sweeps::SweepStatus&)>& changed = {}) {
+    kube::Client client(cluster.config());
+    const sweeps::Definition sweep = define(words, trials);
+    const sweeps::StartRequest asked = request(sweep);
+    sweeps::prepare_driven(client, asked, hooks());
+    return sweeps::drive(client, asked,
+                         {.submit = hooks(),
+                          .changed =
+                              [&](const sweeps::SweepStatus& status) {
+                                if (changed) changed(status);
+                              },
+                          .waiting = [](const std::string&) {},
+                          .judge_every = std::chrono::milliseconds(50),
+                          .lease = short_lease});
+  }
+  // Drives it until so many trials run, and leaves it there: its name.
+  std::string drive_until_running(const std::vector<std::string>& words, int running) {
+    const auto stop_driving = [&](const sweeps::SweepStatus& status) {
+      if (status.counts.running == running) interrupted = true;
+    };
+    CHECK_THROWS_WITH_AS(drive_to_end(words, "", stop_driving), "interrupted", Error);
+    interrupted = false;
+    return define(words).identity.run;
+  }
+
   // As the Job controller says it. Without `ended` the Job goes on.
   void set_job_status(const std::string& job, const std::string& completed, const std::string& failed = "",
                       bool ended = true) {

@@ -1,0 +1,347 @@
+// What a driven sweep is doing, from objects as the API server gives them.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/run/labels.h"
+#include "sweeps/ledger.h"
+#include "sweeps/observe.h"
+#include "sweeps/trial_runs.h"
+#include "tests/unit/fake_cluster.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+// Of two trials: written down, and not started yet.
+struct DrivenSweep {
+  SweepObjects objects;
+
+  DrivenSweep() {
+    objects.owner = test::owner_of("s-abcde", "s");
+    json& metadata = objects.owner["metadata"];
+    metadata["uid"] = "u";
+    metadata["labels"]["mlk.dev/sweep"] = "s-abcde";
+    metadata["annotations"][labels::roles] = R"({"trial": 2})";
+    objects.owner["data"]["sweep"] =
+        R"({"objective": {"maximize": "accuracy"}, "trials": 2, "max_failures": 0, "driven": true})";
+    std::string points;
+    for (int i = 0; i < 2; ++i) points += json{{"trial", i}, {"parameters", {{"lr", i}}}}.dump() + "\n";
+    objects.config_maps.push_back(
+        {{"metadata", {{"name", "s-abcde-trials-0"}}}, {"data", {{"points.jsonl", points}}}});
+  }
+
+  static std::string run_name(int number) { return trial_run("s-abcde", hash_of(Point{{"lr", number}})); }
+  // Starts a run for the trial; without a pod it waits.
+  void start(int number, const std::string& pod_phase = "") {
+    const std::string run = run_name(number);
+    json owner = test::owner_of(run, "s"), job = test::job_of(run);
+    owner["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
+    owner["metadata"]["annotations"][labels::roles] = R"({"worker": 1})";
+    objects.config_maps.push_back(owner);
+    objects.jobs.push_back(job);
+    if (pod_phase.empty()) return;
+    json pod = test::pod_of(run, pod_phase);
+    pod["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    pod["status"]["containerStatuses"] = {
+        {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}}}}};
+    objects.pods.push_back(pod);
+  }
+  json& job(int number) {
+    for (json& job : objects.jobs) {
+      if (job["metadata"]["labels"]["mlk.dev/run"] == run_name(number)) return job;
+    }
+    throw std::runtime_error("it has no Job");
+  }
+  // As the Job controller says it.
+  void end(int number, bool well) {
+    job(number)["status"] = {{well ? "completedIndexes" : "failedIndexes", "0"},
+                             {"conditions",
+                              {{{"type", well ? "Complete" : "Failed"},
+                                {"status", "True"},
+                                {"reason", well ? "CompletionsReached" : "FailedIndexes"},
+                                {"lastTransitionTime", "2026-11-23T10:01:00Z"}}}}};
+    std::erase_if(objects.pods, [&](const json& pod) {
+      return pod["metadata"]["labels"]["mlk.dev/run"] == run_name(number);
+    });
+  }
+  void mark(const char* annotation, const std::string& value = "2026-11-23T10:00:00Z") {
+    objects.owner["metadata"]["annotations"][annotation] = value;
+  }
+  // A Job with the driver, of which no pod is there yet.
+  void add_driver() {
+    json driver = test::job_of("s-abcde", "driver");
+    driver["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    objects.drivers.push_back(driver);
+  }
+  SweepStatus status() const { return observe_sweep(objects, std::chrono::system_clock::now()); }
+  RunStatus row() const {
+    RunObjects of_sweep{objects.owner, objects.jobs, {}, {}, {}};
+    return row_of_sweep(of_sweep);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a driven sweep needs a driver when trials wait and nobody starts them, and not otherwise") {
+  DrivenSweep sweep;
+  CHECK(needs_driver(sweep.status()));
+  sweep.add_driver();
+  CHECK_FALSE(needs_driver(sweep.status()));  // it is being started
+  sweep.objects.drivers.clear();
+  sweep.start(0);
+  CHECK_FALSE(needs_driver(sweep.status()));  // that one will start by itself
+  sweep.objects.pods.clear();
+  sweep.end(0, true);
+  CHECK(needs_driver(sweep.status()));
+  DrivenSweep stopped = sweep;
+  stopped.mark(labels::stopped);
+  CHECK_FALSE(needs_driver(stopped.status()));
+  sweep.mark(labels::phase, "Succeeded");
+  CHECK_FALSE(needs_driver(sweep.status()));
+  DrivenSweep running;
+  running.start(0, "Running");
+  CHECK_FALSE(needs_driver(running.status()));
+}
+
+TEST_CASE("a sweep of which all trials have ended needs its driver to say so, and one of the cluster none") {
+  DrivenSweep sweep;
+  for (const int number : {0, 1}) {
+    sweep.start(number);
+    sweep.end(number, true);
+  }
+  CHECK(sweep.status().counts.succeeded == 2);
+  CHECK(sweep.status().phase == Phase::running);
+  CHECK(needs_driver(sweep.status()));
+  SweepStatus by_cluster = sweep.status();
+  by_cluster.record.driven = false;
+  CHECK_FALSE(needs_driver(by_cluster));
+  SweepStatus with_jobs = sweep.status();
+  with_jobs.jobs_go_on = true;
+  CHECK_FALSE(needs_driver(with_jobs));
+}
+
+TEST_CASE("why a driven sweep waits is told: for its command, for its driver or for a place") {
+  DrivenSweep sweep;
+  CHECK(sweep.status().why == "no trial runs; its mlk sweep command starts them when it is typed again");
+  sweep.add_driver();
+  CHECK(sweep.status().why == "no trial runs: its driver is being started");
+  sweep.start(1, "Pending");
+  sweep.objects.pods.back()["spec"].erase("nodeName");
+  sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
+                                         {"conditions",
+                                          {{{"type", "PodScheduled"},
+                                            {"status", "False"},
+                                            {"reason", "Unschedulable"},
+                                            {"message", "0/3 nodes are available: 3 Insufficient cpu."}}}}};
+  const std::string why = sweep.status().why;
+  INFO(why);
+  CHECK(why.starts_with("trial 1: "));
+  CHECK(why.find("cpu") != std::string::npos);
+  sweep.start(0, "Running");
+  CHECK(sweep.status().why == "");  // something runs
+}
+
+TEST_CASE("a sweep that is drained goes on until none of its trials runs or is about to") {
+  const std::string why = "no more trials are started; it is stopped when those that run have ended";
+  DrivenSweep sweep;
+  sweep.mark(labels::draining);
+  CHECK(sweep.status().draining);
+  CHECK(sweep.status().phase == Phase::stopped);  // none was started
+  CHECK(exit_code(sweep.status()) == ExitCode::stopped);
+  CHECK_FALSE(needs_driver(sweep.status()));
+  sweep.start(0);  // it has no pod yet
+  CHECK(sweep.status().phase == Phase::scheduling);
+  CHECK(sweep.status().why == why);
+  DrivenSweep running;
+  running.mark(labels::draining);
+  running.start(0, "Running");
+  CHECK(running.status().phase == Phase::running);
+  CHECK(running.status().why == why);
+  running.end(0, true);
+  CHECK(running.status().phase == Phase::stopped);
+  CHECK(running.status().why == "");
+  running.mark(labels::phase, "Succeeded");  // its driver knew of no more trials
+  CHECK(running.status().phase == Phase::succeeded);
+}
+
+TEST_CASE("trials that are judged by another metric have its last value, and no curve of the first one") {
+  SweepStatus status;
+  status.record.objective = Objective{};
+  for (int i = 0; i < 3; ++i) {
+    Trial trial;
+    trial.number = i;
+    trial.state = TrialState::succeeded;
+    trial.objective = i;
+    trial.curve = {{1, 0.5}};
+    trial.metrics = i == 2 ? json{{"loss", 1}} : json{{"loss", 1}, {"f1", 0.5 + i}, {"note", "good"}};
+    status.trials.push_back(trial);
+  }
+  Objective by_f1;
+  by_f1.goal = Objective::Goal::maximize;
+  by_f1.metric = "f1";
+  use_objective(status, by_f1);
+  CHECK(status.trials[0].objective == 0.5);
+  CHECK(status.trials[1].objective == 1.5);
+  CHECK_FALSE(status.trials[2].objective.has_value());  // it has not told it
+  CHECK(status.trials[0].curve.empty());
+  REQUIRE(best_of(status) != nullptr);
+  CHECK(best_of(status)->number == 1);
+  Objective by_words;
+  by_words.metric = "note";
+  use_objective(status, by_words);
+  CHECK_FALSE(status.trials[0].objective.has_value());
+  CHECK(best_of(status) == nullptr);
+}
+
+TEST_CASE("the row of a driven sweep says that it is drained when none of its Jobs has a pod") {
+  DrivenSweep sweep;
+  sweep.start(0, "Running");
+  sweep.job(0)["status"] = {{"active", 1}, {"startTime", "2026-11-23T10:00:00Z"}};
+  CHECK(sweep.row().phase == Phase::running);
+  CHECK(sweep.row().mode == "sweep");
+  CHECK(sweep.row().steps == 2);
+  CHECK(sweep.row().started.has_value());
+  sweep.mark(labels::draining);
+  CHECK(sweep.row().phase == Phase::running);
+  sweep.end(0, true);
+  CHECK(sweep.row().phase == Phase::stopped);
+  CHECK(sweep.row().result["step"] == 1);
+  CHECK(sweep.row().why == "");
+}
+
+TEST_CASE("the row of a driven sweep says how it ended, in the words of its driver, or that it is stopped") {
+  DrivenSweep sweep;
+  CHECK(sweep.row().phase == Phase::incomplete);
+  sweep.start(0);
+  CHECK(sweep.row().phase == Phase::scheduling);
+  sweep.end(0, false);
+  CHECK(sweep.row().phase == Phase::running);  // one of two has ended: a driver starts the other
+  CHECK(sweep.row().why == "1 failed");
+  sweep.mark(labels::stopped);
+  CHECK(sweep.row().phase == Phase::stopped);
+  sweep.mark(labels::phase, "Failed");
+  CHECK(sweep.row().phase == Phase::failed);
+  sweep.mark(labels::phase, "Succeeded");
+  CHECK(sweep.row().phase == Phase::succeeded);
+}
+
+TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and ends with all of them") {
+  DrivenSweep sweep;
+  json job = {{"metadata",
+               {{"name", "s-abcde-trials-0"},
+                {"uid", "j"},
+                {"labels", {{"mlk.dev/role", "trial"}, {"mlk.dev/run", "s-abcde"}}}}},
+              {"spec", {{"completions", 3}, {"parallelism", 2}, {"backoffLimitPerIndex", 0}}},
+              {"status", {{"active", 1}, {"completedIndexes", "0"}, {"failedIndexes", "1"}}}};
+  sweep.objects.jobs.push_back(job);
+  sweep.mark(labels::roles, R"({"trial": 4})");
+  sweep.start(1);
+  sweep.end(1, true);
+  CHECK(sweep.row().phase == Phase::running);
+  CHECK(sweep.row().result["step"] == 3);
+  CHECK(sweep.row().why == "1 failed");
+  json& own = sweep.objects.jobs.front();
+  own["status"] = {{"completedIndexes", "0,2"},
+                   {"failedIndexes", "1"},
+                   {"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", "FailedIndexes"}}}}};
+  CHECK(sweep.row().result["step"] == 4);
+  // A run's Job never ends the sweep by itself: whoever drives it says how it ended.
+  CHECK(sweep.row().phase == Phase::running);
+  sweep.mark(labels::phase, "Succeeded");
+  CHECK(sweep.row().phase == Phase::succeeded);
+}
+
+TEST_CASE("a verdict in the ledger fails a trial that ended well, and is not one on a later try") {
+  const auto status_with = [](int tries_of_verdict, int attempts) {
+    DrivenSweep sweep;
+    Trial known;
+    known.number = 0;
+    known.point = {{"lr", 0}};
+    known.state = TrialState::failed;
+    known.tries = tries_of_verdict;
+    known.failure = never_reported("accuracy");
+    sweep.objects.config_maps.push_back(
+        {{"metadata", {{"name", "s-abcde-ledger-0"}}}, {"data", {{"trials.jsonl", to_line(known)}}}});
+    std::string& points = sweep.objects.config_maps[0]["data"]["points.jsonl"].get_ref<std::string&>();
+    for (int i = 1; i < attempts; ++i)
+      points += R"({"trial": 0, "parameters": {"lr": 0}})"
+                "\n";
+    const std::string run = trial_run("s-abcde", hash_of(known.point), attempts);
+    sweep.start(0);
+    for (json& map : sweep.objects.config_maps) {
+      if (map["metadata"]["name"] == DrivenSweep::run_name(0)) {
+        map["metadata"]["name"] = run;
+        map["metadata"]["labels"]["mlk.dev/run"] = run;
+      }
+    }
+    sweep.end(0, true);
+    json& job = sweep.job(0);
+    job["metadata"]["name"] = run + "-worker";
+    job["metadata"]["labels"]["mlk.dev/run"] = run;
+    return sweep.status();
+  };
+  const SweepStatus same = status_with(1, 1);
+  CHECK(same.trials[0].state == TrialState::failed);
+  CHECK(same.trials[0].failure == "never reported accuracy");
+  CHECK(same.counts.failed == 1);
+  const SweepStatus newer = status_with(1, 2);
+  CHECK(newer.trials[0].state == TrialState::succeeded);
+  CHECK(newer.trials[0].tries == 2);
+  CHECK(newer.trials[0].failure == "");
+}
+
+TEST_CASE("a sweep that its driver took for succeeded has failed when the logs say so later, to every look") {
+  DrivenSweep sweep;
+  std::string lines;
+  for (const int number : {0, 1}) {
+    sweep.start(number);
+    sweep.end(number, true);
+    Trial judged;
+    judged.number = number;
+    judged.point = {{"lr", number}};
+    judged.state = TrialState::failed;
+    judged.tries = 1;
+    judged.failure = never_reported("accuracy");
+    lines += to_line(judged) + "\n";
+  }
+  sweep.mark(labels::phase, "Succeeded");
+  sweep.objects.config_maps.push_back(
+      {{"metadata", {{"name", "s-abcde-ledger-0"}}}, {"data", {{"trials.jsonl", lines}}}});
+  const SweepStatus status = sweep.status();
+  CHECK(status.counts.failed == 2);
+  CHECK(status.phase == Phase::failed);
+  CHECK(exit_code(status) == ExitCode::run_failed);
+  CHECK(status.why == "2 of 2 trials failed; the first, 0: never reported accuracy");
+}
+
+TEST_CASE("verdicts end a sweep as failed when none is left that ended well, or too many have failed") {
+  const auto judged = [](int succeeded, int verdicts, int most) {
+    SweepStatus status;
+    status.phase = Phase::succeeded;
+    status.record.max_failures = most;
+    for (int i = 0; i < succeeded + verdicts; ++i) {
+      Trial trial;
+      trial.number = i;
+      trial.state = TrialState::succeeded;
+      if (i < succeeded)
+        trial.objective = 1;
+      else
+        trial.failure = diverged("loss");
+      status.trials.push_back(trial);
+    }
+    status.counts.succeeded = succeeded + verdicts;
+    apply_verdicts(status);
+    CHECK(status.counts.succeeded == succeeded);
+    CHECK(status.counts.failed == verdicts);
+    return status;
+  };
+  CHECK(judged(2, 0, 0).phase == Phase::succeeded);
+  CHECK(judged(2, 1, 1).phase == Phase::succeeded);
+  CHECK(judged(2, 2, 1).phase == Phase::failed);
+  CHECK(judged(2, 2, 1).why == "2 of 4 trials failed; the first, 2: reported no finite loss");
+  CHECK(judged(0, 1, 5).phase == Phase::failed);
+}

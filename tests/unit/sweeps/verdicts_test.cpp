@@ -1,0 +1,148 @@
+// Trials that end well, and have failed all the same: what the sweep optimises they have not told.
+#include <atomic>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sweeps/fetch.h"
+#include "sweeps/ledger.h"
+#include "sweeps/ledger_store.h"
+#include "tests/unit/sweeps/played_controllers.h"
+#include "tests/unit/sweeps/sweeper.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+using test::Sweeper;
+
+namespace {
+
+constexpr char judged_experiment[] =
+    "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
+    "sweep: {parallel: 2, objective: maximize accuracy, max_failures: 1}\n";
+
+// A sweep whose trials all exit with 0 and leave a log alone.
+struct Telling {
+  Sweeper sweeper{judged_experiment};
+  std::function<std::string(double lr)> log;
+  int status_of_logs = 200;
+
+  explicit Telling(std::function<std::string(double lr)> told) : log(std::move(told)) {}
+
+  SweepStatus drive(const std::vector<std::string>& words) {
+    test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; }, log);
+    sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
+      std::optional<local::Answer> answer = controllers.answer(asked);
+      if (answer && status_of_logs != 200) return test::refusal(status_of_logs, "Refused", "no log");
+      return answer;
+    });
+    const SweepStatus status = sweeper.drive_to_end(words);
+    sweeper.cluster.before({});
+    return status;
+  }
+  std::vector<Trial> ledger(const std::string& sweep) {
+    kube::Client client(sweeper.cluster.config());
+    return read_ledger(sweep, fetch_sweep(client, "default", sweep, WithPods::no).config_maps);
+  }
+};
+
+void check_that_all_failed(Telling& telling, const std::string& reason) {
+  const SweepStatus status = telling.drive({"lr=0.1,0.2"});
+  CHECK(status.phase == Phase::failed);
+  CHECK(exit_code(status) == ExitCode::run_failed);
+  CHECK(status.counts.failed == 2);
+  CHECK(status.counts.succeeded == 0);
+  CHECK(status.why == "2 of 2 trials failed; the first, 0: " + reason);
+  CHECK(best_of(status) == nullptr);
+  for (const Trial& trial : status.trials) {
+    CHECK(trial.state == TrialState::failed);
+    CHECK(trial.failure == reason);
+  }
+  // Also for whoever looks when the logs are gone.
+  const std::vector<Trial> ledger = telling.ledger(status.sweep);
+  REQUIRE(ledger.size() == 2);
+  CHECK(ledger[0].failure == reason);
+  kube::Client client(telling.sweeper.cluster.config());
+  const SweepStatus later = read_sweep(client, "default", status.sweep, Harvest::all);
+  CHECK(later.phase == Phase::failed);
+  CHECK(later.counts.failed == 2);
+  CHECK(later.trials[1].failure == reason);
+}
+
+}  // namespace
+
+TEST_CASE("a driven sweep of a program that never tells the objective has failed, and so have its trials") {
+  Telling telling([](double) { return "hello\naccuracy is good\nmlk step=3 loss=0.5"; });
+  check_that_all_failed(telling, "never reported accuracy");
+}
+
+TEST_CASE("so has one of which the objective is no number in the end") {
+  Telling telling([](double) { return "mlk step=1 accuracy=0.5\nmlk step=2 accuracy=nan"; });
+  check_that_all_failed(telling, "reported no finite accuracy");
+}
+
+TEST_CASE("trials that tell the objective are not held up by one that does not, while so many may fail") {
+  Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
+  const SweepStatus status = telling.drive({"lr=0.1,0.2,0.3"});
+  CHECK(status.phase == Phase::succeeded);
+  CHECK(exit_code(status) == ExitCode::ok);
+  CHECK(status.counts.succeeded == 2);
+  CHECK(status.counts.failed == 1);
+  CHECK(status.trials[0].failure == "never reported accuracy");
+  REQUIRE(best_of(status) != nullptr);
+  CHECK(best_of(status)->objective == 0.9);
+  CHECK(best_of(status)->number == 1);
+}
+
+TEST_CASE("a log that cannot be read, or of which the end alone was read, condemns no trial") {
+  std::string log;
+  for (int i = 0; i < 1000; ++i) log += "line\n";
+  for (const int code : {200, 404, 500}) {
+    INFO(code);
+    Telling telling([&](double) { return code == 200 ? log : "silence"; });
+    telling.status_of_logs = code;
+    const SweepStatus status = telling.drive({"lr=0.1,0.2"});
+    CHECK(status.phase == Phase::succeeded);
+    CHECK(status.counts.succeeded == 2);
+    CHECK(status.trials[0].failure.empty());
+  }
+}
+
+TEST_CASE("a verdict on an earlier try is not one on the newer try, which tells the objective") {
+  Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
+  const SweepStatus first = telling.drive({"lr=0.1,0.2"});
+  REQUIRE(first.counts.failed == 1);
+  telling.log = [](double) { return "mlk step=8 accuracy=0.95"; };
+  telling.sweeper.retry_failed = true;
+  const SweepStatus second = telling.drive({"lr=0.1,0.2"});
+  CHECK(second.phase == Phase::succeeded);
+  CHECK(second.counts.succeeded == 2);
+  CHECK(second.trials[0].tries == 2);
+  CHECK(second.trials[0].failure.empty());
+  CHECK(second.trials[0].objective == 0.95);
+}
+
+TEST_CASE("nor on a newer try of which nothing can be read, and a newer try that is silent gets its own") {
+  for (const bool readable : {false, true}) {
+    INFO(readable);
+    Telling telling(
+        [](double lr) { return lr < 0.15 ? "mlk step=1 accuracy=inf" : "mlk step=7 accuracy=0.9"; });
+    REQUIRE(telling.drive({"lr=0.1,0.2"}).trials[0].failure == "reported no finite accuracy");
+    telling.log = [](double) { return "silence"; };
+    telling.status_of_logs = readable ? 200 : 404;
+    telling.sweeper.retry_failed = true;
+    const SweepStatus second = telling.drive({"lr=0.1,0.2"});
+    CHECK(second.trials[0].tries == 2);
+    CHECK(second.trials[0].state == (readable ? TrialState::failed : TrialState::succeeded));
+    CHECK(second.trials[0].failure == (readable ? "never reported accuracy" : ""));
+    CHECK(second.counts.failed == (readable ? 1 : 0));
+    CHECK(second.phase == Phase::succeeded);
+  }
+}
+
+TEST_CASE("verdicts are told from other failures by their words") {
+  CHECK(is_verdict(never_reported("loss")));
+  CHECK(is_verdict(diverged("loss")));
+  CHECK_FALSE(is_verdict("exit code 1"));
+  CHECK_FALSE(is_verdict(""));
+}
