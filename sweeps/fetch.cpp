@@ -174,7 +174,9 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    return read || !has_ended(trial.state) || trial.objective || !status.record.objective;
+    // Its pod may be seen later than its Job's end.
+    const bool unseen = status.newest_pods.count(trial.number) == 0;
+    return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
   if (!unread.trials.empty()) {
     LogHarvest(client, name_space, unread).read(Clock::now() + long_time);

@@ -140,6 +140,37 @@ TEST_CASE("nor on a newer try of which nothing can be read, and a newer try that
   }
 }
 
+TEST_CASE("the log of an ended trial is read once, and not before its pod is seen") {
+  Telling telling([](double) { return "mlk step=7 accuracy=0.9"; });
+  const std::string sweep = telling.drive({"lr=0.1"}).sweep;
+  kube::Client client(telling.sweeper.cluster.config());
+  const std::string name_space = "default";
+  std::atomic<int> logs{0};
+  telling.sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
+    if (!asked.path.ends_with("/log")) return std::nullopt;
+    ++logs;
+    local::Answer answer;
+    answer.status = 200;
+    answer.body = "2026-11-23T10:00:01.0Z mlk step=7 accuracy=0.9\n";
+    return answer;
+  });
+  std::map<int, Trial> told;
+  const auto look = [&](WithPods with_pods) {
+    SweepObjects objects = fetch_sweep(client, name_space, sweep, with_pods);
+    std::erase_if(objects.config_maps, [](const json& map) {  // what was written down before
+      return map["metadata"]["name"].get<std::string>().find("-ledger-") != std::string::npos;
+    });
+    SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
+    harvest_ended(client, name_space, status, told);
+    return status.trials.at(0).objective;
+  };
+  CHECK_FALSE(look(WithPods::no).has_value());
+  CHECK(logs == 0);
+  CHECK(look(WithPods::yes) == 0.9);
+  CHECK(look(WithPods::yes) == 0.9);
+  CHECK(logs == 1);
+}
+
 TEST_CASE("verdicts are told from other failures by their words") {
   CHECK(is_verdict(never_reported("loss")));
   CHECK(is_verdict(diverged("loss")));
