@@ -136,7 +136,10 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    if (sweeps::has_ended(trial.state)) {
+    // A stop of it may have been cut off: this does the rest.
+    const bool is_stopped =
+        trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
+    if (sweeps::has_ended(trial.state) && !is_stopped) {
       session.note(fmt::format("{} has ended already: {}", trials.name(number), to_string(trial.state)));
     } else if (run == nullptr) {
       session.note(trials.name(number) + " has not been started, and is left as it is");
