@@ -14,6 +14,7 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "sweeps/drive.h"
+#include "sweeps/ledger_store.h"
 #include "sweeps/quota.h"
 #include "sweeps/record.h"
 #include "sweeps/registry.h"
@@ -124,7 +125,7 @@ class Start {
     for (const json& object : shared_objects(rendered)) creation_.create_owned(object, options_.owner_uid);
     Started out{sweep_, 0, 0, 0, 0, ""};
     std::vector<std::vector<TrialLine>> jobs =
-        cut_into_jobs(trials_to_start(batches, out), request_.most_points_bytes);
+        cut_into_jobs(trials_to_start(there, batches, out), request_.most_points_bytes);
     if (!jobs.empty()) {
       refuse_while_stopped(batches, there.owner);
       const std::string why = why_no_room(batches, jobs);
@@ -170,7 +171,8 @@ class Start {
     return free < static_cast<int>(needed) ? too_few_places(needed, free) : "";
   }
 
-  std::vector<TrialLine> trials_to_start(const std::vector<Batch>& batches, Started& out) {
+  std::vector<TrialLine> trials_to_start(const SweepObjects& there, const std::vector<Batch>& batches,
+                                         Started& out) {
     std::set<std::string> known;
     int next = 0;
     for (const Batch& batch : batches) {
@@ -183,7 +185,8 @@ class Start {
     for (const Point& point : definition_.points) {
       if (known.count(hash_of(point)) == 0) points.push_back(point);
     }
-    std::vector<TrialLine> fresh = request_.retry_failed ? failed_trials(batches) : std::vector<TrialLine>{};
+    std::vector<TrialLine> fresh =
+        request_.retry_failed ? failed_trials(there, batches) : std::vector<TrialLine>{};
     out.retried = static_cast<int>(fresh.size());
     std::vector<TrialLine> added = lines_of(request_, hooks_, points, next, config_on_server());
     for (const TrialLine& trial : added) {
@@ -203,7 +206,11 @@ class Start {
   }
 
   // Ascending by number; of a trial that was tried in several Jobs the last one counts.
-  std::vector<TrialLine> failed_trials(const std::vector<Batch>& batches) const {
+  std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
+    std::map<int, int> condemned;  // by what they told, and up to which try
+    for (const Trial& known : read_ledger(sweep_, there.config_maps)) {
+      if (is_verdict(known.failure)) condemned[known.number] = known.tries;
+    }
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
       for (const TrialLine& trial : batch.trials) failed.erase(trial.number);
@@ -212,8 +219,10 @@ class Start {
       const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));
       const bool complete = completed.empty() && text_of(*batch.object, {"status", "failedIndexes"}).empty();
       for (std::size_t i = 0; i < batch.trials.size(); ++i) {
-        if (!complete && completed.count(static_cast<int>(i)) == 0)
-          failed[batch.trials[i].number] = batch.trials[i];
+        const TrialLine& trial = batch.trials[i];
+        const auto verdict = condemned.find(trial.number);
+        const bool bad = verdict != condemned.end() && verdict->second >= trial.attempt;
+        if (bad || (!complete && completed.count(static_cast<int>(i)) == 0)) failed[trial.number] = trial;
       }
     }
     std::vector<TrialLine> out;

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sweeps/ledger_store.h"
 #include "sweeps/registry.h"
 #include "tests/unit/sweeps/sweeper.h"
 
@@ -68,6 +69,25 @@ TEST_CASE("trials that a Job did not come to are started again with those that f
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
   sweeper.retry_failed = true;
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
+}
+
+TEST_CASE("trials that ended well and never told the objective are started again, too, and once") {
+  Sweeper sweeper(started_experiment);
+  const Started first = sweeper.start({"lr=0.1,0.2"});
+  sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
+  kube::Client client(sweeper.cluster.config());
+  const SweepObjects objects = fetch_sweep(client, "default", first.sweep, WithPods::no);
+  Trial silent;
+  silent.number = 1;
+  silent.state = TrialState::failed;
+  silent.tries = 1;
+  silent.failure = never_reported("accuracy");
+  REQUIRE(write_ledger(client, "default", objects.owner, objects.config_maps, {silent}, {}));
+  sweeper.retry_failed = true;
+  CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 1);
+  CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 0);
+  sweeper.set_job_status(first.sweep + "-trials-1", "0");
+  CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 0);
 }
 
 TEST_CASE("what an earlier sweep of the name has left is not taken for this one's") {
