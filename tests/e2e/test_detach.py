@@ -1,7 +1,6 @@
 """Sweeps that a driver in the cluster drives: the machine that started them is no longer needed."""
 
 import concurrent.futures
-import contextlib
 import json
 import os
 import signal
@@ -62,17 +61,6 @@ def rights_of(cluster):
 def apply_rights(cluster, namespace, objects):
     objects = json.loads(json.dumps(objects).replace('"namespace": "default"', f'"namespace": "{namespace}"'))
     cluster.kubectl_admin("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-
-
-@contextlib.contextmanager
-def namespace_of_its_own(cluster, name, role="edit"):
-    """A namespace where the ordinary user has that ClusterRole; gone when the test has ended."""
-    cluster.kubectl_admin("create", "namespace", name)
-    try:
-        cluster.kubectl_admin("create", "rolebinding", "user", "-n", name, f"--clusterrole={role}", "--user=researcher")
-        yield name
-    finally:
-        cluster.kubectl_admin("delete", "namespace", name, "--wait=false")
 
 
 @pytest.mark.nodes
@@ -172,7 +160,7 @@ def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubec
 
 def test_who_may_only_edit_gets_the_role_for_an_administrator_and_nothing_is_created(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
-    with namespace_of_its_own(real, f"detach-{name}") as namespace:
+    with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)
         assert "ServiceAccount mlk-driver" in refused.stderr and "which is not there" in refused.stderr
         forbidden = detach(real, "-n", namespace, "--create-rbac", file, "lr=1,2", check=4)
@@ -204,7 +192,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
 
     def lacks(number, right):
         taken = [{**each, "rules": without(each["rules"], right)} if each["kind"] == "Role" else each for each in objects]
-        with namespace_of_its_own(real, f"lack-{name}-{number}", role=f"modest-{name}") as namespace:
+        with mlk.namespace_of_its_own(real, f"lack-{name}-{number}", role=f"modest-{name}") as namespace:
             apply_rights(real, namespace, taken)
             started = detach(real, "-n", namespace, file, "lr=1,2")
             assert "you may not ask what ServiceAccount mlk-driver may do" in started.stderr

@@ -19,11 +19,11 @@ restart: {{retries: {retries}}}
 """
 
 
-def submit_and_fail(cluster, file, code, *words, args=(), timeout=120, env=None):
+def submit_and_fail(cluster, file, code, *words, args=(), where=(), timeout=120, env=None):
     """Submits, expects the exit code, and the words in what --wait said and in what status says."""
-    ended = cluster.mlk("submit", "--wait", *args, file, check=code, timeout=timeout, env=env)
+    ended = cluster.mlk("submit", "--wait", *args, *where, file, check=code, timeout=timeout, env=env)
     run = ended.stdout.strip()
-    status = cluster.mlk("status", run, check=0).stdout
+    status = cluster.mlk("status", run, *where, check=0).stdout
     for word in words:
         assert word in ended.stderr, f"--wait does not say '{word}': {ended.stderr}"
         assert word in status, f"status does not say '{word}': {status}"
@@ -82,13 +82,10 @@ def test_a_missing_gpu_is_unschedulable_on_this_machine(embedded, name, experime
 
 @pytest.mark.nodes
 def test_a_quota_that_is_exceeded_is_the_reason(real, name, experiment):
-    quota = f"quota-{name}"
-    real.kubectl_admin("create", "quota", quota, "-n", real.namespace, "--hard=pods=0")
-    try:
-        file = experiment(experiment_text(name))
-        submit_and_fail(real, file, 6, "exceeded quota", args=["--start-timeout", "15s"])
-    finally:
-        real.kubectl_admin("delete", "quota", quota, "-n", real.namespace)
+    file = experiment(experiment_text(name))
+    with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
+        real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
+        submit_and_fail(real, file, 6, "exceeded quota", args=["--start-timeout", "15s"], where=["-n", namespace])
 
 
 def test_a_namespace_that_is_not_there_is_named(real, name, experiment):

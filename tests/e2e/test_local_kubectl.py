@@ -105,9 +105,10 @@ def local(cluster, *words, check=0):
 
 
 def runs(pid):
-    """Not gone, and no zombie that nobody has reaped yet."""
+    """Not gone, and no zombie that nobody has reaped yet. One whose other threads are still ending holds its locks and its port."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except FileNotFoundError:
         return False
 

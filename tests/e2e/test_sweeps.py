@@ -227,8 +227,9 @@ def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_whoever
     driver = embedded.start("sweep", *sweep_file)
 
     def paused():
-        marks = [run["metadata"].get("annotations", {}) for run in embedded.objects("configmaps", f"mlk.dev/name={name}")]
-        return any(mark.get("mlk.dev/trial") == "0" and "mlk.dev/paused" in mark for mark in marks)
+        marked = [run["metadata"] for run in embedded.objects("configmaps", f"mlk.dev/name={name}")
+                  if run["metadata"].get("annotations", {}).get("mlk.dev/trial") == "0" and "mlk.dev/paused" in run["metadata"]["annotations"]]
+        return marked and all(job["spec"].get("suspend") for job in embedded.objects("jobs", f"mlk.dev/run={marked[0]['name']}"))
     mlk.wait_until(paused, "the first trial to be paused", timeout=60)
     driver.kill()
     assert "those that are promoted go on from their checkpoints" in driver.communicate(timeout=30)[1]
@@ -254,6 +255,16 @@ def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
     table = list(csv.DictReader(io.StringIO(ran.stdout[ran.stdout.index("trial\t"):]), delimiter="\t"))
     assert len(table) == 3 and {float(row["lr"]) for row in table} == {0.1, 0.01, 0.001}
     assert [float(row["accuracy"]) for row in table] == sorted((float(row["accuracy"]) for row in table), reverse=True)
+
+
+def test_a_sweep_for_which_the_quota_has_no_room_leaves_nothing_behind(real, name, experiment):
+    file = experiment(program(name))
+    with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
+        real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
+        refused = real.mlk("sweep", "-n", namespace, file, "lr=1,2", check=6, timeout=60)
+        assert f"no trial can run in namespace '{namespace}': the quota 'none' allows no pods" in refused.stderr
+        left = real.kubectl_admin("get", "configmaps,jobs,secrets,services,pods", "-n", namespace, "-o", "name").stdout.split()
+        assert left == ["configmap/kube-root-ca.crt"]
 
 
 def test_the_requests_of_a_start_do_not_grow_with_the_trials(real, name, experiment):

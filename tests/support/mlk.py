@@ -1,5 +1,6 @@
 """What end-to-end tests stand on: run a program with a bound, run mlk against a cluster, wait for something with a bound."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -56,6 +57,17 @@ def run(*command, check=None, timeout=60, env=None, cwd=None, input=None):
 
 def _text(output):
     return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+
+
+@contextlib.contextmanager
+def namespace_of_its_own(cluster, name, role="edit"):
+    """A namespace where the ordinary user has that ClusterRole; gone when the test has ended."""
+    cluster.kubectl_admin("create", "namespace", name)
+    try:
+        cluster.kubectl_admin("create", "rolebinding", "user", "-n", name, f"--clusterrole={role}", "--user=researcher")
+        yield name
+    finally:
+        cluster.kubectl_admin("delete", "namespace", name, "--wait=false")
 
 
 def wait_until(condition, what, timeout=60, interval=0.2):
