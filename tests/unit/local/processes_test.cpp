@@ -1,6 +1,7 @@
 // Which processes are signalled, and which never; state files that no mlk has written.
 #include <csignal>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -19,41 +20,45 @@ using namespace mlk::local::samples;
 
 namespace {
 
-// A process that leads a session of its own and waits; ended with its children by the destructor.
+// A process that leads a session of its own and answers each byte with that byte; ended with its children by
+// the destructor.
 class Session {
  public:
   Session() {
-    int ready[2];
-    REQUIRE(::pipe(ready) == 0);
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::setsid();
+      ::close(ends[0]);
       const ProcessId id = ProcessId::of_this_process();
-      [[maybe_unused]] const auto sent = ::write(ready[1], &id.start, sizeof id.start);
-      while (true) ::pause();
+      [[maybe_unused]] const auto sent = ::write(ends[1], &id.start, sizeof id.start);
+      for (char byte = 0; ::read(ends[1], &byte, 1) == 1 && ::write(ends[1], &byte, 1) == 1;) {
+      }
+      ::_exit(0);
     }
+    ::close(ends[1]);
+    connection_ = ends[0];
     id_ = ProcessId::of_this_process();
     id_.pid = pid_;
-    REQUIRE(::read(ready[0], &id_.start, sizeof id_.start) == sizeof id_.start);
-    for (const int fd : ready) ::close(fd);
+    REQUIRE(::read(connection_, &id_.start, sizeof id_.start) == sizeof id_.start);
   }
   ~Session() {
     ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
+    ::close(connection_);
   }
   const ProcessId& id() const { return id_; }
-  // False when it was killed, at once or soon: the signal is sent before it is asked.
+  // False when it was killed: a process to which SIGKILL was sent runs no further instruction, so it never
+  // answers, and the system closes its end of the connection.
   bool is_alive() const {
-    siginfo_t info{};
-    for (int i = 0; i < 20 && info.si_pid == 0; ++i) {
-      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return info.si_pid == 0;
+    char byte = 'x';
+    return ::send(connection_, &byte, 1, MSG_NOSIGNAL) == 1 && ::read(connection_, &byte, 1) == 1;
   }
 
  private:
   pid_t pid_ = -1;
+  int connection_ = -1;
   ProcessId id_;
 };
 
