@@ -31,32 +31,26 @@ add_custom_command(OUTPUT ${completions}
   DEPENDS ${CMAKE_SOURCE_DIR}/completions/mlk.bash ${CMAKE_SOURCE_DIR}/completions/_mlk
           ${CMAKE_SOURCE_DIR}/completions/mlk.fish ${CMAKE_SOURCE_DIR}/cmake/embed_completions.cmake VERBATIM)
 
-mlk_library(util cli/util nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
+mlk_rooms("^(cli|sweeps)(/|$)")
+target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
 target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>>:-O1>)
-mlk_library(experiment cli/experiment mlk_util yaml-cpp::yaml-cpp)
-mlk_library(render cli/render mlk_experiment)
-mlk_library(kube cli/kube mlk_util yaml-cpp::yaml-cpp CURL::libcurl OpenSSL::SSL)
-mlk_library(ui cli/ui mlk_util)
-mlk_library(run cli/run mlk_render mlk_kube)
-mlk_library(sweeps sweeps mlk_run)
-mlk_library(local cli/local mlk_kube PkgConfig::HTTPLIB OpenSSL::SSL)
-set_target_properties(mlk_local PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
-mlk_library(commands cli/commands mlk_sweeps mlk_local mlk_ui CLI11::CLI11)
+target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
+target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp CURL::libcurl OpenSSL::SSL)
+target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)
+set_target_properties(mlk_local_api PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
+target_link_libraries(mlk_commands PUBLIC CLI11::CLI11)
 target_sources(mlk_render PRIVATE ${CMAKE_BINARY_DIR}/embedded_templates.cpp)
 target_sources(mlk_sweeps PRIVATE ${CMAKE_BINARY_DIR}/report_assets.cpp)
 target_sources(mlk_commands PRIVATE ${completions})
 
-if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
-  mlk_library(app cli mlk_commands)
-  add_executable(mlk cli/main.cpp)
-  target_compile_definitions(mlk PRIVATE MLK_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(mlk PRIVATE mlk_app)
-  install(TARGETS mlk)
-  install(DIRECTORY man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
-  install(FILES LICENSE NOTICE DESTINATION share/doc/mlk)
-  install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
-endif()
+add_executable(mlk cli/main.cpp)
+target_compile_definitions(mlk PRIVATE MLK_VERSION="${PROJECT_VERSION}")
+target_link_libraries(mlk PRIVATE mlk_app)
+install(TARGETS mlk)
+install(DIRECTORY man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+install(FILES LICENSE NOTICE DESTINATION share/doc/mlk)
+install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 
 mlk_test(util mlk_util)
 mlk_test(experiment mlk_experiment)
@@ -70,9 +64,7 @@ if(MLK_TESTS)   # reports to look at, and for tests/e2e/test_report.py
   target_link_libraries(report_sample PRIVATE mlk_sweeps)
 endif()
 mlk_test(local mlk_local)
-if(TARGET mlk_app)
-  mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages and completions; whole commands
-endif()
+mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages and completions; whole commands
 # The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
 mlk_test(project mlk_render mlk_runtime)
 

@@ -4,7 +4,9 @@ find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE dnnl.h)
 find_package(ZLIB)
 
-mlk_library(kernels kernels ${CMAKE_DL_LIBS})
+mlk_rooms("^(runtime|kernels)(/|$)")
+
+target_link_libraries(mlk_kernels PUBLIC ${CMAKE_DL_LIBS})
 # Contraction to fused multiply-add would make results depend on the processor; -O2 of gcc 12 hardly vectorises.
 target_compile_options(mlk_kernels PRIVATE -ffp-contract=off)
 # A square root that may set errno is not vectorised.
@@ -17,19 +19,17 @@ if(DNNL_LIBRARY AND DNNL_INCLUDE)
   target_link_libraries(mlk_kernels PRIVATE ${DNNL_LIBRARY})
 endif()
 
-mlk_library(runtime runtime mlk_kernels nlohmann_json::nlohmann_json)
-target_compile_options(mlk_runtime PRIVATE -ffp-contract=off)   # initial weights and learning rates: the same bits too
+target_link_libraries(mlk_runtime_base PUBLIC nlohmann_json::nlohmann_json)
+target_compile_options(mlk_runtime_base PUBLIC -ffp-contract=off)   # initial weights and learning rates: the same bits too
 if(ZLIB_FOUND)
-  target_compile_definitions(mlk_runtime PUBLIC MLK_ZLIB=1)   # its tests pack files too
-  target_link_libraries(mlk_runtime PUBLIC ZLIB::ZLIB)
+  target_compile_definitions(mlk_runtime_data PUBLIC MLK_ZLIB=1)   # its tests pack files too
+  target_link_libraries(mlk_runtime_data PUBLIC ZLIB::ZLIB)
 endif()
 
-if(EXISTS ${CMAKE_SOURCE_DIR}/runtime/main.cpp)
-  add_executable(mlk-runtime runtime/main.cpp)
-  target_link_libraries(mlk-runtime PRIVATE mlk_runtime)
-  target_compile_definitions(mlk-runtime PRIVATE MLK_VERSION="${PROJECT_VERSION}")
-  install(TARGETS mlk-runtime)
-endif()
+add_executable(mlk-runtime runtime/main.cpp)
+target_link_libraries(mlk-runtime PRIVATE mlk_runtime)
+target_compile_definitions(mlk-runtime PRIVATE MLK_VERSION="${PROJECT_VERSION}")
+install(TARGETS mlk-runtime)
 
 mlk_test(kernels mlk_kernels)
 mlk_test(runtime mlk_runtime)

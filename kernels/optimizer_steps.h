@@ -18,7 +18,7 @@ struct SgdStep {
 //   mean = keep_mean * mean + take_mean * g
 //   square = keep_square * square + take_square * g^2
 //   parameter -= decay * parameter + lr * mean / (sqrt(square) + epsilon)
-// runtime/optimizer.cpp says which numbers make it either.
+// runtime/model/optimizer.cpp says which numbers make it either.
 struct AdamStep {
   float lr = 0, epsilon = 0, l2 = 0, decay = 0;
   float keep_mean = 0, take_mean = 0, keep_square = 0, take_square = 0;

@@ -7,7 +7,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "runtime/freed_memory.h"
+#include "runtime/base/freed_memory.h"
 #include "runtime/run.h"
 
 namespace mlk::rt {

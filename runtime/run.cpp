@@ -6,20 +6,20 @@
 #include <optional>
 #include <string>
 
-#include "runtime/allreduce.h"
-#include "runtime/config.h"
-#include "runtime/dataset.h"
-#include "runtime/job.h"
-#include "runtime/launch_env.h"
-#include "runtime/log.h"
-#include "runtime/metrics_server.h"
-#include "runtime/prometheus.h"
-#include "runtime/ps_server.h"
-#include "runtime/ps_worker.h"
-#include "runtime/reporter.h"
-#include "runtime/single.h"
-#include "runtime/stop_signal.h"
-#include "runtime/trial.h"
+#include "runtime/base/log.h"
+#include "runtime/base/stop_signal.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/data/dataset.h"
+#include "runtime/launch/config.h"
+#include "runtime/launch/job.h"
+#include "runtime/launch/launch_env.h"
+#include "runtime/launch/trial.h"
+#include "runtime/metrics/metrics_server.h"
+#include "runtime/metrics/prometheus.h"
+#include "runtime/metrics/reporter.h"
+#include "runtime/ps/ps_server.h"
+#include "runtime/ps/ps_worker.h"
+#include "runtime/train/single.h"
 
 namespace mlk::rt {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "runtime/exit_code.h"
+#include "runtime/base/exit_code.h"
 
 namespace mlk::rt {
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/local/events.h"
 #include "cli/local/garbage.h"
-#include "cli/local/jobs.h"
+#include "cli/local/jobs/jobs.h"
+#include "cli/local/state/events.h"
 #include "cli/util/error.h"
 
 namespace mlk::local {

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "cli/local/kubelet.h"
-#include "cli/local/store.h"
+#include "cli/local/node/kubelet.h"
+#include "cli/local/state/store.h"
 
 namespace mlk::local {
 

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/local/identity.h"
-#include "cli/local/json_field.h"
-#include "cli/local/kinds.h"
+#include "cli/local/state/identity.h"
+#include "cli/local/state/json_field.h"
+#include "cli/local/state/kinds.h"
 
 namespace mlk::local {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "cli/local/store.h"
+#include "cli/local/state/store.h"
 #include "cli/util/time.h"
 
 namespace mlk::local {

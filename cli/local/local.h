@@ -1,4 +1,5 @@
-// The embedded cluster as the commands see it: start it, stop it, find it.
+// The embedded cluster as the commands see it: start it, stop it, find it. The only header of cli/local that
+// they include.
 #pragma once
 
 #include <chrono>
@@ -11,32 +12,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/local/node/supervisor.h"
+#include "cli/local/state/state_folder.h"
 #include "cli/util/error.h"
 
 namespace mlk::local {
 
-// Where everything of the embedded cluster lies: one folder, mode 0700.
-struct Paths {
-  explicit Paths(std::filesystem::path folder) : root(std::move(folder)) {}
-
-  std::filesystem::path root;
-  std::filesystem::path objects() const { return root / "objects"; }  // one JSON file for each object
-  std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
-  std::filesystem::path claims() const {
-    return root / "claims";
-  }  // <namespace>/<claim>, when no --volume says otherwise
-  std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
-  std::filesystem::path server() const { return root / "server.json"; }    // address of the server
-  std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
-  std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
-  std::filesystem::path fifo() const {
-    return root / "notices";
-  }  // supervisors tell the server that there is news
-  std::filesystem::path log() const { return root / "server.log"; }
-};
-
-// $XDG_STATE_HOME/mlk/local.
-Paths default_paths();
 std::filesystem::path kubeconfig_path();
 
 struct Info {
@@ -96,8 +77,5 @@ struct ServeOptions {
 // The server process itself; returns its exit code when SIGTERM or SIGINT came. When another server runs
 // already it says so on stderr and returns 0.
 int serve(const ServeOptions& options);
-
-// The supervisor of one pod, `pod_folder` holds what it has to know. Returns its exit code.
-int supervise(const std::filesystem::path& pod_folder);
 
 }  // namespace mlk::local

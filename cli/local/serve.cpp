@@ -6,13 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/local/api.h"
+#include "cli/local/api/api.h"
+#include "cli/local/api/http_server.h"
 #include "cli/local/controllers.h"
-#include "cli/local/file_lock.h"
-#include "cli/local/http_server.h"
 #include "cli/local/local.h"
-#include "cli/local/seed.h"
-#include "cli/local/state_folder.h"
+#include "cli/local/state/file_lock.h"
+#include "cli/local/state/seed.h"
+#include "cli/local/state/state_folder.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 

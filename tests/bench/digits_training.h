@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "runtime/dataset.h"
-#include "runtime/model.h"
-#include "runtime/optimizer.h"
-#include "runtime/sampler.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+#include "runtime/model/model.h"
+#include "runtime/model/optimizer.h"
 #include "sweeps/space.h"
 
 namespace mlk::bench {

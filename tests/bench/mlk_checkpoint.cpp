@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/checkpointer.h"
+#include "runtime/checkpoint/checkpointer.h"
 
 namespace {
 

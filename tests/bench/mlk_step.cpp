@@ -16,10 +16,10 @@
 
 #include "kernels/floats.h"
 #include "kernels/ops.h"
-#include "runtime/dataset.h"
-#include "runtime/model.h"
-#include "runtime/optimizer.h"
-#include "runtime/sampler.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+#include "runtime/model/model.h"
+#include "runtime/model/optimizer.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

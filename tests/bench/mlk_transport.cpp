@@ -27,10 +27,10 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "runtime/freed_memory.h"
-#include "runtime/ps_protocol.h"
-#include "runtime/ring.h"
-#include "runtime/transport.h"
+#include "runtime/base/freed_memory.h"
+#include "runtime/collectives/ring.h"
+#include "runtime/ps/ps_protocol.h"
+#include "runtime/transport/transport.h"
 
 namespace {
 

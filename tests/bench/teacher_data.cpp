@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/random.h"
+#include "runtime/base/random.h"
 
 namespace {
 

@@ -11,7 +11,7 @@ from runtime_processes import Run
 pytestmark = pytest.mark.runtime
 
 LINEAGE = 5
-SUSPECT_AFTER, START_GRACE, BEGIN_PATIENCE = 5, 3, 5  # seconds, in runtime/transport.h, membership.h and assembly.cpp
+SUSPECT_AFTER, START_GRACE, BEGIN_PATIENCE = 5, 3, 5  # seconds, in runtime/transport/transport.h, membership.h and assembly.cpp
 
 
 def rank_beside(run, rank, incarnation, at):

@@ -1,5 +1,5 @@
 // Checkpoints of which a file was changed, with a manifest that agrees with the change or not.
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #include <cstdint>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/crc32c.h"
-#include "runtime/exit_code.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/base/exit_code.h"
 #include "tests/fuzz/demand.h"
 #include "tests/unit/runtime/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/metrics_server.h"
+#include "runtime/metrics/metrics_server.h"
 #include "tests/fuzz/demand.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,8 +7,8 @@
 #include <zlib.h>
 #endif
 
-#include "runtime/dataset.h"
-#include "runtime/exit_code.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/data/dataset.h"
 #include "tests/fuzz/demand.h"
 #include "tests/unit/runtime/idx_files.h"
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/exit_code.h"
-#include "runtime/trial.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/launch/trial.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk::rt;

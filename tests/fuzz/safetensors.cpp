@@ -1,5 +1,5 @@
 // Files of tensors: any bytes, any header with the right length before it, or tensors that nearly fit.
-#include "runtime/safetensors.h"
+#include "runtime/checkpoint/safetensors.h"
 
 #include <cstdint>
 #include <cstring>

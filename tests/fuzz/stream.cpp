@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/crc32c.h"
-#include "runtime/frame_reader.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/transport/frame_reader.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk::rt;

@@ -1,14 +1,14 @@
 // Headers and payloads as a stranger may send them. A checksum would keep nearly every input out, so the
 // first byte says whether magic, version and checksum are put right before the header is decoded.
-#include "runtime/wire.h"
+#include "runtime/transport/wire.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>
 
-#include "runtime/crc32c.h"
-#include "runtime/handshake.h"
-#include "runtime/ps_protocol.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/ps/ps_protocol.h"
+#include "runtime/transport/handshake.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk::rt;

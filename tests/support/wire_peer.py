@@ -1,4 +1,4 @@
-"""The handshake of runtime/wire.h and runtime/handshake.h as a second implementation: peers that are right, and peers that are not."""
+"""The handshake of runtime/transport/wire.h and runtime/transport/handshake.h as a second implementation: peers that are right, and peers that are not."""
 
 import hashlib
 import hmac

@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/local/api.h"
-#include "cli/local/seed.h"
+#include "cli/local/api/api.h"
+#include "cli/local/state/seed.h"
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/local/samples.h"
 

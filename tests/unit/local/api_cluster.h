@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/local/api.h"
-#include "cli/local/seed.h"
+#include "cli/local/api/api.h"
+#include "cli/local/state/seed.h"
 #include "tests/unit/local/samples.h"
 
 namespace mlk::local::samples {

@@ -9,11 +9,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "cli/local/identity.h"
+#include "cli/local/api/tls.h"
 #include "cli/local/local.h"
-#include "cli/local/seed.h"
-#include "cli/local/state_folder.h"
-#include "cli/local/tls.h"
+#include "cli/local/state/identity.h"
+#include "cli/local/state/seed.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"

@@ -13,10 +13,9 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/local/file_lock.h"
 #include "cli/local/local.h"
-#include "cli/local/pod_folder.h"
-#include "cli/local/state_folder.h"
+#include "cli/local/node/pod_folder.h"
+#include "cli/local/state/file_lock.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"

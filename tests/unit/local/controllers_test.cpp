@@ -2,11 +2,11 @@
 // started.
 #include <doctest/doctest.h>
 
-#include "cli/local/events.h"
 #include "cli/local/garbage.h"
-#include "cli/local/job_policy.h"
-#include "cli/local/jobs.h"
-#include "cli/local/pod_status.h"
+#include "cli/local/jobs/job_policy.h"
+#include "cli/local/jobs/jobs.h"
+#include "cli/local/node/pod_status.h"
+#include "cli/local/state/events.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/local/kubelet.h"
+#include "cli/local/node/kubelet.h"
 #include "tests/unit/local/samples.h"
 
 namespace mlk::local::samples {

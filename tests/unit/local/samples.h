@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/local/pod_log.h"
+#include "cli/local/node/pod_log.h"
 #include "cli/util/time.h"
 
 namespace mlk::local::samples {

@@ -10,7 +10,7 @@
 #include "cli/experiment/schema.h"
 #include "cli/render/render.h"
 #include "cli/util/error.h"
-#include "runtime/config.h"
+#include "runtime/launch/config.h"
 
 namespace {
 

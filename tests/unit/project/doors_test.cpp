@@ -70,8 +70,8 @@ TEST_CASE(
           "\\bPrintableStream\\b", "the one door of cli/app.cpp", {"cli"});
   // main() has no session yet, or no more; the others are processes of the cluster on this machine, whose
   // standard error is a log. Asking for their kind, with fstat(), is free.
-  only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/kubelet.cpp",
-           "cli/local/store.cpp", "cli/local/jobs.cpp", "cli/local/supervisor.cpp"},
+  only_in({"cli/main.cpp", "cli/local/controllers.cpp", "cli/local/serve.cpp", "cli/local/node/kubelet.cpp",
+           "cli/local/state/store.cpp", "cli/local/jobs/jobs.cpp", "cli/local/node/supervisor.cpp"},
           "std::(cout|cerr|clog)\\b|\\b(printf|puts|fputs|perror|fwrite)\\s*\\(|([^t]\\(|[^(])STD(OUT|ERR)_"
           "FILENO\\s*,",
           "Session::out and Session::err", {"cli"});

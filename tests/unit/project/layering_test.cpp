@@ -5,6 +5,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,24 +17,34 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What the files of a folder may include of ours, by the first folders of the path; always their own folder.
-const std::map<std::string, std::set<std::string>> allowed = {
-    {"cli/util", {}},
-    {"cli/experiment", {"cli/util"}},
-    {"cli/render", {"cli/experiment", "cli/util"}},
-    {"cli/kube", {"cli/util"}},
-    {"cli/ui", {"cli/util"}},
-    {"cli/image", {"cli/util"}},
-    {"cli/local", {"cli/kube", "cli/util"}},
-    {"cli/run", {"cli/experiment", "cli/render", "cli/kube", "cli/util"}},
-    {"sweeps", {"cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/util"}},
-    {"cli/commands",
-     {"sweeps", "cli/run", "cli/experiment", "cli/render", "cli/kube", "cli/image", "cli/local", "cli/ui",
-      "cli/util"}},
-    {"cli", {"cli/commands", "cli/util"}},
-    {"kernels", {}},
-    {"runtime", {"kernels"}},
+struct Room {
+  std::set<std::string> may_include;  // folders; always its own as well
+  std::string what;
 };
+
+// The lines of cmake/rooms.txt by folder, each after those that it may include.
+const std::map<std::string, Room>& rooms() {
+  static const std::map<std::string, Room> all = [] {
+    std::map<std::string, Room> read;
+    std::ifstream in(fs::path(mlk::test::source_dir()) / "cmake/rooms.txt");
+    const std::regex form("^([a-z][^ |]*) *\\|([^|]*)\\| *(.+)$");
+    for (std::string line; std::getline(in, line);) {
+      std::smatch parts;
+      if (line.empty() || line[0] == '#') continue;
+      REQUIRE_MESSAGE(std::regex_match(line, parts, form), line);
+      Room room{{}, parts[3]};
+      std::istringstream folders(parts[2]);
+      for (std::string folder; folders >> folder;) {
+        CHECK_MESSAGE(read.count(folder) == 1, parts[1].str(), " may not include ", folder,
+                      ", which does not stand above it");
+        room.may_include.insert(folder);
+      }
+      read[parts[1]] = std::move(room);
+    }
+    return read;
+  }();
+  return all;
+}
 
 struct Source {
   fs::path path;  // relative to the checkout
@@ -44,7 +55,7 @@ struct Source {
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   std::string folder = path.substr(0, slash == std::string::npos ? 0 : slash);
-  while (!folder.empty() && allowed.count(folder) == 0) {
+  while (!folder.empty() && rooms().count(folder) == 0) {
     const std::size_t up = folder.rfind('/');
     folder = up == std::string::npos ? "" : folder.substr(0, up);
   }
@@ -76,16 +87,27 @@ TEST_CASE("includes point down the map only") {
   const std::vector<Source> all = sources({"cli", "sweeps", "runtime", "kernels"});
   REQUIRE(all.size() > 20);
   for (const Source& source : all) {
-    REQUIRE_MESSAGE(allowed.count(source.folder) == 1, source.path.string(), " lies outside the map");
+    REQUIRE_MESSAGE(rooms().count(source.folder) == 1, source.path.string(), " lies outside the map");
     for (const std::string& line : source.lines) {
       std::smatch match;
       if (!std::regex_search(line, match, include)) continue;
       const std::string target = folder_of(match[1].str());
       CHECK_MESSAGE(!target.empty(), source.path.string(), ": ", line,
                     " is not written from the root of the checkout");
-      const bool down = target == source.folder || allowed.at(source.folder).count(target) == 1;
+      const bool down = target == source.folder || rooms().at(source.folder).may_include.count(target) == 1;
       CHECK_MESSAGE(down, source.path.string(), ": ", line, " points up the map");
     }
+  }
+}
+
+TEST_CASE("the map in the README shows every room with what it is") {
+  std::ifstream in(fs::path(mlk::test::source_dir()) / "README.md");
+  const std::string readme{std::istreambuf_iterator<char>(in), {}};
+  for (const auto& [folder, room] : rooms()) {
+    const std::string name = folder.substr(folder.rfind('/') + 1);
+    const std::regex line("\n *(\\S+/)?" + name + "/ +" +
+                          std::regex_replace(room.what, std::regex("[+.()]"), "\\$&"));
+    CHECK_MESSAGE(std::regex_search(readme, line), folder, ": ", room.what);
   }
 }
 
@@ -94,7 +116,8 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
       "sys/(epoll|inotify|signalfd|eventfd|timerfd)\\.h|\\b(accept4|pipe2|epoll_wait|signalfd)\\s*\\(|\"/"
       "proc/");
   // Of the cluster on this machine, which is for Linux.
-  const std::set<std::string> known_linux_only = {"cli/local/own_program.cpp", "cli/local/processes.cpp"};
+  const std::set<std::string> known_linux_only = {"cli/local/own_program.cpp",
+                                                  "cli/local/node/processes.cpp"};
   for (const Source& source : sources({"cli", "sweeps"})) {
     if (known_linux_only.count(source.path.string())) continue;
     for (const std::string& line : source.lines) {
@@ -112,10 +135,10 @@ TEST_CASE(
   } rules[] = {
       // A number may be another process' by now, and -1 is everybody. process.cpp ends its own children.
       {std::regex("\\b(kill|killpg|pidfd_send_signal)\\s*\\("),
-       {"cli/local/processes.cpp", "cli/util/process.cpp"}},
+       {"cli/local/node/processes.cpp", "cli/util/process.cpp"}},
       // A stranger who connects is given so many connections, bytes and seconds.
       {std::regex("\\baccept\\s*\\(|SSL_accept|\\b(SSL)?Server\\s*\\{|httplib::(SSL)?Server"),
-       {"cli/local/http_server.cpp", "cli/local/tls_connection.cpp"}},
+       {"cli/local/api/http_server.cpp", "cli/local/api/tls_connection.cpp"}},
   };
   for (const auto& rule : rules) {
     std::set<std::string> used;

@@ -12,7 +12,7 @@
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the runtime parses JSON in runtime/json.cpp only, where depth and size are bounded") {
+TEST_CASE("the runtime parses JSON in runtime/base/json.cpp only, where depth and size are bounded") {
   const std::regex parses(
       "json::(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\\b|>>\\s*json|\"_json\\b");
   const fs::path top = mlk::test::source_dir();
@@ -25,8 +25,8 @@ TEST_CASE("the runtime parses JSON in runtime/json.cpp only, where depth and siz
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         if (!std::regex_search(line.substr(0, line.find("//")), parses)) continue;
-        const bool is_door = path == "runtime/json.cpp";
-        CHECK_MESSAGE(is_door, path, ": ", line, " goes around parse_json() of runtime/json.h");
+        const bool is_door = path == "runtime/base/json.cpp";
+        CHECK_MESSAGE(is_door, path, ": ", line, " goes around parse_json() of runtime/base/json.h");
         ++doors;
       }
     }

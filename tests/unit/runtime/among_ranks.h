@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/assembly.h"
+#include "runtime/membership/assembly.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
 namespace mlk::test {

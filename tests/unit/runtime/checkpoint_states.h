@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/checkpoint.h"
-#include "runtime/ps_protocol.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/ps/ps_protocol.h"
 
 namespace mlk::test {
 

@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/ps_coordinator.h"
+#include "runtime/ps/ps_coordinator.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
 namespace mlk::rt::phases {

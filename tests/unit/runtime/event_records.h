@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/event_file.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/metrics/event_file.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
 namespace mlk::test {

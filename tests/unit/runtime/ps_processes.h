@@ -22,10 +22,10 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/peers.h"
-#include "runtime/ps_protocol.h"
-#include "runtime/ps_server.h"
-#include "runtime/ps_worker.h"
+#include "runtime/membership/peers.h"
+#include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/ps_server.h"
+#include "runtime/ps/ps_worker.h"
 #include "tests/unit/runtime/idx_files.h"
 
 namespace mlk::test {

@@ -24,9 +24,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/allreduce.h"
-#include "runtime/checkpoint.h"
-#include "runtime/single.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/train/single.h"
 #include "tests/unit/runtime/idx_files.h"
 
 namespace mlk::test {

@@ -22,9 +22,9 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/address.h"
-#include "runtime/crc32c.h"
-#include "runtime/transport.h"
+#include "runtime/base/address.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/transport/transport.h"
 
 namespace mlk::test {
 

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/metrics_server.h"
+#include "runtime/metrics/metrics_server.h"
 #include "tests/unit/runtime/environment.h"
 #include "tests/unit/runtime/idx_files.h"
 

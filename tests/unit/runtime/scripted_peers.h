@@ -17,7 +17,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/peers.h"
+#include "runtime/membership/peers.h"
 #include "tests/unit/runtime/worker_job.h"
 
 namespace mlk::test {

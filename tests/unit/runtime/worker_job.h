@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "runtime/job.h"
+#include "runtime/launch/job.h"
 #include "tests/unit/runtime/idx_files.h"
 
 namespace mlk::test {

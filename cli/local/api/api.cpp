@@ -1,0 +1,331 @@
+#include "cli/local/api/api.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/local/api/admit.h"
+#include "cli/local/api/discovery.h"
+#include "cli/local/api/selector.h"
+#include "cli/local/state/patch.h"
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::local {
+namespace {
+
+template <class Number>
+std::optional<Number> number_parameter(const Request& request, const std::string& name) {
+  const std::string text = request.parameter(name);
+  if (text.empty()) return std::nullopt;
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw bad_request("invalid value for " + name + ": \"" + text + "\"");
+  }
+  return value;
+}
+
+Answer json_answer(const json& value, int status = 200) {
+  Answer answer;
+  answer.status = status;
+  answer.body = value.dump();
+  return answer;
+}
+
+struct ContinueToken {
+  std::uint64_t revision;
+  std::string after;  // namespace/name of the last object sent
+};
+
+std::string encode(const ContinueToken& token) {
+  return base64_encode(json{{"rv", token.revision}, {"after", token.after}}.dump());
+}
+
+ContinueToken decode(const std::string& text) {
+  try {
+    const json token = json_or_null(base64_decode(text));
+    const json& revision = token.at("rv");
+    if (!revision.is_number_unsigned()) throw bad_request("continue key is not valid");
+    return {revision.get<std::uint64_t>(), token.at("after").get<std::string>()};
+  } catch (const std::exception&) {
+    throw bad_request("continue key is not valid");
+  }
+}
+
+// Sorts as the store does: by namespace, then name.
+std::string position_of(const json& object) {
+  const json& metadata = object.at("metadata");
+  return metadata.value("namespace", "") + '\0' + metadata.at("name").get<std::string>();
+}
+
+const json* container_status(const json& pod) {
+  const json::json_pointer at("/status/containerStatuses/0/state");
+  return pod.contains(at) ? &pod.at(at) : nullptr;
+}
+
+}  // namespace
+
+Api::Target Api::parse_target(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::string& part : split(path, '/')) {
+    if (!part.empty()) parts.push_back(std::move(part));
+  }
+  const Refusal nowhere(404, "NotFound", "the server could not find the requested resource");
+  std::size_t at = 0;
+  std::string group, version;
+  if (parts.size() >= 3 && parts[0] == "api") {
+    version = parts[1];
+    at = 2;
+  } else if (parts.size() >= 4 && parts[0] == "apis") {
+    group = parts[1];
+    version = parts[2];
+    at = 3;
+  } else {
+    throw nowhere;
+  }
+  Target target{nullptr, "", "", ""};
+  const bool in_namespace = parts[at] == "namespaces" && parts.size() >= at + 3 &&
+                            parts[at + 2] != "status" && parts[at + 2] != "finalize";
+  if (in_namespace) {
+    target.name_space = parts[at + 1];
+    at += 2;
+  }
+  target.kind = find_kind(group, version, parts[at]);
+  if (target.kind == nullptr ||
+      target.kind->namespaced != (in_namespace || (target.kind->namespaced && parts.size() == at + 1))) {
+    throw nowhere;
+  }
+  if (parts.size() > at + 1) target.name = parts[at + 1];
+  if (parts.size() > at + 2) target.sub = parts[at + 2];
+  if (parts.size() > at + 3) throw nowhere;
+  return target;
+}
+
+void Api::stop() {
+  stopping_ = true;
+  store_.wake_watches();
+  logs_.announce_all();
+}
+
+Answer Api::handle(const Request& request) {
+  try {
+    return dispatch(request);
+  } catch (const Refusal& refusal) {
+    return json_answer(refusal.status(), refusal.code());
+  } catch (const json::exception& error) {
+    return json_answer(bad_request(error.what()).status(), 400);
+  } catch (const std::exception& error) {  // a full disk, for one
+    return json_answer(
+        Refusal(500, "InternalError", std::string("Internal error occurred: ") + error.what()).status(), 500);
+  }
+}
+
+Answer Api::dispatch(const Request& request) {
+  if (request.path == "/healthz" || request.path == "/livez" || request.path == "/readyz") {
+    Answer answer;
+    answer.content_type = "text/plain";
+    answer.body = "ok";
+    return answer;
+  }
+  if (request.method == "GET") {
+    const std::string path = request.path.size() > 1 && request.path.back() == '/'
+                                 ? request.path.substr(0, request.path.size() - 1)
+                                 : request.path;
+    if (const auto document = discover(path)) {
+      view_of(request.accept);  // 406 where JSON is not wanted
+      return json_answer(*document);
+    }
+  }
+  if (request.path.starts_with("/apis/authorization.k8s.io/v1/") ||
+      request.path.starts_with("/apis/authentication.k8s.io/v1/")) {
+    return review(request);
+  }
+  const Target target = parse_target(request.path);
+  const auto not_allowed = [] {
+    return Refusal(405, "MethodNotAllowed",
+                   "the server does not allow this method on the requested resource");
+  };
+  if (!target.sub.empty() && target.sub != "status" && target.sub != "log") {
+    throw Refusal(404, "NotFound",
+                  "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
+  }
+  if (target.sub == "log") {
+    if (target.kind->kind != "Pod" || request.method != "GET") throw not_allowed();
+    return log(request, target);
+  }
+  if (request.method == "GET") {
+    if (!target.name.empty()) return get(request, target);
+    return request.flag("watch") ? watch(request, target) : list(request, target);
+  }
+  if (!target.kind->writable) throw not_allowed();
+  if (request.method == "POST" && target.name.empty()) return create(request, target);
+  if (request.method == "PUT" && !target.name.empty()) return replace(request, target);
+  if (request.method == "PATCH" && !target.name.empty()) return patch(request, target);
+  if (request.method == "DELETE")
+    return target.name.empty() ? remove_all(request, target) : remove(request, target);
+  throw not_allowed();
+}
+
+Answer Api::review(const Request& request) {
+  if (request.method != "POST")
+    throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+  const std::string plural = request.path.substr(request.path.rfind('/') + 1);
+  json object = json::object();
+  // `kubectl auth can-i` asks in protobuf: the answer is the same whatever it asks.
+  if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
+    object = parse_body(request.body);
+  object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
+  // Whoever has the token is the user who runs the cluster: everything that is served is allowed.
+  if (plural == "selfsubjectaccessreviews") {
+    object["kind"] = "SelfSubjectAccessReview";
+    object["status"] = {{"allowed", true}};
+  } else if (plural == "selfsubjectrulesreviews") {
+    const json all = json::array({"*"});
+    object["kind"] = "SelfSubjectRulesReview";
+    object["status"] = {
+        {"incomplete", false},
+        {"resourceRules", json::array({{{"verbs", all}, {"apiGroups", all}, {"resources", all}}})},
+        {"nonResourceRules", json::array({{{"verbs", all}, {"nonResourceURLs", all}}})}};
+  } else if (plural == "selfsubjectreviews") {
+    object["kind"] = "SelfSubjectReview";
+    object["status"] = {{"userInfo", {{"username", "local"}, {"groups", {"system:authenticated"}}}}};
+  } else {
+    throw Refusal(404, "NotFound", "the server could not find the requested resource");
+  }
+  return json_answer(object, 201);
+}
+
+Answer Api::answer(const Request& request, const Kind& kind, const json& object, int status) const {
+  return json_answer(show(kind, object, view_of(request.accept), now_()), status);
+}
+
+Answer Api::get(const Request& request, const Target& target) {
+  return answer(request, *target.kind, *store_.get(target.kind->plural, target.name_space, target.name));
+}
+
+Answer Api::list(const Request& request, const Target& target) {
+  const View view = view_of(request.accept);
+  const LabelSelector labels(request.parameter("labelSelector"));
+  const FieldSelector fields(request.parameter("fieldSelector"), *target.kind);
+  const auto limit = number_parameter<std::size_t>(request, "limit").value_or(0);
+  const std::string token_text = request.parameter("continue");
+  const auto wanted = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
+  Store::Snapshot snapshot;
+  std::string after;
+  if (!token_text.empty()) {
+    // All pages show one moment: that of the first.
+    const ContinueToken token = decode(token_text);
+    snapshot = store_.snapshot_at(target.kind->plural, target.name_space, token.revision);
+    after = token.after;
+  } else {
+    snapshot = store_.snapshot(target.kind->plural, target.name_space);
+    if (wanted > snapshot.revision) {
+      throw Refusal(504, "Timeout",
+                    "Too large resource version: " + std::to_string(wanted) +
+                        ", current: " + std::to_string(snapshot.revision),
+                    {{"causes", json::array({{{"reason", "ResourceVersionTooLarge"},
+                                              {"message", "Too large resource version"}}})},
+                     {"retryAfterSeconds", 1}});
+    }
+    if (request.parameter("resourceVersionMatch") == "Exact") {
+      snapshot = store_.snapshot_at(target.kind->plural, target.name_space, wanted);
+    }
+  }
+  ListPage page;
+  page.revision = std::to_string(snapshot.revision);
+  for (const Object& object : snapshot.objects) {
+    if (!after.empty() && position_of(*object) <= after) continue;
+    if (!labels.matches(*object) || !fields.matches(*object)) continue;
+    if (limit != 0 && page.objects.size() >= limit) {
+      ++page.remaining;
+    } else {
+      page.objects.push_back(object);
+    }
+  }
+  if (page.remaining > 0) page.next = encode({snapshot.revision, position_of(*page.objects.back())});
+  return json_answer(show_list(*target.kind, page, view, now_()));
+}
+
+Answer Api::watch(const Request& request, const Target& target) {
+  WatchOptions options;
+  options.view = view_of(request.accept);
+  options.label_selector = request.parameter("labelSelector");
+  options.field_selector = request.parameter("fieldSelector");
+  options.revision = request.parameter("resourceVersion");
+  options.bookmarks = request.flag("allowWatchBookmarks");
+  options.initial_events = request.flag("sendInitialEvents");
+  const long timeout = number_parameter<long>(request, "timeoutSeconds").value_or(3600);
+  options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
+  // Mistakes are answered as such, before the stream begins.
+  const LabelSelector labels(options.label_selector);
+  const FieldSelector fields(options.field_selector, *target.kind);
+  if (options.revision != "" && options.revision != "0" && !options.initial_events) {
+    std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
+    store_.changes_after(revision, target.kind->plural,
+                         std::chrono::steady_clock::now());  // 410 when too old
+  }
+  Answer answer;
+  answer.stream = [this, target, options](const Sink& sink) {
+    const Sink bounded{sink.write, [&] { return !stopping_ && sink.alive(); }};
+    stream_watch(store_, *target.kind, target.name_space, options, now_, bounded);
+  };
+  return answer;
+}
+
+Answer Api::log(const Request& request, const Target& target) {
+  const Object pod = store_.get("pods", target.name_space, target.name);
+  const std::string container = pod->at("/spec/containers/0/name"_json_pointer).get<std::string>();
+  if (const std::string asked = request.parameter("container"); !asked.empty() && asked != container) {
+    throw bad_request("container " + asked + " is not valid for pod " + target.name);
+  }
+  if (request.flag("previous")) {
+    throw bad_request("previous terminated container \"" + container + "\" in pod \"" + target.name +
+                      "\" not found");
+  }
+  LogOptions options;
+  options.follow = request.flag("follow");
+  options.timestamps = request.flag("timestamps");
+  options.tail_lines = number_parameter<long long>(request, "tailLines");
+  options.limit_bytes = number_parameter<std::uint64_t>(request, "limitBytes");
+  if (options.limit_bytes == 0)
+    throw invalid("PodLogOptions", target.name, "limitBytes", "Invalid value: 0: must be greater than 0");
+  const auto seconds = number_parameter<long>(request, "sinceSeconds");
+  const std::string since = request.parameter("sinceTime");
+  if (seconds && !since.empty())
+    throw invalid("PodLogOptions", target.name, "sinceSeconds",
+                  "at most one of `sinceTime` or `sinceSeconds` may be specified");
+  if (seconds && *seconds < 1)
+    throw invalid("PodLogOptions", target.name, "sinceSeconds", "Invalid value: must be greater than 0");
+  if (seconds) options.since = later(now_(), -*seconds);
+  if (!since.empty()) {
+    const auto time = parse_time(since);
+    if (!time) throw bad_request("unable to parse sinceTime: \"" + since + "\"");
+    options.since = std::chrono::floor<std::chrono::seconds>(*time);  // as the API server passes it on
+  }
+  Answer answer;
+  answer.content_type = "text/plain";
+  const bool scheduled = pod->at("spec").contains("nodeName");
+  const json* state = container_status(*pod);
+  if (!scheduled) return answer;  // Kubernetes answers with nothing as well
+  if (state == nullptr || state->contains("waiting")) {
+    const std::string reason =
+        state == nullptr ? "ContainerCreating" : state->at("waiting").value("reason", "ContainerCreating");
+    throw bad_request("container \"" + container + "\" in pod \"" + target.name +
+                      "\" is waiting to start: " + reason);
+  }
+  const std::string uid = pod->at("/metadata/uid"_json_pointer).get<std::string>();
+  answer.stream = [this, target, options, uid](const Sink& sink) {
+    const auto ended = [&] {
+      const Object now = store_.find("pods", target.name_space, target.name);
+      const json* current = now ? container_status(*now) : nullptr;
+      return current == nullptr || now->at("/metadata/uid"_json_pointer) != uid ||
+             current->contains("terminated");
+    };
+    logs_.read(uid, options, sink.write, [&] { return !stopping_ && sink.alive(); }, ended);
+  };
+  return answer;
+}
+
+}  // namespace mlk::local

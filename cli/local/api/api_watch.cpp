@@ -1,0 +1,102 @@
+// Watches: what is there, then each change, as one JSON object a line.
+#include <algorithm>
+#include <charconv>
+
+#include "cli/local/api/api.h"
+#include "cli/local/api/selector.h"
+
+namespace mlk::local {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often a silent watch looks whether its client is still there.
+constexpr std::chrono::seconds look_interval{2};
+constexpr std::chrono::seconds bookmark_interval{60};
+
+class Watch {
+ public:
+  Watch(const Kind& kind, const std::string& name_space, const WatchOptions& options,
+        const std::function<Time()>& now, const Sink& sink)
+      : kind_(kind),
+        name_space_(name_space),
+        options_(options),
+        now_(now),
+        sink_(sink),
+        labels_(options.label_selector),
+        fields_(options.field_selector, kind) {}
+
+  bool send(const char* type, const json& object) {
+    return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() +
+                       "\n");
+  }
+  bool send_error(const Refusal& refusal) {
+    return sink_.write(json{{"type", "ERROR"}, {"object", refusal.status()}}.dump() + "\n");
+  }
+  bool send_bookmark(std::uint64_t revision, bool after_initial_events) {
+    json metadata = {{"resourceVersion", std::to_string(revision)}, {"creationTimestamp", nullptr}};
+    if (after_initial_events) metadata["annotations"]["k8s.io/initial-events-end"] = "true";
+    json object = {{"kind", kind_.kind}, {"apiVersion", kind_.api_version()}, {"metadata", metadata}};
+    return sink_.write(json{{"type", "BOOKMARK"}, {"object", object}}.dump() + "\n");
+  }
+
+  bool wants(const json& object) const {
+    return (name_space_.empty() || object.at("metadata").value("namespace", "") == name_space_) &&
+           labels_.matches(object) && fields_.matches(object);
+  }
+
+  // An object that comes to match, or no longer matches, is new or gone for this client.
+  bool send_change(const Change& change) {
+    const bool before = change.before && wants(*change.before);
+    const bool after = change.type != Change::Type::deleted && wants(*change.object);
+    if (after) return send(before ? "MODIFIED" : "ADDED", *change.object);
+    return !before || send("DELETED", *change.object);
+  }
+
+ private:
+  const Kind& kind_;
+  const std::string& name_space_;
+  const WatchOptions& options_;
+  const std::function<Time()>& now_;
+  const Sink& sink_;
+  const LabelSelector labels_;
+  const FieldSelector fields_;
+};
+
+}  // namespace
+
+void stream_watch(const Store& store, const Kind& kind, const std::string& name_space,
+                  const WatchOptions& options, const std::function<Time()>& now, const Sink& sink) {
+  Watch watch(kind, name_space, options, now, sink);
+  const auto end = steady_clock::now() + options.timeout;
+  std::uint64_t revision = 0;
+  const bool from_start = options.revision.empty() || options.revision == "0" || options.initial_events;
+  if (from_start) {
+    const Store::Snapshot snapshot = store.snapshot(kind.plural, name_space);
+    for (const Object& object : snapshot.objects) {
+      if (watch.wants(*object) && !watch.send("ADDED", *object)) return;
+    }
+    revision = snapshot.revision;
+    if (options.initial_events && !watch.send_bookmark(revision, true)) return;
+  } else {
+    std::from_chars(options.revision.data(), options.revision.data() + options.revision.size(), revision);
+  }
+  auto next_bookmark = steady_clock::now() + bookmark_interval;
+  try {
+    while (sink.alive() && steady_clock::now() < end) {
+      for (const Change& change :
+           store.changes_after(revision, kind.plural, std::min(end, steady_clock::now() + look_interval))) {
+        if (!watch.send_change(change)) return;
+      }
+      if (options.bookmarks && steady_clock::now() >= next_bookmark) {
+        if (!watch.send_bookmark(revision, false)) return;
+        next_bookmark = steady_clock::now() + bookmark_interval;
+      }
+    }
+    if (options.bookmarks) watch.send_bookmark(revision, false);
+  } catch (const Refusal& refusal) {
+    watch.send_error(refusal);
+  }
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,288 @@
+#include "cli/local/api/http_server.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include <httplib.h>
+#include <openssl/crypto.h>
+#include <openssl/pem.h>
+
+#include "cli/local/api/tls_connection.h"
+#include "cli/local/state/status.h"
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+
+namespace mlk::local {
+namespace {
+
+constexpr std::size_t body_limit = 3 << 20;
+constexpr std::size_t connection_limit =
+    700;  // threads; below the 1024 descriptors that a process has at least
+constexpr std::size_t stranger_limit = 64;
+constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
+
+// A thread for each connection that is open, kept for the next one: a stream may stay for hours.
+class ConnectionThreads : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> task) override {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (idle_ >= tasks_.size() || threads_.size() >= connection_limit) {
+      wanted_.notify_one();
+    } else {
+      threads_.emplace_back([this] { work(); });
+    }
+  }
+
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      wanted_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      ++idle_;
+      wanted_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+      --idle_;
+      if (tasks_.empty()) return;
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wanted_;
+  std::deque<std::function<void()>> tasks_;
+  std::list<std::thread> threads_;
+  std::size_t idle_ = 0;
+  bool closing_ = false;
+};
+
+bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> certificate_text(
+      BIO_new_mem_buf(credentials.certificate.data(), -1), BIO_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> key_text(BIO_new_mem_buf(credentials.key.data(), -1),
+                                                           BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr), X509_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  return certificate && key && SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION) == 1 &&
+         SSL_CTX_use_certificate(&context, certificate.get()) == 1 &&
+         SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
+}
+
+// "%3D" and "+" of a query.
+std::string decoded(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      result += static_cast<char>(byte);
+      i += 2;
+    } else {
+      result += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
+Request to_request(const httplib::Request& from, std::string body) {
+  Request request;
+  request.method = from.method == "HEAD" ? "GET" : from.method;
+  request.path = from.path;
+  // The library takes what follows the last "=", which is not the value of "labelSelector=a=b".
+  const auto mark = from.target.find('?');
+  for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    request.query.emplace(decoded(pair.substr(0, equals)),
+                          decoded(pair.substr(std::min(equals + 1, pair.size()))));
+  }
+  request.content_type = from.get_header_value("Content-Type");
+  request.accept = from.get_header_value("Accept");
+  request.body = std::move(body);
+  return request;
+}
+
+void send(const Answer& answer, httplib::Response& response) {
+  response.status = answer.status;
+  if (!answer.warning.empty()) response.set_header("Warning", "299 - \"" + printable(answer.warning) + "\"");
+  if (!answer.stream) {
+    response.set_content(answer.body, answer.content_type);
+    return;
+  }
+  response.set_chunked_content_provider(
+      answer.content_type, [stream = answer.stream](std::size_t, httplib::DataSink& sink) {
+        stream({[&](std::string_view text) { return sink.write(text.data(), text.size()); },
+                [&] { return sink.is_writable(); }});
+        sink.done();
+        return true;
+      });
+}
+
+void refuse(const Refusal& refusal, httplib::Response& response) {
+  response.status = refusal.code();
+  response.set_content(refusal.status().dump(), "application/json");
+}
+
+}  // namespace
+
+struct HttpServer::State {
+  // Requests are the library's affair, connections are not: it bounds neither their number, nor the bytes of
+  // headers, nor the time until a client shows its token.
+  class Server : public httplib::SSLServer {
+   public:
+    Server(const State& state, const Credentials& credentials)
+        : SSLServer([&](SSL_CTX& context) { return use_credentials(context, credentials); }), state_(state) {}
+    // The library's queue of five connections is short for a hundred log followers.
+    void lengthen_queue() { ::listen(svr_sock_, 512); }
+
+   private:
+    bool process_and_close_socket(socket_t socket) override {
+      strangers_.enter(socket);
+      {
+        TlsConnection connection(*ssl_context(), socket, {});
+        bool more = connection.shake_hands(), authenticated = false;
+        while (more && await_request(connection)) {
+          bool closed = false;
+          more = process_request(connection, false, closed, [&](httplib::Request& request) {
+            authenticated = state_.has_token(request);
+            connection.end_of_headers(authenticated);
+            if (authenticated) strangers_.leave(socket);
+          });
+          more = more && !closed && authenticated;
+        }
+      }
+      strangers_.leave(socket);
+      ::shutdown(socket, SHUT_RDWR);
+      ::close(socket);
+      return true;
+    }
+
+    bool await_request(TlsConnection& connection) const {
+      constexpr std::chrono::milliseconds step{100};  // between looks whether the server stops
+      for (auto waited = step; waited <= idle_patience && svr_sock_ != INVALID_SOCKET; waited += step) {
+        if (connection.await_request(step)) return true;
+      }
+      return false;
+    }
+
+    const State& state_;
+    Strangers strangers_{stranger_limit};
+  };
+
+  State(Api& api_, const Credentials& credentials)
+      : api(api_), expected("Bearer " + credentials.token), server(*this, credentials) {}
+
+  bool has_token(const httplib::Request& request) const {
+    const std::string given = request.get_header_value("Authorization");
+    return given.size() == expected.size() &&
+           CRYPTO_memcmp(given.data(), expected.data(), expected.size()) == 0;
+  }
+
+  bool allowed(const httplib::Request& request, httplib::Response& response) const {
+    if (has_token(request)) return true;
+    response.set_header("Connection", "close");
+    refuse(Refusal(401, "Unauthorized", "Unauthorized"), response);
+    return false;
+  }
+
+  void handle(const httplib::Request& request, httplib::Response& response, std::string body) const {
+    // The library would compress streams, and hold lines back until its buffer is full. It keeps the request
+    // as its own, not const, object.
+    const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
+    send(api.handle(to_request(request, std::move(body))), response);
+  }
+
+  void handle_body(const httplib::Request& request, httplib::Response& response,
+                   const httplib::ContentReader& reader) const {
+    if (!allowed(request, response)) return;
+    if (request.is_multipart_form_data())
+      return refuse(Refusal(415, "UnsupportedMediaType", "the body is not JSON"), response);
+    std::string body;
+    bool whole = true;
+    // Without one of these there is no body, and the library would wait for the end of the connection.
+    if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
+      whole = reader([&](const char* data, std::size_t size) {
+        if (body.size() + size > body_limit) return false;
+        body.append(data, size);
+        return true;
+      });
+    }
+    // The library refuses a Content-Length over the limit by itself; a client that broke off reads no answer.
+    if (!whole) {
+      return refuse(Refusal(413, "RequestEntityTooLarge",
+                            "Request entity too large: limit is " + std::to_string(body_limit)),
+                    response);
+    }
+    handle(request, response, std::move(body));
+  }
+
+  Api& api;
+  const std::string expected;
+  Server server;
+  int port = 0;
+  std::thread thread;
+};
+
+HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
+    : state_(std::make_unique<State>(api, credentials)) {
+  State& state = *state_;
+  auto& server = state.server;
+  if (!server.is_valid())
+    throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
+  server.new_task_queue = [] { return new ConnectionThreads; };
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;  // and no SO_REUSEPORT, with which two servers could share the port
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server.set_payload_max_length(body_limit + 1);
+  server.Get(".*", [&state](const httplib::Request& request, httplib::Response& response) {
+    if (state.allowed(request, response)) state.handle(request, response, "");
+  });
+  const auto with_body = [&state](const httplib::Request& request, httplib::Response& response,
+                                  const httplib::ContentReader& reader) {
+    state.handle_body(request, response, reader);
+  };
+  server.Post(".*", with_body);
+  server.Put(".*", with_body);
+  server.Patch(".*", with_body);
+  server.Delete(".*", with_body);
+  server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+    refuse(Refusal(500, "InternalError", "Internal error occurred"), response);
+  });
+  state.port =
+      port > 0 && server.bind_to_port("127.0.0.1", port) ? port : server.bind_to_any_port("127.0.0.1");
+  if (state.port <= 0) throw Error(ExitCode::failure, "cannot listen on 127.0.0.1");
+  server.lengthen_queue();
+  state.thread = std::thread([&server] { server.listen_after_bind(); });
+}
+
+HttpServer::~HttpServer() {
+  state_->api.stop();
+  state_->server.stop();
+  state_->thread.join();
+}
+
+int HttpServer::port() const { return state_->port; }
+
+}  // namespace mlk::local

@@ -1,0 +1,65 @@
+#include "cli/local/jobs/job_pod.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/local/jobs/reconcile.h"
+#include "cli/local/state/json_field.h"
+
+namespace mlk::local {
+
+using nlohmann::json;
+
+namespace {
+
+int number_in(const json& annotations, const char* key, int otherwise) {
+  const std::string& text = text_field(annotations, key);
+  int value = otherwise;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::optional<Time> end_of(const json& pod) {
+  std::optional<Time> end;
+  for (const json& status : field(field(pod, "status"), "containerStatuses")) {
+    const auto time = parse_time(text_field(field(field(status, "state"), "terminated"), "finishedAt"));
+    if (time) end = std::max(end.value_or(*time), *time);
+  }
+  if (end) return end;
+  // deletionTimestamp is the end of the grace.
+  const json& metadata = pod.at("metadata");
+  const auto last_moment = parse_time(text_field(metadata, "deletionTimestamp"));
+  if (!last_moment) return std::nullopt;
+  return later(*last_moment, -metadata.value("deletionGracePeriodSeconds", 0L));
+}
+
+}  // namespace
+
+// Copies no JSON: after every change the controller looks at each of thousands of pods.
+JobPod JobPod::of(const json& pod, bool only_failed) {
+  const json& metadata = pod.at("metadata");
+  const json& annotations = field(metadata, "annotations");
+  const json& finalizers = field(metadata, "finalizers");
+  const json& status = field(pod, "status");
+  const std::string& phase = text_field(status, "phase");
+  JobPod result{};
+  result.object = &pod;
+  result.name = metadata.at("name").get<std::string>();
+  result.uid = metadata.at("uid").get<std::string>();
+  result.index = number_in(annotations, index_annotation, -1);
+  result.tracked = std::any_of(finalizers.begin(), finalizers.end(),
+                               [](const json& name) { return text_in(name) == tracking_finalizer; });
+  result.deleted = metadata.contains("deletionTimestamp");
+  result.succeeded = phase == "Succeeded";
+  result.finished = result.succeeded || phase == "Failed";
+  result.failed = phase == "Failed" || (!only_failed && result.deleted && !result.succeeded);
+  result.failures = number_in(annotations, "batch.kubernetes.io/job-index-failure-count", 0);
+  result.ignored = number_in(annotations, "batch.kubernetes.io/job-index-ignored-failure-count", 0);
+  result.ended = end_of(pod);
+  for (const json& condition : field(status, "conditions")) {
+    if (text_field(condition, "type") == "Ready") result.ready = text_field(condition, "status") == "True";
+  }
+  return result;
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,40 @@
+// One pod as the Job controller sees it. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/local/jobs/job_policy.h"
+#include "cli/util/time.h"
+
+namespace mlk::local {
+
+struct JobPod {
+  const nlohmann::json* object;
+  std::string name, uid;
+  int index;      // -1: it has none
+  bool tracked;   // has the finalizer: not counted yet
+  bool deleted;   // has a deletion time
+  bool finished;  // its phase is final
+  bool succeeded;
+  bool failed;  // as the Job counts it: with replacement at once, a pod that is being deleted has failed
+                // already
+  bool ready;
+  int failures;  // of its index before it
+  int ignored;
+  std::optional<Time> ended;
+  FailureRule rule;  // set for failed pods
+
+  bool active() const { return !finished && !deleted; }
+  bool terminating() const { return !finished && deleted; }
+  int all_failures() const { return failures + ignored; }
+  int failures_after() const { return failures + (rule.action == FailureAction::ignore ? 0 : 1); }
+  int ignored_after() const { return ignored + (rule.action == FailureAction::ignore ? 1 : 0); }
+
+  // `only_failed`: podReplacementPolicy Failed.
+  static JobPod of(const nlohmann::json& pod, bool only_failed);
+};
+
+}  // namespace mlk::local

@@ -1,0 +1,26 @@
+// The rules of a Job about failures and success. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/local/state/indexes.h"
+
+namespace mlk::local {
+
+enum class FailureAction { count, ignore, fail_index, fail_job };
+
+struct FailureRule {
+  FailureAction action = FailureAction::count;
+  std::string message;  // for FailJob
+};
+
+// What podFailurePolicy says about a failed pod; without a rule that fits, the failure counts.
+FailureRule match_failure(const nlohmann::json& job_spec, const nlohmann::json& pod);
+
+// The first rule of successPolicy that is met.
+std::optional<int> matched_success_rule(const nlohmann::json& job_spec, const Indexes& completed);
+
+}  // namespace mlk::local

@@ -1,0 +1,168 @@
+#include "cli/local/jobs/jobs.h"
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <vector>
+
+#include "cli/local/api/admit.h"
+#include "cli/local/jobs/reconcile.h"
+#include "cli/local/state/events.h"
+#include "cli/local/state/identity.h"
+#include "cli/local/state/json_field.h"
+#include "cli/local/state/kinds.h"
+
+namespace mlk::local {
+namespace {
+
+std::string name_of_object(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
+std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
+
+// uid of the Job that made this pod; empty when none did.
+const std::string& controller_of(const json& pod) {
+  for (const json& owner : field(pod.at("metadata"), "ownerReferences")) {
+    if (owner.value("controller", false) && text_field(owner, "kind") == "Job")
+      return text_field(owner, "uid");
+  }
+  static const std::string none;
+  return none;
+}
+
+void release(Store& store, const std::string& name_space, const std::string& name) {
+  store.modify("pods", name_space, name, [](json& pod) {
+    json& metadata = pod["metadata"];
+    if (!metadata.contains("finalizers")) return;
+    json& finalizers = metadata["finalizers"];
+    finalizers.erase(std::remove(finalizers.begin(), finalizers.end(), json(tracking_finalizer)),
+                     finalizers.end());
+    if (finalizers.empty()) metadata.erase("finalizers");
+  });
+}
+
+void mark_for_deletion(Store& store, const std::string& name_space, const std::string& name, Time now) {
+  store.modify("pods", name_space, name, [&](json& pod) {
+    json& metadata = pod["metadata"];
+    if (metadata.contains("deletionTimestamp")) return;
+    const bool bound = pod.at("spec").contains("nodeName");
+    const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
+    metadata["deletionTimestamp"] = format_time(later(now, grace));
+    metadata["deletionGracePeriodSeconds"] = grace;
+    // Nobody runs it, so nobody will say that it ended.
+    if (!bound) pod["status"]["phase"] = "Failed";
+  });
+}
+
+// A Refusal means that the object has changed or gone meanwhile: the next step decides anew. One object that
+// cannot be handled does not hold up the others.
+template <class Action>
+void attempt(const Action& action) {
+  try {
+    action();
+  } catch (const Refusal&) {
+    return;
+  } catch (const std::exception& error) {
+    std::cerr << "job controller: " << error.what() << std::endl;
+  }
+}
+
+void carry_out(Store& store, const json& job, const JobActions& actions, Time now) {
+  const std::string name_space = namespace_of_object(job);
+  if (actions.status != job.value("status", json::object())) {
+    store.modify("jobs", name_space, name_of_object(job), [&](json& current) {
+      if (uid_of(current) == uid_of(job)) current["status"] = actions.status;
+    });
+  }
+  for (const std::string& pod : actions.release) attempt([&] { release(store, name_space, pod); });
+  for (const std::string& pod : actions.remove)
+    attempt([&] { mark_for_deletion(store, name_space, pod, now); });
+  for (const NewPod& pod : actions.create) {
+    attempt([&] {
+      const Admission admission{kind_of("pods"), name_space, new_uid(), "", now};
+      json object = admit_new(admission, pod_of(job, pod, random_suffix()));
+      object["status"] = {{"phase", "Pending"}};
+      store.create("pods", object);
+      record_event(store, job, "job-controller", "Normal", "SuccessfulCreate",
+                   "Created pod: " + name_of_object(object), now);
+    });
+  }
+  for (const JobEvent& event : actions.events)
+    record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
+}
+
+// ttlSecondsAfterFinished: nullopt when it has none.
+std::optional<Time> expiry_of(const json& job) {
+  if (!job.at("spec").contains("ttlSecondsAfterFinished")) return std::nullopt;
+  for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
+    const std::string type = condition.value("type", "");
+    const auto since = parse_time(condition.value("lastTransitionTime", ""));
+    if ((type == "Complete" || type == "Failed") && since) {
+      return later(*since, job.at("spec").at("ttlSecondsAfterFinished").get<long>());
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether reconcile() is to see the pods of this Job that have succeeded and are counted. A sweep has
+// thousands.
+bool needs_counted_successes(const json& job) {
+  const json& spec = job.at("spec");
+  return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
+}
+
+// By the uid of their Job.
+std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
+                                                        const std::vector<Object>& jobs) {
+  std::set<std::string> short_lists;
+  for (const Object& job : jobs) {
+    if (!needs_counted_successes(*job)) short_lists.insert(uid_of(*job));
+  }
+  std::map<std::string, std::vector<Object>> result;
+  for (const Object& pod : pods) {
+    const bool counted = text_field(field(*pod, "status"), "phase") == "Succeeded" &&
+                         field(pod->at("metadata"), "finalizers").empty();
+    const std::string& job = controller_of(*pod);
+    if (!job.empty() && !(counted && short_lists.contains(job))) result[job].push_back(pod);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Time> step_jobs(Store& store, Time now) {
+  const std::vector<Object> all_pods = store.list("pods"), jobs = store.list("jobs");
+  std::map<std::string, std::vector<Object>> pods = pods_of_jobs(all_pods, jobs);
+  std::optional<Time> again;
+  const auto look_again = [&](Time time) { again = std::min(again.value_or(time), time); };
+  for (const Object& job : jobs) {
+    const std::vector<Object> own = std::move(pods[uid_of(*job)]);
+    pods.erase(uid_of(*job));
+    if (job->at("metadata").contains("deletionTimestamp")) {
+      for (const Object& pod : own)
+        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
+      continue;
+    }
+    if (is_finished(*job)) {
+      const auto expiry = expiry_of(*job);
+      if (expiry && *expiry <= now) store.remove("jobs", namespace_of_object(*job), name_of_object(*job));
+      if (expiry && *expiry > now) look_again(*expiry);
+      continue;
+    }
+    std::vector<const json*> pointers;
+    for (const Object& pod : own) pointers.push_back(pod.get());
+    attempt([&] {
+      const JobActions actions = reconcile(*job, pointers, now);
+      if (actions.again) look_again(*actions.again);
+      carry_out(store, *job, actions, now);
+    });
+  }
+  // What is left belongs to Jobs that are gone: nobody counts it any more.
+  for (const auto& [job, orphans] : pods) {
+    for (const Object& pod : orphans) {
+      if (pod->at("metadata").contains("finalizers"))
+        attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
+    }
+  }
+  return again;
+}
+
+}  // namespace mlk::local

@@ -1,0 +1,71 @@
+// Runs pods: binds them to the node, starts and stops their supervisors, and writes their status.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <sys/types.h>
+
+#include "cli/local/node/addresses.h"
+#include "cli/local/node/localise.h"
+#include "cli/local/node/pod_folder.h"
+#include "cli/local/node/pod_log.h"
+#include "cli/local/state/state_folder.h"
+#include "cli/local/state/store.h"
+#include "cli/util/time.h"
+
+namespace mlk::local {
+
+// One thread calls it.
+class Kubelet {
+ public:
+  Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
+
+  void notice(const std::string& uid);  // the supervisor of this pod says that there is news
+  // Brings processes and objects together. `sweep`: look at every folder, also those nobody gave notice of.
+  void step(Time now, bool sweep);
+
+ private:
+  struct Local {
+    enum class Stage { waiting, starting, running, ended } stage = Stage::waiting;
+    pid_t child = 0;       // supervisor that this server started and has not reaped
+    long stop_grace = -1;  // what the supervisor was last told
+    bool look = true;      // its folder may have news
+    std::string trouble;   // how the supervisor ended that did not come to start the program
+    int attempts = 0;      // to start a supervisor, in vain
+    Time retry{};          // when the next may be made
+  };
+
+  void schedule(const json& pod, Time now);
+  void step_pod(const json& pod, Time now, bool sweep);
+  void start(const json& pod, Local& local, Time now);
+  void start_supervisor(const json& pod, Local& local, Time now);
+  void hold_up(const json& pod, const std::string& reason, const std::string& message, Time now);
+  void look(const json& pod, Local& local, Time now);
+  void stop(const json& pod, Local& local, const Stop& how, Time now);
+  void enforce_deadline(const json& pod, Local& local, Time now);
+  void finish_deleted(const json& pod, Time now);
+  bool declare_lost(const PodFolder& folder);
+  void clear_up();
+  void remove_strays(const std::set<std::string>& known);
+  void reap();
+
+  Process localised(const json& pod);
+  bool has_other_pods(const json& pod, const std::string& service) const;  // that run, or start
+  void write_files(const json& pod, const Process& process);
+  std::string termination_message(const json& pod, const Exit& exit) const;
+  void set_status(const json& pod, const json& status);
+  void event(const json& pod, const std::string& type, const std::string& reason, const std::string& message,
+             Time now);
+
+  Store& store_;
+  PodLogs& logs_;
+  const Paths paths_;
+  const std::filesystem::path program_;
+  Addresses addresses_;
+  std::map<std::string, Local> pods_;  // by uid
+  std::set<pid_t> strays_;             // supervisors of pods that are gone, to be reaped
+};
+
+}  // namespace mlk::local

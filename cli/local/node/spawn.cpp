@@ -1,0 +1,46 @@
+#include "cli/local/node/spawn.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cli/util/error.h"
+
+namespace mlk::local {
+
+pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem::path& log) {
+  // Everything that allocates comes before the fork: another thread may hold the heap's lock at that moment.
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const std::string log_path = log.string();
+  // Sockets of the HTTP library are not closed on exec. Descriptors are given lowest first, so ours lie below
+  // this.
+  const int highest = static_cast<int>(std::clamp(::sysconf(_SC_OPEN_MAX), 256L, 4096L));
+  const pid_t pid = ::fork();
+  if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
+  if (pid > 0) return pid;
+
+  ::setsid();
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
+  const int null = ::open("/dev/null", O_RDONLY);
+  const int output = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(null, 0);
+  // Without a log (the disk is full) the output goes nowhere: what is opened next must not become 1 or 2.
+  const int nowhere = output < 0 ? ::open("/dev/null", O_WRONLY) : output;
+  ::dup2(nowhere, 1);
+  ::dup2(nowhere, 2);
+  for (int fd = 3; fd < highest; ++fd) ::close(fd);
+  ::execv(words[0], words.data());
+  const char* why = errno == ENOENT ? "cannot start mlk: its file is gone\n" : "cannot start mlk\n";
+  [[maybe_unused]] const ssize_t written = ::write(2, why, std::strlen(why));
+  ::_exit(127);
+}
+
+}  // namespace mlk::local

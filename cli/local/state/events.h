@@ -1,0 +1,18 @@
+// Events: what happened to an object, for people. They are kept for an hour.
+#pragma once
+
+#include <string>
+
+#include "cli/local/state/store.h"
+#include "cli/util/time.h"
+
+namespace mlk::local {
+
+// The same event again only counts. Never throws: an event is not worth a failure.
+void record_event(Store& store, const json& object, const std::string& component, const std::string& type,
+                  const std::string& reason, const std::string& message, Time now);
+
+// Removes those that are over an hour old, and the oldest over 2000.
+void expire_events(Store& store, Time now);
+
+}  // namespace mlk::local

@@ -1,0 +1,42 @@
+#include "cli/local/state/file_lock.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace mlk::local {
+namespace {
+
+struct flock whole_file() {
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return whole;
+}
+
+}  // namespace
+
+FileLock::FileLock(const std::filesystem::path& file)
+    : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  if (fd_ < 0) return;
+  struct flock whole = whole_file();
+  held_ = ::fcntl(fd_, F_SETLK, &whole) == 0;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Holder FileLock::holder(const std::filesystem::path& file) {
+  // O_NONBLOCK: whatever lies there instead of a plain file is not waited for.
+  const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return {};
+  struct flock whole = whole_file();
+  const bool asked = ::fcntl(fd, F_GETLK, &whole) == 0;
+  ::close(fd);
+  if (!asked || whole.l_type == F_UNLCK) return {};
+  // NFS gives -1 for a process of another machine, a PID namespace 0 for a process outside of it.
+  return {true, std::max<pid_t>(whole.l_pid, 0)};
+}
+
+}  // namespace mlk::local

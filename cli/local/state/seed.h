@@ -1,0 +1,16 @@
+// What is there in a fresh cluster: the namespace "default", its service account, and the one node.
+#pragma once
+
+#include <string>
+
+#include "cli/local/state/store.h"
+#include "cli/util/time.h"
+
+namespace mlk::local {
+
+// Adds what is missing.
+void seed(Store& store, Time now);
+
+void add_default_account(Store& store, const std::string& name_space, Time now);
+
+}  // namespace mlk::local

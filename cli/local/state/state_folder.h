@@ -1,0 +1,45 @@
+// The state folder of the embedded cluster: for its owner alone.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <sys/types.h>
+#include <utility>
+
+namespace mlk::local {
+
+// Where everything of the embedded cluster lies: one folder, mode 0700.
+struct Paths {
+  explicit Paths(std::filesystem::path folder) : root(std::move(folder)) {}
+
+  std::filesystem::path root;
+  std::filesystem::path objects() const { return root / "objects"; }  // one JSON file for each object
+  std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
+  std::filesystem::path claims() const {
+    return root / "claims";
+  }  // <namespace>/<claim>, when no --volume says otherwise
+  std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
+  std::filesystem::path server() const { return root / "server.json"; }    // address of the server
+  std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
+  std::filesystem::path volumes() const { return root / "volumes.json"; }  // --volume claim=DIR
+  std::filesystem::path fifo() const {
+    return root / "notices";
+  }  // supervisors tell the server that there is news
+  std::filesystem::path log() const { return root / "server.log"; }
+};
+
+// $XDG_STATE_HOME/mlk/local.
+Paths default_paths();
+
+// Creates it with mode 0700, or makes sure that it has it. Throws Error{failure} when it belongs to somebody
+// else.
+void make_state_folder(const std::filesystem::path& folder);
+
+struct Address {
+  pid_t pid;  // 0: it was stopped, not lost
+  int port;
+};
+std::optional<Address> read_address(const Paths& paths);  // of the last server
+void write_address(const Paths& paths, const Address& address);
+
+}  // namespace mlk::local

@@ -1,0 +1,95 @@
+#include "cli/local/state/status.h"
+
+#include <utility>
+
+#include "cli/local/state/kinds.h"
+#include "cli/util/text.h"
+
+namespace mlk::local {
+
+json Refusal::status() const {
+  json status = {{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::object()},
+                 {"status", "Failure"}, {"message", what()},  {"reason", reason_},
+                 {"code", code_}};
+  if (!details_.is_null()) status["details"] = details_;
+  return status;
+}
+
+namespace {
+
+const Kind* kind_by(const std::string Kind::* name, const std::string& wanted) {
+  for (const Kind& kind : kinds()) {
+    if (kind.*name == wanted) return &kind;
+  }
+  return nullptr;
+}
+
+// "jobs.batch", as the API server names a resource or kind outside of the core group.
+std::string qualified(const std::string& name, const Kind* kind) {
+  return kind == nullptr || kind->group.empty() ? name : name + "." + kind->group;
+}
+
+json details_of(const std::string& name, const std::string& of, const Kind* kind) {
+  json details = {{"name", name}, {"kind", of}};
+  if (kind != nullptr && !kind->group.empty()) details["group"] = kind->group;
+  return details;
+}
+
+std::string reason_of(const std::string& message) {
+  for (const auto& [words, reason] : {std::pair{"Required value", "FieldValueRequired"},
+                                      {"Unsupported", "FieldValueNotSupported"},
+                                      {"Duplicate value", "FieldValueDuplicate"},
+                                      {"Not found", "FieldValueNotFound"},
+                                      {"Forbidden", "FieldValueForbidden"},
+                                      {"Too long", "FieldValueTooLong"}}) {
+    if (message.starts_with(words)) return reason;
+  }
+  return "FieldValueInvalid";
+}
+
+}  // namespace
+
+Refusal not_found(const std::string& plural, const std::string& name) {
+  const Kind* kind = kind_by(&Kind::plural, plural);
+  return Refusal(404, "NotFound", qualified(plural, kind) + " \"" + name + "\" not found",
+                 details_of(name, plural, kind));
+}
+
+Refusal already_exists(const std::string& plural, const std::string& name) {
+  const Kind* kind = kind_by(&Kind::plural, plural);
+  return Refusal(409, "AlreadyExists", qualified(plural, kind) + " \"" + name + "\" already exists",
+                 details_of(name, plural, kind));
+}
+
+Refusal conflict(const std::string& plural, const std::string& name, const std::string& why) {
+  const Kind* kind = kind_by(&Kind::plural, plural);
+  return Refusal(409, "Conflict",
+                 "Operation cannot be fulfilled on " + qualified(plural, kind) + " \"" + name + "\": " + why,
+                 details_of(name, plural, kind));
+}
+
+Refusal bad_request(const std::string& message) { return Refusal(400, "BadRequest", message); }
+
+Refusal expired(const std::string& message) { return Refusal(410, "Expired", message); }
+
+Refusal invalid(const std::string& kind_name, const std::string& name, const std::vector<Cause>& causes) {
+  const Kind* kind = kind_by(&Kind::kind, kind_name);
+  std::vector<std::string> sentences;
+  json list = json::array();
+  for (const auto& [field, message] : causes) {
+    sentences.push_back(field + ": " + message);
+    list.push_back({{"reason", reason_of(message)}, {"message", message}, {"field", field}});
+  }
+  const std::string what = causes.size() == 1 ? sentences.front() : "[" + join(sentences, ", ") + "]";
+  json details = details_of(name, kind_name, kind);
+  details["causes"] = list;
+  return Refusal(422, "Invalid", qualified(kind_name, kind) + " \"" + name + "\" is invalid: " + what,
+                 details);
+}
+
+Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
+                const std::string& message) {
+  return invalid(kind, name, std::vector<Cause>{{field, message}});
+}
+
+}  // namespace mlk::local

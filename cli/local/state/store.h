@@ -1,0 +1,106 @@
+// The objects of the embedded cluster: in memory, on disk, and as a history that watches read.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/local/state/status.h"
+
+namespace mlk::local {
+
+using Object = std::shared_ptr<const json>;
+
+struct Change {
+  enum class Type { added, modified, deleted };
+  std::uint64_t revision;
+  Type type;
+  std::string plural;
+  Object object;
+  Object before;  // null when added
+};
+
+// All functions are safe from any thread. A change is on disk before anybody sees it; a crash at any moment
+// leaves each object as it was before or after. The namespace of objects that have none is "".
+class Store {
+ public:
+  // Reads what an earlier store left in `folder`. Files that are no objects are set aside as NAME.broken.
+  explicit Store(std::filesystem::path folder);
+
+  std::uint64_t revision() const;
+
+  Object find(const std::string& plural, const std::string& name_space,
+              const std::string& name) const;  // or null
+  Object get(const std::string& plural, const std::string& name_space,
+             const std::string& name) const;  // or Refusal 404
+  // In the order of namespace and name; an empty namespace means all of them.
+  std::vector<Object> list(const std::string& plural, const std::string& name_space = "") const;
+  struct Snapshot {
+    std::vector<Object> objects;
+    std::uint64_t revision;
+  };
+  Snapshot snapshot(const std::string& plural, const std::string& name_space) const;
+  // The list as it was. Throws Refusal 410 when that is too long ago.
+  Snapshot snapshot_at(const std::string& plural, const std::string& name_space,
+                       std::uint64_t revision) const;
+
+  // Sets metadata.resourceVersion. Throws Refusal 409, and 413 for an object over 1.5 MiB.
+  Object create(const std::string& plural, json object);
+  // Replaces the object by what `change` makes of it, under the lock; nothing happens when that is the same
+  // as before. An object that is being deleted and has no finalizer left goes. `change` may throw, and must
+  // not use the store.
+  Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
+                const std::function<void(json&)>& change);
+  // False when it was not there. `check` may throw to keep it.
+  bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
+              const std::function<void(const json&)>& check = nullptr);
+
+  // Waits until `deadline` for changes after `revision`; empty when there were none. With an empty plural: of
+  // all kinds. Throws Refusal 410 when the history no longer reaches back that far. `revision` moves on to
+  // what was looked at.
+  std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
+                                    std::chrono::steady_clock::time_point deadline) const;
+  void wake_watches();  // lets changes_after() return early, once
+
+  // Called after each change, under the lock: must be quick and not use the store.
+  void on_change(std::function<void()> callback);
+
+ private:
+  struct Key {
+    std::string plural, name_space, name;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::filesystem::path file_of(const Key& key) const;
+  void load_file(const std::filesystem::path& file);
+  std::uint64_t next_revision();
+  Object put(const Key& key, json object, Object before);
+  // `last` is what its watchers get, with a new version. By value: the entry that holds them goes.
+  void erase(const Key& key, Object last, Object before);
+  void record(Change change, std::size_t bytes);
+  Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;
+
+  const std::filesystem::path folder_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::map<Key, Object> objects_;
+  std::uint64_t revision_ = 0;
+  std::uint64_t reserved_ = 0;  // revisions up to here are ours, also after a crash
+  std::uint64_t oldest_ = 0;    // changes after this one are in history_
+  std::deque<std::pair<Change, std::size_t>> history_;
+  std::size_t history_bytes_ = 0;
+  std::uint64_t wakeups_ = 0;
+  std::function<void()> on_change_;
+};
+
+}  // namespace mlk::local

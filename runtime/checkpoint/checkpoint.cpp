@@ -1,0 +1,316 @@
+// Saving: write into a folder aside, sync, read back, write the manifest, sync, rename, sync the parent.
+// Loading: the newest folder whose manifest, sizes and checksums hold.
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/safetensors.h"
+
+namespace mlk::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* state_file = "state.safetensors";
+constexpr const char* manifest_file = "manifest.json";
+constexpr const char* step_prefix = "step-";
+constexpr const char* aside_prefix = ".tmp-";
+constexpr const char* mark_prefix = ".mark-";
+constexpr std::size_t write_block = 1 << 20;
+
+[[noreturn]] void fail_system(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// A file or folder that is closed on every way out.
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
+      : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
+    if (fd_ < 0) fail_system(path_.string());
+  }
+  ~Descriptor() { close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void write_all(const void* data, std::size_t size) {
+    const char* bytes = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t n = ::write(fd_, bytes, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail_system(path_.string());
+      bytes += n;
+      size -= static_cast<std::size_t>(n);
+    }
+  }
+
+  // Has the disk begin with what was written. What goes wrong sync() tells.
+  void start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
+  void sync() {
+    if (fsync(fd_) != 0) fail_system(path_.string());
+  }
+
+ private:
+  fs::path path_;
+  int fd_;
+};
+
+void sync_folder(const fs::path& path) { Descriptor(path, O_RDONLY | O_DIRECTORY).sync(); }
+
+void remove_quietly(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+// The number that the text begins with, and ends with unless `after` follows.
+std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
+  if (!text.starts_with(prefix)) return {};
+  text.remove_prefix(prefix.size());
+  std::uint64_t number = 0;
+  const char* last = text.data() + text.size();
+  const auto [stopped, status] = std::from_chars(text.data(), last, number);
+  if (status != std::errc() || (stopped != last && (after == '\0' || *stopped != after))) return {};
+  return number;
+}
+
+// Checkpoints in the folder, the newest first. A folder that is not there yet has none.
+std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path& folder,
+                                                                 std::error_code& error) {
+  std::vector<std::pair<std::uint64_t, fs::path>> found;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const auto step = number_in(entry->path().filename().string(), step_prefix);
+    if (step) found.emplace_back(*step, entry->path());
+  }
+  if (error == std::errc::no_such_file_or_directory) error.clear();
+  std::ranges::sort(found, std::greater<>());
+  return found;
+}
+
+// With as many digits as it takes for `ls` to sort them.
+std::string digits(std::uint64_t step) {
+  std::string text = std::to_string(step);
+  return text.insert(0, 12 - std::min<std::size_t>(12, text.size()), '0');
+}
+
+std::string random_name() {
+  std::random_device random;
+  char name[24];
+  std::snprintf(name, sizeof name, "%08x%08x", random(), random());
+  return name;
+}
+
+// A name that another process sent has to be one of ours, and so leads nowhere else.
+bool is_ours(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) && name.find('/') == std::string_view::npos;
+}
+
+// Puts the finished folder in its place. Training that went back to an older checkpoint comes by the same
+// steps again, and a folder cannot be renamed over one that is not empty: the two change names at once, where
+// the file system can do that. Elsewhere the older one gets another name of the same step meanwhile: there
+// may be nothing else if this process is killed in between.
+void put_in_place(const fs::path& aside, const fs::path& target) {
+  std::string name = target.filename();
+  const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");
+  if (!fs::exists(target)) {
+    fs::rename(aside, target);
+  } else if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    remove_quietly(aside);
+  } else {
+    remove_quietly(older);
+    fs::rename(target, older);
+    fs::rename(aside, target);
+  }
+  remove_quietly(older);
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  file.write_all(text.data(), text.size());
+  file.sync();
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(std::string folder, int keep, const Log& log)
+    : folder_(std::move(folder)), keep_(keep), log_(log) {}
+
+void CheckpointStore::warn(std::uint64_t step, const std::string& reason) const {
+  log_.line("warning: no checkpoint of step " + std::to_string(step) + ": " + reason);
+}
+
+std::string CheckpointStore::name_aside(std::uint64_t step) {
+  return aside_prefix + digits(step) + "-" + random_name();
+}
+
+WrittenFile CheckpointStore::write(const std::string& aside, const std::string& name,
+                                   const Snapshot& snapshot, std::span<const TensorInfo> tensors) const {
+  if (!is_ours(aside, aside_prefix)) throw std::runtime_error("not a folder aside: " + aside);
+  const fs::path folder = fs::path(folder_) / aside;
+  fs::create_directories(folder);
+  std::map<std::string, std::string> metadata = {{"step", std::to_string(snapshot.step)},
+                                                 {"position", std::to_string(snapshot.position)},
+                                                 {"slots", std::to_string(snapshot.slots())}};
+  const auto& [restarts, lost_samples] = snapshot.history;
+  if (restarts > 0) metadata["restarts"] = std::to_string(restarts);
+  if (lost_samples > 0) metadata["lost_samples"] = std::to_string(lost_samples);
+  const std::string header = safetensors_header(name_pieces(snapshot.pieces, tensors), metadata);
+  WrittenFile written{name, 0, 0};
+  Descriptor file(folder / name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  // In blocks, so that the bytes are still in the processor's cache for the second look at them, and so that
+  // the disk works meanwhile.
+  const auto put = [&](const char* data, std::size_t size) {
+    for (std::size_t at = 0; at < size; at += write_block) {
+      const std::size_t part = std::min(write_block, size - at);
+      written.crc32c = crc32c(data + at, part, written.crc32c);
+      file.write_all(data + at, part);
+      file.start_sync();
+    }
+    written.bytes += size;
+  };
+  put(header.data(), header.size());
+  put(reinterpret_cast<const char*>(snapshot.values.data()), snapshot.values.size() * sizeof(float));
+  verify_file(folder, written);
+  file.sync();
+  return written;
+}
+
+void CheckpointStore::commit(const std::string& aside, const Manifest& manifest) const {
+  const fs::path folder = fs::path(folder_) / aside;
+  for (const WrittenFile& file : manifest.files) {
+    std::error_code error;
+    if (fs::file_size(folder / file.name, error) != file.bytes || error) {
+      throw std::runtime_error((folder / file.name).string() + " is not as it was written");
+    }
+  }
+  // Last: a folder without a manifest is no checkpoint.
+  write_text(folder / manifest_file, encode(manifest));
+  sync_folder(folder);
+  put_in_place(folder, fs::path(folder_) / (step_prefix + digits(manifest.step)));
+  sync_folder(folder_);
+  prune(manifest.step);
+}
+
+void CheckpointStore::discard(const std::string& aside) const {
+  if (is_ours(aside, aside_prefix)) remove_quietly(fs::path(folder_) / aside);
+}
+
+bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo> tensors) const {
+  const std::string aside = name_aside(snapshot.step);
+  try {
+    const WrittenFile file = write(aside, state_file, snapshot, tensors);
+    commit(aside, {snapshot.step, snapshot.position, {file}});
+    return true;
+  } catch (const std::exception& error) {
+    warn(snapshot.step, error.what());
+    discard(aside);
+    return false;
+  }
+}
+
+// Only checkpoints up to the one just saved count and go: what is beyond it was passed over as unusable when
+// this training started, and must not push out those that are good.
+void CheckpointStore::prune(std::uint64_t saved_step) const {
+  int kept = 0;
+  std::error_code error;  // what cannot be listed cannot be removed: the next save tries again
+  for (const auto& [step, path] : list_checkpoints(folder_, error)) {
+    if (step <= saved_step && ++kept > keep_) remove_quietly(path);
+  }
+  std::vector<fs::path> left;  // by processes that were killed while saving
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    // What is beyond this step may be another's at work: of a rank that has just taken over.
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
+      left.push_back(entry->path());
+  }
+  for (const fs::path& path : left) {
+    // Of this step, too, it may be: so it goes at once, not file by file, and whoever commits finds it whole
+    // or not at all.
+    const fs::path gone = path.string() + "-gone";
+    fs::rename(path, gone, error);
+    remove_quietly(error ? path : gone);
+  }
+}
+
+std::string CheckpointStore::name_mark() { return mark_prefix + random_name(); }
+
+bool CheckpointStore::leave_mark(const std::string& mark) const {
+  try {
+    fs::create_directories(folder_);
+    Descriptor(fs::path(folder_) / mark, O_WRONLY | O_CREAT, 0644);
+    return true;
+  } catch (const std::system_error&) {
+    return false;  // the first checkpoint will tell why
+  }
+}
+
+bool CheckpointStore::take_mark(const std::string& mark) const {
+  std::error_code ignored;
+  return is_ours(mark, mark_prefix) && fs::remove(fs::path(folder_) / mark, ignored);
+}
+
+std::uint64_t CheckpointStore::newest_step() const {
+  std::error_code ignored;
+  const auto checkpoints = list_checkpoints(folder_, ignored);
+  return checkpoints.empty() ? 0 : checkpoints.front().first;
+}
+
+bool CheckpointStore::newest_is_whole() const {
+  std::error_code ignored;
+  const auto checkpoints = list_checkpoints(folder_, ignored);
+  if (checkpoints.empty()) return false;
+  try {
+    verify_checkpoint(checkpoints.front().second, checkpoints.front().first);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::optional<TrainingState> CheckpointStore::load_newest(std::span<const TensorInfo> tensors) const {
+  std::string first_reason;
+  std::optional<std::uint64_t> looked_at;
+  while (true) {
+    std::error_code unlisted;
+    const auto checkpoints = list_checkpoints(folder_, unlisted);
+    if (unlisted) throw Failure(ExitCode::checkpoint_unusable, folder_ + ": " + unlisted.message());
+    if (checkpoints.empty()) return std::nullopt;
+    // Another process may save meanwhile, and remove what was listed: then there is a newer one.
+    if (checkpoints.front().first == looked_at) break;
+    looked_at = checkpoints.front().first;
+    first_reason.clear();
+    for (const auto& [step, path] : checkpoints) {
+      try {
+        TrainingState state = read_checkpoint(path, tensors);
+        if (state.step == step) return state;
+        throw std::runtime_error("it is of step " + std::to_string(state.step));
+      } catch (const std::exception& error) {
+        const std::string reason = path.string() + ": " + error.what();
+        if (first_reason.empty()) first_reason = reason;
+        log_.line("warning: checkpoint passed over: " + reason);
+      }
+    }
+  }
+  throw Failure(ExitCode::checkpoint_unusable, "no checkpoint can be used: " + first_reason);
+}
+
+void fail_unsaved() {
+  throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+}
+
+}  // namespace mlk::rt

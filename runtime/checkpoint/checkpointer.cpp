@@ -1,0 +1,80 @@
+// When to copy, and what became of it.
+#include "runtime/checkpoint/checkpointer.h"
+
+#include <system_error>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::chrono::seconds retry_interval{2};
+
+}  // namespace
+
+Checkpointer::Checkpointer(const Job& job, std::span<const TensorInfo> tensors)
+    : tensors_(tensors),
+      store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
+      wanted_(!job.env.checkpoints.empty()),
+      every_(job.config.checkpoint.every) {}
+
+std::optional<TrainingState> Checkpointer::restore() {
+  if (!wanted_) return {};
+  auto found = store_.load_newest(tensors_);
+  if (found) committed_ = found->step;
+  return found;
+}
+
+void Checkpointer::start(const LiveState& state) {
+  const std::size_t size = state.parameters.size();
+  snapshot_.restart(state.step, state.position, size + state.optimizer_state.size());
+  snapshot_.history = state.history;
+  snapshot_.add(0, 0, state.parameters);
+  for (std::size_t slot = 0; slot < state.optimizer_state.size() / size; ++slot) {
+    snapshot_.add(1 + slot, 0, state.optimizer_state.subspan(slot * size, size));
+  }
+  try {
+    written_ = std::async(std::launch::async, [this] { return store_.save(snapshot_, tensors_); });
+  } catch (const std::system_error& error) {
+    store_.warn(state.step, error.what());
+  }
+}
+
+bool Checkpointer::writing() {
+  if (!written_.valid()) return false;
+  if (written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return true;
+  if (written_.get()) committed_ = snapshot_.step;
+  return false;
+}
+
+void Checkpointer::after_step(const LiveState& state) {
+  if (!wanted_ || every_ == 0) return;
+  if (state.step % every_ == 0) due_ = true;
+  if (writing() || !due_) return;
+  due_ = false;
+  start(state);
+}
+
+Checkpointer::Last Checkpointer::last(const LiveState& state, std::chrono::seconds patience) {
+  if (writing()) return Last::under_way;
+  if (!wanted_ || state.step == committed_) return Last::committed;
+  const auto now = Clock::now();
+  if (first_try_) {
+    if (now - *first_try_ >= patience) return Last::failed;
+    if (now < next_try_) return Last::under_way;
+  } else {
+    first_try_ = now;
+  }
+  next_try_ = now + retry_interval;
+  start(state);
+  return Last::under_way;
+}
+
+bool Checkpointer::save_now(const LiveState& state) {
+  first_try_.reset();
+  Last outcome = Last::under_way;
+  while ((outcome = last(state, std::chrono::seconds(0))) == Last::under_way) {
+    if (written_.valid()) written_.wait();
+  }
+  return outcome == Last::committed;
+}
+
+}  // namespace mlk::rt

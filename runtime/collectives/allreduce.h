@@ -1,0 +1,13 @@
+// A worker of a run with allreduce: every rank holds the whole model, and all step together.
+#pragma once
+
+#include "runtime/base/exit_code.h"
+#include "runtime/launch/job.h"
+
+namespace mlk::rt {
+
+// Trains until the run is trained, or a SIGTERM: terminated. Other ranks may go and come back meanwhile.
+// Throws Failure{peers_lost} when too few are there for patience_seconds, and Failure for the rest.
+ExitCode run_allreduce(Job& job);
+
+}  // namespace mlk::rt

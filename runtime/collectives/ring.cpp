@@ -1,0 +1,257 @@
+// Two ways to add up: each sends all to all, which takes one step, or pieces travel around a ring, which
+// takes 2(n-1) steps and moves 2(n-1)/n of the bytes.
+#include "runtime/collectives/ring.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "kernels/vector_loops.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
+constexpr Milliseconds a_while{100};
+
+void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how) {
+  if (how == Landing::replace) {
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+  } else {
+    kernels::vector_loops().front().accumulate(into.size(), reinterpret_cast<const float*>(bytes.data()),
+                                               into.data());
+  }
+}
+
+// How a bucket travels: cut into as many segments as there are members, and these into pieces, each a frame.
+// In phase p a member sends segment index - p and gets index - p - 1, which it sends on in the next phase. In
+// the first n - 1 phases what comes is added, so that after them segment index + 1 is complete; in the rest
+// complete segments go around.
+class Course {
+ public:
+  Course(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
+      : buckets_(buckets), members_(members), index_(index) {}
+
+  std::size_t phases() const { return 2 * (members_ - 1); }
+  Landing landing_in(std::size_t phase) const {
+    return phase < members_ - 1 ? Landing::add : Landing::replace;
+  }
+
+  // What a frame carries is in its key: bucket, phase, number of the piece.
+  static std::uint32_t key(std::size_t bucket, std::size_t phase, std::size_t number) {
+    return static_cast<std::uint32_t>(bucket << 26 | phase << 12 | number);
+  }
+  static std::size_t phase_of(std::uint32_t key) { return key >> 12 & 0x3fff; }
+  static std::uint32_t in_next_phase(std::uint32_t key) { return key + (1u << 12); }
+
+  std::size_t pieces_sent(std::size_t bucket, std::size_t phase) const {
+    const std::size_t piece = piece_floats(bucket);
+    return (sent(bucket, phase).size + piece - 1) / piece;
+  }
+  std::size_t pieces_received(std::size_t bucket, std::size_t phase) const {
+    return pieces_sent(bucket, phase + 1);
+  }
+  // The floats of a piece that is sent, or received, with this key.
+  Bucket to_send(std::uint32_t key) const { return piece(key, phase_of(key)); }
+  Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
+
+ private:
+  // 512 KiB, or 1 MiB where that leaves enough of them to flow one behind the other: the other side is woken
+  // for each, and two fit into a shared lane. Larger only so that their numbers have room in a key.
+  std::size_t piece_floats(std::size_t bucket) const {
+    const std::size_t segment = buckets_[bucket].size / members_;
+    return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);
+  }
+  Bucket sent(std::size_t bucket, std::size_t phase) const {
+    const std::size_t segment = (index_ + 2 * members_ - phase) % members_, size = buckets_[bucket].size;
+    const std::size_t begin = size * segment / members_, end = size * (segment + 1) / members_;
+    return {buckets_[bucket].offset + begin, end - begin};
+  }
+  Bucket piece(std::uint32_t key, std::size_t phase) const {
+    const Bucket segment = sent(key >> 26, phase);
+    const std::size_t size = piece_floats(key >> 26), begin = (key & 0xfff) * size;
+    return {segment.offset + begin, std::min(size, segment.size - begin)};
+  }
+
+  std::span<const Bucket> buckets_;
+  std::size_t members_, index_;
+};
+
+}  // namespace
+
+Ring::Ring(Transport& transport, std::size_t floats)
+    : transport_(transport), most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
+
+bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
+  const Bucket all{0, data.size()};
+  return sum(data, {&all, 1}, [] { return std::size_t{1}; }, place, pump);
+}
+
+bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Place& place,
+               const Pump& pump) {
+  forget_before({place.generation, place.step});
+  if (place.ranks.size() <= 1 && buckets.size() == 1) return true;
+  expected_.clear();
+  const LandingsGuard guard(transport_.landings());
+  const bool direct = buckets.size() == 1 && data.size() * place.ranks.size() <= direct_floats;
+  return direct ? sum_directly(data, place, pump) : sum_around(data, buckets, ready, place, pump);
+}
+
+void Ring::keep(Event&& event) {
+  const Header& h = event.header;
+  const FrameKey key{h.generation, h.clock, event.peer.rank, h.key};
+  if (h.generation > now_.first) forget_before({h.generation, 0});  // what came before it is over
+  const bool late = std::pair(h.generation, h.clock) < now_;
+  if (late || event.landed || early_.contains(key) ||
+      early_bytes_ + event.payload.size() > most_early_bytes_) {
+    return transport_.count_late();
+  }
+  early_bytes_ += event.payload.size();
+  early_.emplace(key, std::move(event.payload));
+}
+
+void Ring::forget_before(const Moment& moment) {
+  now_ = moment;
+  const auto end = early_.lower_bound({moment.first, moment.second, 0, 0});
+  for (auto it = early_.begin(); it != end; it = early_.erase(it)) {
+    early_bytes_ -= it->second.size();
+    transport_.count_late();
+  }
+}
+
+bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values,
+                std::optional<std::uint32_t> checksum) {
+  Header header;
+  header.type = MessageType::reduce;
+  header.data_type = DataType::float32;
+  header.generation = place.generation;
+  header.clock = place.step;
+  header.key = key;
+  return transport_.send({Role::worker, to}, header, std::as_bytes(values), WhenFull::wait, checksum);
+}
+
+void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into,
+                  Landing how) {
+  expected_[{from, key}] = {into, how};
+  if (early_.contains({place.generation, place.step, from, key})) return;
+  transport_.landings().expect({{Role::worker, from}, MessageType::reduce, place.generation, place.step, key},
+                               std::as_writable_bytes(into), how);
+}
+
+// What is not expected is of a bucket that has not begun here.
+std::optional<Ring::Arrival> Ring::take_early(const Place& place) {
+  const auto end = early_.upper_bound({place.generation, place.step, ~0u, ~0u});
+  for (auto found = early_.lower_bound({place.generation, place.step, 0, 0}); found != end;) {
+    const Arrival arrival{std::get<2>(found->first), std::get<3>(found->first)};
+    const auto target = expected_.find({arrival.from, arrival.key});
+    if (target == expected_.end()) {
+      ++found;
+      continue;
+    }
+    const Bytes bytes = std::move(found->second);
+    early_bytes_ -= bytes.size();
+    found = early_.erase(found);
+    if (target->second.into.size_bytes() != bytes.size()) {
+      transport_.count_late();
+      continue;
+    }
+    put_into(bytes, target->second.into, target->second.how);
+    expected_.erase(target);
+    return arrival;
+  }
+  return {};
+}
+
+bool Ring::next(const Place& place, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival) {
+  arrival = take_early(place);
+  if (arrival) return true;
+  std::optional<Event> event;
+  if (!pump(event, time)) return false;
+  if (!event) return true;
+  if (!event->landed) {
+    keep(std::move(*event));
+    arrival = take_early(place);
+    return true;
+  }
+  // Landed frames are of this sum: an earlier sum's buffers were all filled or taken back.
+  const Header& h = event->header;
+  if (h.generation != place.generation || h.clock != place.step) return true;
+  expected_.erase({event->peer.rank, h.key});
+  arrival = {event->peer.rank, h.key, event->checksum};
+  return true;
+}
+
+bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& pump) {
+  const std::size_t members = place.ranks.size();
+  scratch_.resize(data.size() * members);
+  const auto summand = [&](std::size_t index) {
+    return std::span(scratch_).subspan(index * data.size(), data.size());
+  };
+  for (std::size_t index = 0; index < members; ++index) {
+    if (index != place.index) expect(place, place.ranks[index], 0, summand(index), Landing::replace);
+  }
+  for (std::size_t index = 0; index < members; ++index) {
+    if (index != place.index && !send(place, place.ranks[index], 0, data)) return false;
+  }
+  std::ranges::copy(data, summand(place.index).begin());
+  for (std::size_t left = members - 1; left > 0;) {
+    std::optional<Arrival> arrival;
+    if (!next(place, pump, a_while, arrival)) return false;
+    if (arrival) --left;
+  }
+  // In the order of the ranks, so that all get the same bits.
+  std::ranges::copy(summand(0), data.begin());
+  for (std::size_t index = 1; index < members; ++index) {
+    put_into(std::as_bytes(summand(index)), data, Landing::add);
+  }
+  return true;
+}
+
+// A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
+// it.
+bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
+                      const Place& place, const Pump& pump) {
+  const std::size_t n = place.ranks.size();
+  const Course course(buckets, n, place.index);
+  const std::uint32_t to = place.ranks[(place.index + 1) % n], from = place.ranks[(place.index + n - 1) % n];
+  const auto floats = [&](const Bucket& piece) { return data.subspan(piece.offset, piece.size); };
+
+  std::size_t begun = 0, left = 0;
+  struct Piece {
+    std::uint32_t key = 0;
+    std::optional<std::uint32_t> checksum = {};
+  };
+  std::deque<Piece> to_send;
+  const auto begin_bucket = [&](std::size_t bucket) {
+    for (std::size_t phase = 0; phase < course.phases(); ++phase) {
+      for (std::size_t number = 0; number < course.pieces_received(bucket, phase); ++number, ++left) {
+        const std::uint32_t key = Course::key(bucket, phase, number);
+        expect(place, from, key, floats(course.to_receive(key)), course.landing_in(phase));
+      }
+    }
+    if (course.phases() == 0) return;
+    for (std::size_t number = 0; number < course.pieces_sent(bucket, 0); ++number)
+      to_send.push_back({Course::key(bucket, 0, number)});
+  };
+  while (begun < buckets.size() || left > 0 || !to_send.empty()) {
+    for (const std::size_t now = ready(); begun < now; ++begun) begin_bucket(begun);
+    bool sent = false;
+    if (!to_send.empty() && transport_.has_room({Role::worker, to})) {
+      const Piece piece = to_send.front();
+      to_send.pop_front();
+      if (!send(place, to, piece.key, floats(course.to_send(piece.key)), piece.checksum)) return false;
+      sent = true;
+    }
+    if (begun == buckets.size() && left == 0 && to_send.empty()) break;
+    // Between two pieces out, one in that is there already: both ways flow at once.
+    std::optional<Arrival> arrival;
+    if (!next(place, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
+    if (!arrival) continue;
+    --left;
+    if (Course::phase_of(arrival->key) + 1 < course.phases())
+      to_send.push_back({Course::in_next_phase(arrival->key), arrival->checksum});
+  }
+  return true;
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,218 @@
+// Reads IDX files (big-endian: 0, 0, type, dimensions, sizes, data), plain or gzipped, and trusts nothing in
+// them.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <numeric>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if MLK_ZLIB
+#include <zlib.h>
+#endif
+
+#include "runtime/base/exit_code.h"
+#include "runtime/data/dataset.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::uint64_t max_bytes = std::uint64_t{4} << 30;  // of one file's data
+constexpr std::uint64_t max_inputs = 1 << 20;                // of one sample
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw Failure(ExitCode::bad_data, path + ": " + what);
+}
+
+// A file as a stream of bytes, decompressed if need be.
+class Source {
+ public:
+  virtual ~Source() = default;
+  // Reads up to `size` bytes; fewer only at the end. Throws Failure{bad_data}.
+  virtual std::size_t read(std::uint8_t* out, std::size_t size) = 0;
+};
+
+class PlainSource : public Source {
+ public:
+  explicit PlainSource(std::string path)
+      : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) fail(path_, std::strerror(errno));
+  }
+  ~PlainSource() override { close(fd_); }
+
+  std::size_t read(std::uint8_t* out, std::size_t size) override {
+    std::size_t done = 0;
+    while (done < size) {
+      const ssize_t n = ::read(fd_, out + done, size - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(path_, std::strerror(errno));
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    return done;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+#if MLK_ZLIB
+class GzipSource : public Source {
+ public:
+  explicit GzipSource(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rbe")) {
+    if (!file_) fail(path_, std::strerror(errno));
+    gzbuffer(file_, 128 * 1024);
+  }
+  ~GzipSource() override { gzclose_r(file_); }
+
+  std::size_t read(std::uint8_t* out, std::size_t size) override {
+    std::size_t done = 0;
+    while (done < size) {
+      const auto part = static_cast<unsigned>(std::min<std::size_t>(size - done, 1 << 30));
+      const int n = gzread(file_, out + done, part);
+      int code = Z_OK;
+      const char* message = gzerror(file_, &code);
+      // A stream that stops early is Z_BUF_ERROR, also when the bytes so far were handed out.
+      if (n < 0 || code == Z_BUF_ERROR) fail(path_, std::string("not a whole gzip file: ") + message);
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    // zlib passes files that are not gzip through as they are.
+    if (gzdirect(file_)) fail(path_, "not a gzip file");
+    return done;
+  }
+
+ private:
+  std::string path_;
+  gzFile file_;
+};
+#endif
+
+bool exists(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0;
+}
+
+// The plain file if there is one, else the one with .gz. `path` becomes what was taken.
+std::unique_ptr<Source> open_source(std::string& path) {
+  const bool gzip = !exists(path) && exists(path + ".gz");
+  if (gzip) path += ".gz";
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0)
+    fail(path, std::string(std::strerror(errno)) + ", nor is there a .gz of it");
+  if (!S_ISREG(info.st_mode)) fail(path, "not a regular file");
+  if (!gzip) return std::make_unique<PlainSource>(path);
+#if MLK_ZLIB
+  return std::make_unique<GzipSource>(path);
+#else
+  fail(path, "compressed, and this build has no zlib: unpack it first");
+#endif
+}
+
+struct IdxFile {
+  std::string path;  // what was read, for messages
+  std::vector<std::uint32_t> sizes;
+  std::vector<std::uint8_t> data;
+};
+
+// Grows as bytes arrive: a header that promises gigabytes must not cost them.
+std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std::uint64_t size) {
+  constexpr std::uint64_t piece = 16 << 20;
+  std::vector<std::uint8_t> data;
+  while (data.size() < size) {
+    const std::uint64_t before = data.size(), want = std::min(piece, size - before);
+    data.resize(before + want);
+    const std::size_t got = source.read(data.data() + before, want);
+    if (got < want) {
+      fail(path,
+           "truncated: " + std::to_string(before + got) + " of " + std::to_string(size) + " bytes of data");
+    }
+  }
+  std::uint8_t extra = 0;
+  if (source.read(&extra, 1) != 0) fail(path, "bytes after the end of its data");
+  return data;
+}
+
+// The sizes of the dimensions.
+std::vector<std::uint32_t> read_header(Source& source, const std::string& path, std::size_t dimensions) {
+  std::vector<std::uint8_t> header(4 + 4 * dimensions);
+  const std::size_t got = source.read(header.data(), header.size());
+  const std::array<std::uint8_t, 4> magic = {0, 0, 0x08, static_cast<std::uint8_t>(dimensions)};  // 8: bytes
+  if (got >= 4 && !std::equal(magic.begin(), magic.end(), header.begin())) {
+    fail(path, "not an IDX file of bytes in " + std::to_string(dimensions) + " dimension" +
+                   (dimensions == 1 ? "" : "s"));
+  }
+  if (got < header.size()) fail(path, "truncated: its header is not complete");
+  std::vector<std::uint32_t> sizes;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    const std::uint8_t* bytes = header.data() + 4 + 4 * i;
+    sizes.push_back(std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+                    std::uint32_t{bytes[2]} << 8 | bytes[3]);
+    if (sizes.back() == 0) fail(path, "one of its dimensions is 0");
+  }
+  return sizes;
+}
+
+IdxFile read_idx(std::string path, std::size_t dimensions) {
+  const std::unique_ptr<Source> source = open_source(path);
+  IdxFile file;
+  file.sizes = read_header(*source, path, dimensions);
+  std::uint64_t size = 1;
+  for (const std::uint32_t extent : file.sizes) {
+    // Divided, not multiplied: three sizes of 32 bits overflow 64.
+    if (extent > max_bytes / size) fail(path, "more than 4 GiB of data");
+    size *= extent;
+  }
+  file.data = read_data(*source, path, size);
+  file.path = std::move(path);
+  return file;
+}
+
+struct Pair {
+  IdxFile images, labels;
+};
+
+Pair read_pair(const std::string& folder, const std::string& name) {
+  Pair pair{read_idx(folder + "/" + name + "-images-idx3-ubyte", 3),
+            read_idx(folder + "/" + name + "-labels-idx1-ubyte", 1)};
+  const std::uint32_t images = pair.images.sizes[0], labels = pair.labels.sizes[0];
+  if (images != labels) {
+    fail(pair.labels.path, std::to_string(labels) + " labels for " + std::to_string(images) + " images");
+  }
+  return pair;
+}
+
+}  // namespace
+
+std::uint64_t count_training_samples(const std::string& folder) {
+  std::string path = folder + "/train-labels-idx1-ubyte";
+  const std::unique_ptr<Source> source = open_source(path);
+  return read_header(*source, path, 1).front();
+}
+
+DataSplit load_idx(const std::string& folder) {
+  Pair train = read_pair(folder, "train"), held_out = read_pair(folder, "t10k");
+  if (!std::equal(train.images.sizes.begin() + 1, train.images.sizes.end(),
+                  held_out.images.sizes.begin() + 1)) {
+    fail(held_out.images.path, "its images have another size than those of " + train.images.path);
+  }
+  const std::uint64_t inputs = std::uint64_t{train.images.sizes[1]} * train.images.sizes[2];
+  if (inputs > max_inputs) fail(train.images.path, "more than 1048576 pixels in an image");
+  const std::uint8_t largest = *std::max_element(train.images.data.begin(), train.images.data.end());
+  if (largest == 0) fail(train.images.path, "all pixels are 0");
+  const int classes = *std::max_element(train.labels.data.begin(), train.labels.data.end()) + 1;
+  if (*std::max_element(held_out.labels.data.begin(), held_out.labels.data.end()) >= classes) {
+    fail(held_out.labels.path,
+         "has a label above " + std::to_string(classes - 1) + ", the largest in training");
+  }
+  const float scale = 1.0f / static_cast<float>(largest);
+  const int width = static_cast<int>(inputs);
+  return {Dataset(std::move(train.images.data), std::move(train.labels.data), width, classes, scale),
+          Dataset(std::move(held_out.images.data), std::move(held_out.labels.data), width, classes, scale)};
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,42 @@
+// A keyed permutation per epoch: a Feistel network over the smallest even number of bits that holds the data
+// set, walked until it lands inside.
+#include "runtime/data/sampler.h"
+
+#include <bit>
+
+#include "runtime/base/random.h"
+
+namespace mlk::rt {
+namespace {
+
+// A permutation of [0, 4^half_bits), whatever the round function is: each round is undone by running it
+// again.
+std::uint64_t feistel(std::uint64_t value, int half_bits, std::uint64_t key) {
+  constexpr int rounds = 6;
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
+  std::uint64_t left = value >> half_bits, right = value & mask;
+  for (int round = 0; round < rounds; ++round) {
+    const std::uint64_t next = left ^ (mix(right + key + static_cast<std::uint64_t>(round)) & mask);
+    left = right;
+    right = next;
+  }
+  return (left << half_bits) | right;
+}
+
+}  // namespace
+
+std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_t dataset_size) {
+  if (dataset_size <= 1) return 0;
+  const std::uint64_t epoch = position / dataset_size;
+  const std::uint64_t key = mix(mix(seed) + epoch);
+  const int half_bits = (std::bit_width(dataset_size - 1) + 1) / 2;
+  // The domain is less than four times the data set, so this takes less than four turns on average, and it
+  // ends: a permutation that starts inside comes back inside.
+  std::uint64_t value = position % dataset_size;
+  do {
+    value = feistel(value, half_bits, key);
+  } while (value >= dataset_size);
+  return value;
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,295 @@
+// Reads the configuration strictly: a key that is missing, unknown, of another type or out of its range is an
+// error that names it, because nobody sees a wrong default in a pod.
+#include "runtime/launch/config.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/base/json.h"
+
+namespace mlk::rt {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const std::string& what) { throw Failure(ExitCode::bad_configuration, what); }
+
+// One JSON object that is being read: hands out its keys, and finish() refuses those nobody asked for.
+class Object {
+ public:
+  Object(const json& value, std::string path) : value_(value), path_(std::move(path)) {
+    if (!value.is_object())
+      fail("configuration: " + (path_.empty() ? "" : path_ + ": ") + "must be an object");
+  }
+
+  const json& at(const std::string& key) {
+    const auto found = value_.find(key);
+    if (found == value_.end()) fail("configuration: " + name(key) + " is missing");
+    used_.insert(key);
+    return *found;
+  }
+
+  bool has(const std::string& key) const { return value_.contains(key); }
+
+  Object object(const std::string& key) { return Object(at(key), name(key)); }
+
+  std::uint64_t integer(const std::string& key, std::uint64_t least, std::uint64_t most) {
+    return integer(at(key), name(key), least, most);
+  }
+
+  int small_integer(const std::string& key, int least, int most) {
+    return static_cast<int>(
+        integer(key, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)));
+  }
+
+  // A number for which `holds`; `range` says in words which those are.
+  double number(const std::string& key, const std::string& range, bool (*holds)(double)) {
+    const json& value = at(key);
+    if (!value.is_number()) fail("configuration: " + name(key) + " must be a number");
+    if (!holds(value.get<double>())) fail("configuration: " + name(key) + " must be " + range);
+    return value.get<double>();
+  }
+
+  bool boolean(const std::string& key) {
+    const json& value = at(key);
+    if (!value.is_boolean()) fail("configuration: " + name(key) + " must be true or false");
+    return value.get<bool>();
+  }
+
+  std::string text(const std::string& key) {
+    const json& value = at(key);
+    if (!value.is_string()) fail("configuration: " + name(key) + " must be a string");
+    return value.get<std::string>();
+  }
+
+  // The index of the text among `choices`. Also for a key with one value so far: what else there may be some
+  // day must not be taken for it.
+  std::size_t choice(const std::string& key, const std::vector<std::string>& choices) {
+    const auto found = std::ranges::find(choices, text(key));
+    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+    std::string expected = "\"" + choices.front() + "\"";
+    for (std::size_t i = 1; i < choices.size(); ++i)
+      expected += (i + 1 < choices.size() ? ", \"" : " or \"") + choices[i] + "\"";
+    fail("configuration: " + name(key) + " must be " + expected);
+  }
+
+  std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  void finish() const {
+    for (const auto& [key, value] : value_.items()) {
+      if (!used_.contains(key)) fail("configuration: unknown key " + name(key));
+    }
+  }
+
+  static std::uint64_t integer(const json& value, const std::string& name, std::uint64_t least,
+                               std::uint64_t most) {
+    // Numbers that are negative are signed in this library, others unsigned.
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
+        value.get<std::uint64_t>() > most) {
+      fail("configuration: " + name + " must be a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most));
+    }
+    return value.get<std::uint64_t>();
+  }
+
+ private:
+  const json& value_;
+  std::string path_;
+  std::set<std::string> used_;
+};
+
+constexpr int most_int = 1'000'000;
+// Whom nobody is told the address of, nobody dials: servers beyond the seeds would be waited for in vain.
+constexpr int most_servers = 64;
+constexpr std::uint64_t most_steps = 1'000'000'000'000;
+constexpr std::uint64_t most_epochs = 1'000'000;
+
+kernels::Precision read_precision(Object& root) {
+  constexpr kernels::Precision precisions[] = {kernels::Precision::float32, kernels::Precision::bfloat16};
+  return precisions[root.choice("precision", {"float32", "bfloat16"})];
+}
+
+Mode read_mode(Object& root) {
+  constexpr Mode modes[] = {Mode::single, Mode::ps, Mode::allreduce};
+  return modes[root.choice("mode", {"single", "ps", "allreduce"})];
+}
+
+ModelConfig read_model(Object object) {
+  object.choice("type", {"mlp"});
+  ModelConfig model;
+  const json& hidden = object.at("hidden");
+  if (!hidden.is_array() || hidden.size() > 100)
+    fail("configuration: model.hidden must be a list of at most 100");
+  for (const json& width : hidden) {
+    model.hidden.push_back(static_cast<int>(Object::integer(width, "model.hidden", 1, 65536)));
+  }
+  object.finish();
+  return model;
+}
+
+DataConfig read_data(Object object) {
+  object.choice("format", {"idx"});
+  DataConfig data{object.small_integer("batch", 1, most_int)};
+  object.finish();
+  return data;
+}
+
+ScheduleConfig read_schedule(Object object, std::uint64_t steps) {
+  constexpr ScheduleType types[] = {ScheduleType::constant, ScheduleType::linear, ScheduleType::cosine,
+                                    ScheduleType::step};
+  ScheduleConfig schedule;
+  schedule.type = types[object.choice("type", {"constant", "linear", "cosine", "step"})];
+  schedule.warmup = object.integer("warmup", 0, steps - 1);
+  if (schedule.type == ScheduleType::linear || schedule.type == ScheduleType::cosine) {
+    schedule.final = object.number("final", "from 0 to 1", [](double x) { return x >= 0 && x <= 1; });
+  }
+  if (schedule.type == ScheduleType::step) {
+    schedule.every = object.integer("every", 1, most_steps);
+    schedule.factor = object.number("factor", "above 0 and below 1", [](double x) { return x > 0 && x < 1; });
+  }
+  object.finish();
+  return schedule;
+}
+
+// Only the keys of its type: a momentum that adam does not have is an error like any other unknown key.
+OptimizerConfig read_optimizer(Object object, std::uint64_t steps) {
+  constexpr OptimizerType types[] = {OptimizerType::sgd, OptimizerType::adam, OptimizerType::adamw};
+  const auto share = [](double x) { return x >= 0 && x < 1; };
+  OptimizerConfig optimizer;
+  optimizer.type = types[object.choice("type", {"sgd", "adam", "adamw"})];
+  optimizer.lr = object.number("lr", "above 0 and at most 1e6", [](double x) { return x > 0 && x <= 1e6; });
+  optimizer.weight_decay =
+      object.number("weight_decay", "from 0 to 1", [](double x) { return x >= 0 && x <= 1; });
+  if (optimizer.type == OptimizerType::sgd) {
+    optimizer.momentum = object.number("momentum", "from 0 to below 1", share);
+    optimizer.nesterov = object.boolean("nesterov");
+    if (optimizer.nesterov && optimizer.momentum == 0)
+      fail("configuration: optimizer.nesterov needs a momentum above 0");
+  } else {
+    optimizer.beta1 = object.number("beta1", "from 0 to below 1", share);
+    optimizer.beta2 = object.number("beta2", "from 0 to below 1", share);
+    optimizer.epsilon =
+        object.number("epsilon", "from 1e-30 to 1", [](double x) { return x >= 1e-30 && x <= 1; });
+  }
+  optimizer.schedule = read_schedule(object.object("schedule"), steps);
+  object.finish();
+  return optimizer;
+}
+
+Consistency read_consistency(const json& value) {
+  if (value == "sync") return {true, {}};
+  if (value == "async") return {false, {}};
+  if (!value.is_object())
+    fail("configuration: consistency must be \"sync\", \"async\" or {\"staleness\": N}");
+  Object object(value, "consistency");
+  const int staleness = object.small_integer("staleness", 0, most_int);
+  object.finish();
+  return {false, staleness};
+}
+
+Config::Workers read_workers(Object object) {
+  const int count = object.small_integer("count", 1, most_int);
+  const Config::Workers workers{count, object.small_integer("min", 1, count)};
+  object.finish();
+  return workers;
+}
+
+Config::Servers read_servers(Object object, Mode mode) {
+  const bool ps = mode == Mode::ps;
+  const Config::Servers servers{object.small_integer("count", ps ? 1 : 0, ps ? most_servers : most_int)};
+  object.finish();
+  return servers;
+}
+
+Config::Checkpoint read_checkpoint(Object object) {
+  const Config::Checkpoint checkpoint{object.integer("every", 0, most_steps),
+                                      object.small_integer("keep", 1, most_int)};
+  object.finish();
+  return checkpoint;
+}
+
+json parse_text(std::string_view text) {
+  try {
+    return parse_json(text, "configuration");
+  } catch (const std::runtime_error& error) {
+    fail(error.what());
+  }
+}
+
+Config read_root(const json& value) {
+  Object root(value, "");
+  root.integer("schema", 1, 1);
+  Config config;
+  config.mode = read_mode(root);
+  config.model = read_model(root.object("model"));
+  config.precision = read_precision(root);
+  config.data = read_data(root.object("data"));
+  config.consistency = read_consistency(root.at("consistency"));
+  if (root.has("epochs") && root.has("steps")) fail("configuration: steps and epochs exclude each other");
+  if (root.has("epochs")) {
+    config.epochs = root.integer("epochs", 1, most_epochs);
+  } else {
+    config.steps = root.integer("steps", 1, most_steps);
+  }
+  config.optimizer = read_optimizer(root.object("optimizer"), config.epochs > 0 ? most_steps : config.steps);
+  config.seed = root.integer("seed", 0, std::numeric_limits<std::uint64_t>::max());
+  config.report_every = root.integer("report_every", 1, most_steps);
+  config.evaluate_every = root.integer("evaluate_every", 0, most_steps);
+  config.step_delay_ms = root.small_integer("step_delay_ms", 0, 3'600'000);
+  config.workers = read_workers(root.object("workers"));
+  config.servers = read_servers(root.object("servers"), config.mode);
+  config.checkpoint = read_checkpoint(root.object("checkpoint"));
+  config.patience_seconds = root.small_integer("patience_seconds", 1, most_int);
+  config.offline_seconds = root.small_integer("offline_seconds", 0, most_int);
+  root.finish();
+  return config;
+}
+
+std::string read_config_file(const std::string& path) {
+  constexpr std::size_t limit = 1 << 20;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(limit + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.is_open() || (file.gcount() == 0 && !file.eof())) fail(path + ": cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > limit) fail(path + ": more than 1 MiB");
+  return text;
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text) { return read_root(parse_text(text)); }
+
+Config load_config(const std::string& path) { return load_config(path, json::object(), ""); }
+
+Config load_config(const std::string& path, const json& patch, const std::string& patch_name) {
+  const std::string text = read_config_file(path);
+  try {
+    json value = parse_text(text);
+    if (value.is_object()) value.merge_patch(patch);
+    return read_root(value);
+  } catch (const Failure& failure) {
+    const std::string whose = patch_name.empty() ? "" : ", changed by " + patch_name;
+    throw Failure(failure.code, path + whose + ": " + failure.what());
+  }
+}
+
+void settle_steps(Config& config, std::uint64_t samples) {
+  if (config.epochs == 0) return;
+  const bool together = config.mode != Mode::single && config.consistency.sync;
+  const std::uint64_t of_step = static_cast<std::uint64_t>(config.data.batch) *
+                                static_cast<std::uint64_t>(together ? config.workers.count : 1);
+  if (samples > std::numeric_limits<std::uint32_t>::max())  // as of no IDX file: the product has room
+    fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
+  config.steps = std::max<std::uint64_t>(1, (config.epochs * samples + of_step - 1) / of_step);
+  if (config.optimizer.schedule.warmup >= config.steps) {
+    fail("configuration: optimizer.schedule.warmup is " + std::to_string(config.optimizer.schedule.warmup) +
+         ", but " + std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
+  }
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,127 @@
+// Reads the environment, and says which variable is wrong: nobody can look inside a pod that does not start.
+#include "runtime/launch/launch_env.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "runtime/base/exit_code.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr int highest_rank = 999'999, most_failures = 999'999;
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+  throw Failure(ExitCode::bad_configuration, "environment: " + name + " " + what);
+}
+
+std::string required(const char* name) {
+  std::string value = value_of(name);
+  if (value.empty()) refuse(name, "is not set");
+  return value;
+}
+
+// A whole number with nothing before or after it.
+bool parse_number(const std::string& text, int least, int most, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
+}
+
+bool parse_rank(const std::string& text, int& rank) { return parse_number(text, 0, highest_rank, rank); }
+
+void check_address(const char* name, const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  int port = 0;
+  const std::string host = address.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool host_ok = !host.empty() && (bracketed || host.find_first_of(":[] \t") == std::string::npos);
+  if (colon == std::string::npos || !host_ok || !parse_number(address.substr(colon + 1), 1, 65535, port)) {
+    refuse(name, "must hold host:port, but has '" + address + "'");
+  }
+}
+
+std::vector<std::string> read_seeds(const char* name) {
+  const std::string list = value_of(name);
+  std::vector<std::string> seeds;
+  for (std::size_t begin = 0; !list.empty() && begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    seeds.push_back(list.substr(begin, end - begin));
+    check_address(name, seeds.back());
+    begin = end + 1;
+  }
+  return seeds;
+}
+
+// In a trial the rank is no index of a Job: a template that mixes them up would have all trials but one write
+// no result.
+void read_place_in_sweep(LaunchEnv& env) {
+  env.points = value_of("MLK_POINTS");
+  if (env.points.empty()) return;
+  const std::string index = required("MLK_TRIAL_INDEX");
+  if (!parse_rank(index, env.trial_index))
+    refuse("MLK_TRIAL_INDEX",
+           "must be an index from 0 to " + std::to_string(highest_rank) + ", not '" + index + "'");
+  if (env.rank != 0) refuse("MLK_RANK", "must be 0 in a trial, not '" + std::to_string(env.rank) + "'");
+}
+
+}  // namespace
+
+LaunchEnv read_launch_env() {
+  LaunchEnv env;
+  env.run = required("MLK_RUN");
+  env.role = required("MLK_ROLE");
+  if (env.role != "worker" && env.role != "server")
+    refuse("MLK_ROLE", "must be worker or server, not '" + env.role + "'");
+  const std::string rank = required("MLK_RANK");
+  if (!parse_rank(rank, env.rank))
+    refuse("MLK_RANK", "must be a rank from 0 to " + std::to_string(highest_rank) + ", not '" + rank + "'");
+  read_place_in_sweep(env);
+  env.address = value_of("MLK_ADDRESS");
+  if (!env.address.empty()) check_address("MLK_ADDRESS", env.address);
+  env.seeds_worker = read_seeds("MLK_SEEDS_WORKER");
+  env.seeds_server = read_seeds("MLK_SEEDS_SERVER");
+  env.config = required("MLK_CONFIG");
+  env.data = env.role == "worker" ? required("MLK_DATA") : value_of("MLK_DATA");
+  env.checkpoints = value_of("MLK_CHECKPOINTS");
+  env.result = result_path_from_env();
+  env.secret_path = value_of("MLK_SECRET");
+  env.incarnation = value_of("MLK_INCARNATION");
+  // What the cluster writes, and not every cluster does.
+  if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
+  env.tensorboard = value_of("MLK_TENSORBOARD");
+  const std::string port = value_of("MLK_METRICS_PORT");
+  if (!port.empty() && !parse_number(port, 1, 65535, env.metrics_port))
+    refuse("MLK_METRICS_PORT", "must be a port from 1 to 65535, not '" + port + "'");
+  const std::string transport = value_of("MLK_TRANSPORT");
+  if (!transport.empty() && transport != "tcp")
+    refuse("MLK_TRANSPORT", "must be tcp or unset, not '" + transport + "'");
+  env.unix_sockets = transport.empty();
+  const std::string late = value_of("MLK_LATE_SECONDS");
+  if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
+    refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
+  // Not ours, so what is not one number of threads, as OpenMP's lists by level, is passed over, not refused.
+  if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
+  return env;
+}
+
+void require_peers(const LaunchEnv& env, bool with_servers) {
+  if (env.address.empty()) refuse("MLK_ADDRESS", "is not set");
+  if (env.seeds_worker.empty()) refuse("MLK_SEEDS_WORKER", "is not set");
+  if (with_servers && env.seeds_server.empty()) refuse("MLK_SEEDS_SERVER", "is not set");
+  if (env.secret_path.empty()) refuse("MLK_SECRET", "is not set");
+  if (env.incarnation.empty()) refuse("MLK_INCARNATION", "is not set");
+}
+
+std::string result_path_from_env() { return value_of("MLK_RESULT"); }
+
+int rank_from_env() {
+  int rank = 0;
+  return parse_rank(value_of("MLK_RANK"), rank) ? rank : 0;
+}
+
+}  // namespace mlk::rt

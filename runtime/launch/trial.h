@@ -1,0 +1,34 @@
+// One trial of a sweep: the line of the file of points that this process is to try, CONTRACT.md, "Trials of a
+// sweep".
+#pragma once
+
+#include <cstddef>
+#include <istream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/launch/launch_env.h"
+
+namespace mlk::rt {
+
+inline constexpr std::size_t most_point_bytes = std::size_t{64} << 10;  // of a line
+inline constexpr std::size_t most_points_bytes = std::size_t{2} << 20;  // of all lines up to it
+
+struct Trial {
+  int number = 0;         // in the whole sweep, from 0
+  std::string values;     // "lr=0.01 optimizer=adam": printable ASCII, at most 1024 bytes
+  nlohmann::json config;  // a merge patch (RFC 7386) over the configuration of the run
+};
+
+// The trial in line `index` + 1 of the file at MLK_POINTS, of which no more than that is held in memory.
+// Throws Failure{bad_configuration} that names the file and the line.
+Trial load_trial(const std::string& path, int index);
+
+// The same from what is open already; messages call it `name`.
+Trial read_trial(std::istream& file, const std::string& name, int index);
+
+// Each trial has folders of its own, below those of its sweep, named by its number.
+void enter_folders(LaunchEnv& env, const Trial& trial);
+
+}  // namespace mlk::rt

@@ -1,0 +1,57 @@
+// The rules of generations.
+#include "runtime/membership/membership.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::chrono::seconds first_cut_pause{5}, longest_cut_pause{60};
+
+}  // namespace
+
+bool Generation::contains(Member member) const {
+  return std::find(members.begin(), members.end(), member) != members.end();
+}
+
+std::optional<std::size_t> Generation::index_of(std::uint32_t rank) const {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].rank == rank) return i;
+  }
+  return {};
+}
+
+bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings) {
+  std::size_t live = 0, voters = 0;
+  std::optional<std::uint32_t> lowest;
+  bool lowest_is_live = false;
+  for (const Member& member : last.members) {
+    const auto found = standings.find(member.rank);
+    const Standing standing = found == standings.end() ? Standing::silent : found->second;
+    if (standing == Standing::dead) continue;
+    ++voters;
+    if (standing == Standing::live) ++live;
+    if (!lowest || member.rank < *lowest) {
+      lowest = member.rank;
+      lowest_is_live = standing == Standing::live;
+    }
+  }
+  if (live == 0) return false;
+  return 2 * live > voters || (2 * live == voters && lowest_is_live);
+}
+
+bool may_start(int present, int count, int minimum, double waited_seconds) {
+  return present >= count || (present >= minimum && waited_seconds >= start_grace_seconds);
+}
+
+std::chrono::seconds cut_pause(std::chrono::seconds last) {
+  return std::clamp(2 * last, first_cut_pause, longest_cut_pause);
+}
+
+std::string waiting_line(const std::vector<std::string>& missing, double seconds) {
+  std::string line = "waiting for ";
+  for (std::size_t i = 0; i < missing.size(); ++i) line += (i == 0 ? "" : ", ") + missing[i];
+  return line + " (" + std::to_string(static_cast<long>(seconds)) + " s)";
+}
+
+}  // namespace mlk::rt

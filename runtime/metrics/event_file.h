@@ -1,0 +1,56 @@
+// TensorBoard's event files, written without TensorFlow: records of its Event message, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/log.h"
+
+namespace mlk::rt {
+
+struct Scalar {
+  std::string name;
+  double value = 0;
+};
+
+double wall_seconds();  // since 1970
+
+// A record of the TFRecord format (tensorflow/core/lib/io/record_writer.h): length, its checksum, the data,
+// its checksum; the checksums are crc32c, masked.
+std::string tfrecord(std::string_view data);
+
+// Event messages (tensorflow/core/util/event.proto). wall_time: seconds since 1970.
+std::string version_event(double wall_time);  // the first of a file
+// What older files have from `step` on is void.
+std::string restart_event(double wall_time, std::uint64_t step);
+std::string scalars_event(double wall_time, std::uint64_t step, std::span<const Scalar> scalars);
+
+// One file of one process; a restart opens its own. Not for two threads at once.
+class EventFile {
+ public:
+  // Makes the folder and the file at the first write, so that a process which never reports leaves none.
+  // `log` must outlive this.
+  EventFile(std::string folder, const Log& log) : folder_(std::move(folder)), log_(log) {}
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // Does not throw: what cannot be written is said once, and the run goes on without.
+  // wall_time: of the report, seconds since 1970.
+  void write(std::uint64_t step, std::span<const Scalar> scalars, double wall_time);
+
+ private:
+  bool open_file();
+  bool append(std::string_view event);
+  void give_up(const std::string& what);
+
+  const std::string folder_;
+  const Log& log_;
+  int fd_ = -1;
+  bool given_up_ = false;
+};
+
+}  // namespace mlk::rt

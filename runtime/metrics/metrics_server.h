@@ -1,0 +1,47 @@
+// A responder for Prometheus: GET /metrics over HTTP/1.1, and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "runtime/base/address.h"
+
+namespace mlk::rt {
+
+// The whole answer to the head of a request; content() gives the text at /metrics, as `content_type`. Pure,
+// but for content().
+std::string http_answer(std::string_view head, const char* content_type,
+                        const std::function<std::string()>& content);
+
+// One thread that sleeps until somebody asks. Whoever asks has a bounded time to ask a bounded request, and a
+// bounded number may do so at once: the oldest goes for the newest.
+class MetricsServer {
+ public:
+  static constexpr std::size_t most_connections = 16, most_request = 8192;
+  static constexpr std::size_t most_read = 1 << 20;  // of what follows a request, and is thrown away
+  static constexpr double patience_seconds = 5;      // for the whole exchange
+
+  using Content = std::function<std::string()>;  // called from the thread
+
+  // Listens from here on. Throws Failure if the address cannot be bound.
+  MetricsServer(const HostPort& where, const char* content_type, Content content);
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  std::uint16_t port() const;  // as bound
+
+ private:
+  void run();
+
+  const char* content_type_;
+  const Content content_;
+  int listen_ = -1, stop_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,36 @@
+// Means that forget, and their median.
+#include "runtime/metrics/pace.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace mlk::rt {
+namespace {
+
+constexpr double least_share = 1.0 / 16;  // of the newest step in the mean: one hiccup names nobody
+constexpr double clearly_slower = 1.5;
+
+}  // namespace
+
+void Pace::add(std::uint32_t rank, double seconds) {
+  if (!(seconds > 0)) return;
+  Mean& mean = means_[rank];
+  if (mean.steps++ == 0) return;
+  mean.seconds += std::max(least_share, 1.0 / static_cast<double>(mean.steps - 1)) * (seconds - mean.seconds);
+}
+
+std::optional<std::uint32_t> Pace::slowest() const {
+  std::vector<std::pair<double, std::uint32_t>> sorted;
+  for (const auto& [rank, mean] : means_) {
+    if (mean.steps > 1) sorted.emplace_back(mean.seconds, rank);
+  }
+  if (sorted.size() < 2) return {};
+  std::ranges::sort(sorted);
+  const double median = sorted[(sorted.size() - 1) / 2].first;
+  const auto& [longest, rank] = sorted.back();
+  if (longest < clearly_slower * median) return {};
+  return rank;
+}
+
+}  // namespace mlk::rt

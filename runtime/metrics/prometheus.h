@@ -1,0 +1,15 @@
+// The measurements of a process as Prometheus reads them: text format 0.0.4.
+#pragma once
+
+#include <string>
+
+#include "runtime/metrics/telemetry.h"
+
+namespace mlk::rt {
+
+inline constexpr const char* prometheus_content_type = "text/plain; version=0.0.4; charset=utf-8";
+
+// Base units, whole families, a line feed after each line. What is not known is left out.
+std::string prometheus_text(const Measurements& measurements);
+
+}  // namespace mlk::rt

@@ -1,0 +1,193 @@
+// Metrics lines and the result file. Numbers have four digits: more is noise, and the result has 3 KiB for a
+// curve.
+#include "runtime/metrics/reporter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::size_t max_points = 64;
+constexpr std::size_t max_result_bytes = 3 * 1024;
+
+std::string number(double value, const char* format = "%.4g") {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string whole(std::uint64_t value) { return std::to_string(value); }
+
+// JSON has no word for what is not a number.
+std::string json_number(double value) { return std::isfinite(value) ? number(value) : "null"; }
+
+// A string as JSON. Messages may quote bytes of files, which need not be UTF-8.
+std::string json_string(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// At most `limit` bytes in quotes, cut at the end, where the least important part of a message is.
+std::string json_string_within(std::string text, std::size_t limit) {
+  std::string result = json_string(text);
+  while (result.size() > limit && !text.empty()) {
+    // In proportion, because a byte may take up to six as JSON; at least one, so that it ends.
+    text.resize(std::min(text.size() - 1, text.size() * limit / result.size()));
+    result = json_string(text);
+  }
+  return result;
+}
+
+}  // namespace
+
+void Curve::add(std::uint64_t step, double loss) {
+  const bool again = last_ && last_->first == step;  // the last step, once more with the accuracy
+  last_ = {step, loss};
+  if (again) {
+    if (kept_.back().first == step) kept_.back() = *last_;
+    return;
+  }
+  if (seen_++ % stride_ != 0) return;
+  kept_.push_back(*last_);
+  // One place is for the last point. Every second of the others goes, and from now on comes.
+  if (kept_.size() < max_points) return;
+  for (std::size_t i = 1; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
+  kept_.resize((kept_.size() + 1) / 2);
+  stride_ *= 2;
+}
+
+std::vector<std::pair<std::uint64_t, double>> Curve::points() const {
+  auto points = kept_;
+  if (last_ && points.back().first != last_->first) points.push_back(*last_);
+  return points;
+}
+
+Reporter::Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock)
+    : metrics_(metrics), result_path_(std::move(result_path)), rank_(rank), clock_(std::move(clock)) {}
+
+void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
+  restored_step_ = restored_step;
+  position_ = position;
+  reported_at_ = clock_();
+  telemetry_.start_interval();
+}
+
+void Reporter::evaluation(double accuracy) {
+  accuracy_ = accuracy;
+  accuracy_is_new_ = true;
+  telemetry_.evaluated(accuracy);
+}
+
+void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss) {
+  const double now = clock_(), elapsed = now - reported_at_;
+  report_ = {step, epoch, loss, report_.samples_per_s};
+  if (elapsed > 0 && position > position_)
+    report_.samples_per_s = static_cast<double>(position - position_) / elapsed;
+  reported_at_ = now;
+  position_ = position;
+  reported_ = true;
+  curve_.add(step, loss);
+  figures_ = figures(report_, telemetry_.report(report_));
+
+  std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
+  if (total_steps_ > 0) line += " steps=" + whole(total_steps_);
+  if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
+  std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
+  for (const Figure& figure : figures_) {
+    if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before
+    line += " " + figure.name + "=" + figure.text;
+    if (figure.value) scalars.push_back({figure.name, *figure.value});
+  }
+  accuracy_is_new_ = false;
+  metrics_.clear();  // a line that did not get through, to a disk that was full, silences no later ones
+  metrics_ << line + "\n" << std::flush;
+  if (events_) events_->write(step, scalars);
+  write(result_text(false, ""));
+}
+
+// What does not apply to the run is left out, and what should not happen also while it does not: a line is
+// read by people.
+std::vector<Reporter::Figure> Reporter::figures(const Report& report,
+                                                const Telemetry::Interval& interval) const {
+  std::vector<Figure> figures;
+  const auto add = [&](const char* name, double value, const char* format = "%.4g") {
+    figures.push_back({name, number(value, format), value});
+  };
+  const auto count = [&](const char* name, std::uint64_t value) {
+    figures.push_back({name, whole(value), static_cast<double>(value)});
+  };
+  add("loss", report.loss);
+  if (accuracy_) add("accuracy", *accuracy_);
+  add("samples_per_s", report.samples_per_s, "%.0f");
+  const std::optional<RunView> run = telemetry_.measurements().run;
+  if (interval.steps > 0) {
+    const double to_ms = 1000 / static_cast<double>(interval.steps);
+    add("compute_ms", interval.times.compute * to_ms, "%.3f");
+    add("data_ms", interval.times.data * to_ms, "%.3f");
+    if (run) add("comm_ms", interval.times.communication * to_ms, "%.3f");
+  }
+  if (!run) return figures;
+  count("world", run->workers);
+  count("generation", run->generation);
+  count("restarts", run->restarts);
+  if (interval.staleness.count > 0) {
+    add("staleness", interval.staleness.mean());
+    count("staleness_max", interval.staleness.most);
+  }
+  if (run->lost_samples > 0) count("lost_samples", run->lost_samples);
+  if (run->slowest) figures.push_back({"slowest", "worker/" + whole(*run->slowest), {}});
+  return figures;
+}
+
+void Reporter::finish(bool done, const std::string& message) { write(result_text(done, message)); }
+
+void Reporter::finish_with(const std::string& trained_result) {
+  const bool usable = !trained_result.empty() && trained_result.size() <= max_result_bytes;
+  write(usable ? trained_result : result_text(true, ""));
+}
+
+std::string Reporter::result_text(bool done, const std::string& message) const {
+  std::string text = "{\"schema\":1,";
+  if (reported_) {
+    text += "\"step\":" + whole(report_.step) + ",\"epoch\":" + whole(report_.epoch);
+    if (total_steps_ > 0) text += ",\"steps\":" + whole(total_steps_);
+    text += ",\"metrics\":{";
+    for (const Figure& figure : figures_) {
+      const bool finite = figure.value && std::isfinite(*figure.value);
+      const std::string value = finite ? figure.text : figure.value ? "null" : json_string(figure.text);
+      text += (&figure == figures_.data() ? "\"" : ",\"") + figure.name + "\":" + value;
+    }
+    text += "},\"curve\":[";
+    bool first = true;
+    for (const auto& [step, loss] : curve_.points()) {
+      text += (first ? "[" : ",[") + std::to_string(step) + "," + json_number(loss) + "]";
+      first = false;
+    }
+    text += "],\"restored_step\":" + std::to_string(restored_step_);
+  } else {
+    text += "\"rank\":" + std::to_string(rank_);
+  }
+  if (checkpoint_ > 0) text += ",\"checkpoint\":" + std::to_string(checkpoint_);
+  text += std::string(",\"done\":") + (done ? "true" : "false") + ",\"message\":";
+  return text + json_string_within(message, max_result_bytes - text.size() - 2) + "}\n";
+}
+
+void Reporter::write(std::string text) {
+  if (result_path_.empty()) return;
+  // Padded to what was there, so that one write replaces it all: a process killed between two system calls
+  // would leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
+  longest_ = std::max(longest_, text.size());
+  text.resize(longest_, ' ');
+  const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return;  // the metrics lines still say it all
+  if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && !cut_)
+    cut_ = ftruncate(fd, static_cast<off_t>(text.size())) == 0;
+  close(fd);
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,82 @@
+// What a process measures of itself and knows of its run: counted by the training, read by reports.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "runtime/metrics/step_clock.h"
+
+namespace mlk::rt {
+
+// A distributed run, besides its model.
+struct RunView {
+  std::uint32_t workers = 0;  // that take part
+  std::uint64_t generation = 0;
+  // How often the run went on after it lost a worker or a server. Checkpoints keep the count.
+  std::uint64_t restarts = 0;
+  // async: samples at most of slices that were lost with what worked on them: trained in part or not at all.
+  std::uint64_t lost_samples = 0;
+  std::optional<std::uint32_t> slowest;  // the worker that is clearly slower than the others
+};
+
+// How old the weights were that gradients were taken at. async: the updates that they missed when the
+// gradient was applied, as server 0 sees it. With a bound: in the bound's own unit, see WorkMessage.
+struct Staleness {
+  std::uint64_t sum = 0, most = 0, count = 0;
+
+  void observe(std::uint64_t staleness) { *this += {staleness, staleness, 1}; }
+  double mean() const { return count > 0 ? static_cast<double>(sum) / static_cast<double>(count) : 0; }
+  Staleness& operator+=(const Staleness& other);
+};
+
+// What the rank that reports says of the run.
+struct Report {
+  std::uint64_t step = 0, epoch = 0;
+  double loss = 0, samples_per_s = 0;
+};
+
+// Upper bounds of the histogram of step times, in seconds; what is longer is counted beyond the last.
+inline constexpr std::array<double, 13> step_bounds = {0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1,
+                                                       0.25,   1,       2.5,   10,     25,   100};
+
+// Counts and times since the process started; the others as they were last.
+struct Measurements {
+  std::optional<std::uint64_t> step;                              // of the run, as far as this process knows
+  std::uint64_t steps = 0, samples = 0;                           // computed by this process
+  StepTimes times;                                                // of those steps, together
+  std::array<std::uint64_t, step_bounds.size() + 1> durations{};  // of those steps, counted by step_bounds
+  std::optional<Report> report;                                   // of the reporting rank
+  std::optional<double> accuracy;                                 // the same
+  std::optional<RunView> run;
+  std::optional<Staleness> staleness;  // of the last report's interval
+};
+
+// Safe for any thread. Each call takes a lock that nobody holds for long.
+class Telemetry {
+ public:
+  // This process has done its part of `step`, with `samples` samples.
+  void step(std::uint64_t step, std::uint64_t samples, const StepTimes& times);
+  void staleness(const Staleness& staleness);
+  void run(const RunView& view);
+  void evaluated(double accuracy);
+
+  // What was added since the last report or the start of the interval.
+  struct Interval {
+    std::uint64_t steps = 0;
+    StepTimes times;  // of those steps, together
+    Staleness staleness;
+  };
+  void start_interval();
+  Interval report(const Report& report);  // starts the next
+
+  Measurements measurements() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Measurements all_;
+  Interval interval_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,75 @@
+// Adam keeps its two running means corrected for their start at zero, by weights that depend on the age of
+// the state: at age t a mean takes (1 - beta) / (1 - beta^(t+1)) of the new value, so its weights always sum
+// to one. That is the correction of Kingma & Ba, section 3, done while the mean is made instead of when it is
+// read. The state so means the same at every age, and one that was lost and began anew in the middle of a run
+// needs no count of its own wherever it is saved.
+#include "runtime/model/optimizer.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/base/power.h"
+#include "runtime/model/schedule.h"
+
+namespace mlk::rt {
+namespace {
+
+// The share of the newest value in a running mean over values of which it has seen `age`.
+double newest_share(double beta, std::uint64_t age) { return (1 - beta) / (1 - power(beta, age + 1)); }
+
+kernels::SgdStep sgd_step(const OptimizerConfig& config, double lr) {
+  return {static_cast<float>(lr), static_cast<float>(config.momentum),
+          static_cast<float>(config.weight_decay), config.nesterov};
+}
+
+// adam adds the decay to the gradient, where the moments see it; adamw takes it off the parameters.
+kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint64_t age) {
+  const double mean_share = newest_share(config.beta1, age), square_share = newest_share(config.beta2, age);
+  kernels::AdamStep step;
+  step.lr = static_cast<float>(lr);
+  step.epsilon = static_cast<float>(config.epsilon);
+  (config.type == OptimizerType::adam ? step.l2 : step.decay) =
+      static_cast<float>(config.type == OptimizerType::adam ? config.weight_decay : lr * config.weight_decay);
+  step.keep_mean = static_cast<float>(1 - mean_share);
+  step.take_mean = static_cast<float>(mean_share);
+  step.keep_square = static_cast<float>(1 - square_share);
+  step.take_square = static_cast<float>(square_share);
+  return step;
+}
+
+}  // namespace
+
+void Optimizer::apply(kernels::Ops& ops, std::span<float> parameters, std::span<const float> gradients,
+                      std::span<float> state, const UpdateCount& count) const {
+  const double lr = config_.lr * schedule_factor(config_.schedule, steps_, count.step) /
+                    static_cast<double>(1 + count.staleness);
+  if (config_.type == OptimizerType::sgd) {
+    ops.sgd(parameters, gradients, state, sgd_step(config_, lr));
+  } else {
+    const std::size_t size = parameters.size();
+    ops.adam(parameters, gradients, state.first(size), state.last(size),
+             adam_step(config_, lr, count.state_age));
+  }
+}
+
+void Optimizer::check_fits(std::span<const float> state, std::size_t parameters) const {
+  if (state.empty() || state.size() == slots() * parameters) return;
+  throw Failure(ExitCode::checkpoint_unusable,
+                "the checkpoint was made with another optimizer: its values of state per parameter are " +
+                    std::to_string(state.size() / parameters) + ", not " + std::to_string(slots()));
+}
+
+kernels::Floats part_of_state(std::span<const float> state, std::size_t slots, std::size_t offset,
+                              std::size_t size) {
+  kernels::Floats part;
+  part.reserve(slots * size);
+  const std::size_t whole = state.size() / slots;
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    const auto values = state.subspan(slot * whole + offset, size);
+    part.insert(part.end(), values.begin(), values.end());
+  }
+  return part;
+}
+
+}  // namespace mlk::rt

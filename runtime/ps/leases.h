@@ -1,0 +1,68 @@
+// Which worker works on which samples: the book that the coordinator of parameter servers keeps. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/launch/config.h"
+
+namespace mlk::rt {
+
+// sync: a step has as many slices of `batch` samples as there should be workers; whoever is free takes the
+// next, so that those who are left share the slices of those who are lost, and the step is done when all
+// slices are. async: every slice is an update of its own; with a bound on staleness a worker waits while it
+// is more steps than that ahead of the slowest.
+class Leases {
+ public:
+  explicit Leases(const Config& config);
+
+  // Starts at `step` with all leases void. position: samples taken so far.
+  void restart(std::uint64_t step, std::uint64_t position);
+
+  struct Grant {
+    std::uint64_t clock = 0;  // the step it belongs to
+    std::uint32_t slice = 0;
+    std::uint64_t position = 0;  // of the first sample
+    // Slices that the worker has done, and that every other has done, at most one more than its own.
+    std::uint64_t own_slices = 0, others_slices = 0;
+  };
+  // Work for the worker, whose earlier lease, if any, is void. Nothing: it must wait.
+  std::optional<Grant> grant(std::uint32_t worker);
+
+  // The worker has pushed what it was granted. True if the run's step moved on. A lease that is not its own
+  // (any more) changes nothing.
+  bool done(std::uint32_t worker, std::uint64_t clock, std::uint32_t slice);
+
+  void join(std::uint32_t worker);
+  void leave(std::uint32_t worker);  // its lease is void
+
+  std::uint64_t step() const { return step_; }          // updates done
+  std::uint64_t position() const { return position_; }  // samples taken by those
+  // async: samples of leases that became void: their gradients were pushed in part or not at all. At most a
+  // batch for each that a worker, or server 0, is lost with. With sync there are none.
+  std::uint64_t lost_samples() const { return lost_samples_; }
+  void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
+  bool finished() const { return step_ >= steps_; }
+
+ private:
+  enum class Slice { open, leased, done };
+  struct Worker {
+    std::uint64_t clock = 0;  // own slices done; a joiner starts at the slowest's
+    std::optional<Grant> lease;
+  };
+  void release(Worker& worker);
+  std::uint64_t slowest() const;
+  std::uint64_t done_by_others(std::uint32_t rank) const;
+
+  const bool sync_;
+  const std::optional<int> staleness_;
+  const std::uint64_t steps_, batch_;
+  std::uint64_t step_ = 0, position_ = 0, next_position_ = 0;
+  std::uint64_t outstanding_ = 0, lost_samples_ = 0;  // async
+  std::vector<Slice> slices_;                         // sync, of step_
+  std::map<std::uint32_t, Worker> workers_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,291 @@
+// Who comes and goes, and the phases of a run that has its weights: running, with pauses for saving, and
+// ending. Before it: ps_gathering.cpp.
+#include "runtime/ps/ps_coordinator.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_retry{2};
+
+}  // namespace
+
+Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part, bool trained)
+    : job_(job),
+      peers_(peers),
+      model_(model),
+      trained_(trained),
+      leases_(job.config),
+      checkpoints_(job, peers, model, own_part),
+      seeding_(peers, model),
+      patience_(job) {}
+
+void Coordinator::send(PeerId to, MessageType type, std::span<const std::byte> payload, std::uint64_t clock,
+                       std::uint32_t key, std::uint8_t flags) {
+  Header header;
+  header.type = type;
+  header.generation = generation_.number;
+  header.clock = clock;
+  header.key = key;
+  header.flags = flags;
+  peers_.transport().send(to, header, payload, WhenFull::refuse);
+}
+
+bool Coordinator::is_reporter(std::uint32_t worker) const {
+  return !offers_.empty() && offers_.begin()->first == worker;
+}
+
+void Coordinator::worker_up(PeerId worker) { connected_.insert(worker.rank); }
+
+void Coordinator::peer_down(PeerId peer) {
+  const bool under_way = phase_ != Phase::gathering || leases_.step() > 0;
+  if (peer.role == Role::server) {
+    if (servers_.erase(peer.rank) == 0) return;
+    if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
+    job_.log.line(to_string(peer) + " is lost");
+    checkpoints_.give_up(to_string(peer) + " is lost");
+    if (under_way) ++restarts_;
+    start_gathering();
+    return;
+  }
+  connected_.erase(peer.rank);
+  pace_.leave(peer.rank);
+  // While all are gathered again nobody has an offer, but what was leased before still counts.
+  leases_.leave(peer.rank);
+  if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
+    ++generation_.number;
+  if (offers_.erase(peer.rank) == 0) return;
+  parked_.erase(peer.rank);
+  if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
+  if (under_way) ++restarts_;
+  if (!stopping_) job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
+  if (phase_ == Phase::running) serve_parked();
+  if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering();
+  if (phase_ == Phase::ending) end();
+}
+
+void Coordinator::worker_cut_off(PeerId worker) {
+  peer_down(worker);
+  connected_.insert(worker.rank);
+}
+
+void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join) {
+  connected_.insert(worker.rank);
+  // It may have gone on since it was asked for its weights.
+  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(worker.rank);
+  parked_.erase(worker.rank);
+  if (reporter_told_ == worker.rank) reporter_told_.reset();
+  leases_.leave(worker.rank);
+  leases_.join(worker.rank);
+  offers_[worker.rank] = {join.clock, join.position, join.offline, join.restarts, join.lost_samples};
+  const Member member{worker.rank, incarnation};
+  if (!generation_.contains(member)) {
+    std::erase_if(generation_.members, [&](const Member& m) { return m.rank == member.rank; });
+    generation_.members.push_back(member);
+    std::sort(generation_.members.begin(), generation_.members.end());
+    ++generation_.number;
+    if (phase_ == Phase::running) job_.log.line(to_string(worker) + " has joined");
+  }
+}
+
+void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t round,
+                                const std::string& mark) {
+  checkpoints_.require_shared(server, mark);
+  empty = empty || seeding_.broke_off(round);
+  servers_[server] = !empty;
+  if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
+}
+
+void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock) {
+  if (phase_ != Phase::running || clock != leases_.step()) return;  // an old question
+  job_.log.line(to_string(PeerId{Role::server, server}) + " is ahead of step " + std::to_string(clock));
+  if (server == 0) {
+    model_.shard->forget();
+  } else {
+    servers_[server] = false;
+  }
+  start_gathering();
+}
+
+void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
+  if (!offers_.contains(worker.rank)) {  // it was given up, and is back
+    send(worker, MessageType::wait, {}, leases_.step(), 0, flag_rejoin);
+    return;
+  }
+  parked_.insert(worker.rank);
+  if (phase_ == Phase::ending) {
+    if (reporter_told_ != offers_.begin()->first) end();
+    return;
+  }
+  const std::uint64_t before = leases_.step(), every = job_.config.checkpoint.every;
+  bool moved_on = false;
+  if (ready.done && (phase_ == Phase::running || phase_ == Phase::saving)) {
+    progress_.loss_sum += ready.loss;
+    ++progress_.loss_count;
+    if (job_.config.consistency.staleness) progress_.staleness.observe(ready.staleness);
+    pace_.add(worker.rank, ready.seconds);
+    moved_on = leases_.done(worker.rank, ready.clock, ready.slice);
+  }
+  if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
+  if (phase_ != Phase::running) return;
+  // One that falls due while the one before is still being written is made as soon as that is done.
+  if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save();
+  if (moved_on) return serve_parked();
+  serve(worker.rank);
+}
+
+void Coordinator::applied(std::uint64_t staleness) {
+  if (!job_.config.consistency.staleness) progress_.staleness.observe(staleness);
+}
+
+void Coordinator::serve_parked() {
+  for (const std::uint32_t worker : std::set<std::uint32_t>(parked_)) serve(worker);
+}
+
+bool Coordinator::serve(std::uint32_t worker) {
+  if (!parked_.contains(worker)) return false;
+  if (stopping_ && (!job_.config.consistency.sync || leases_.step() != stopping_step_)) return false;
+  const auto grant = leases_.grant(worker);
+  if (!grant) return false;
+  parked_.erase(worker);
+  WorkMessage work;
+  work.position = grant->position;
+  work.samples = static_cast<std::uint32_t>(job_.config.data.batch);
+  work.own_slices = grant->own_slices;
+  work.others_slices = grant->others_slices;
+  work.run_position = leases_.position();
+  work.restored_step = restored_step_;
+  work.checkpoint = checkpoints_.committed();
+  work.reports = is_reporter(worker);
+  if (work.reports) {
+    work.progress = take_progress();
+  } else {
+    work.progress.run = run_view();
+  }
+  offers_[worker] = {grant->clock, leases_.position(), 0, restarts_, leases_.lost_samples()};
+  send({Role::worker, worker}, MessageType::work, encode(work), grant->clock, grant->slice);
+  return true;
+}
+
+// Training stands still until all servers have copied their shards; at the end of the run or of this process
+// until the checkpoint is there, or cannot be made.
+void Coordinator::save() {
+  phase_ = Phase::saving;
+  saving_since_ = next_try_ = steady_clock::now();
+  tried_step_.reset();
+  save_due_ = false;
+  go_on_saving();
+}
+
+void Coordinator::go_on_saving() {
+  if (stopping_ || leases_.finished()) {
+    if (!save_last()) return;
+  } else {
+    const std::uint64_t step = leases_.step();
+    if (!checkpoints_.under_way() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint();
+    if (checkpoints_.copying()) return;
+  }
+  if (stopping_) {
+    phase_ = Phase::terminated;
+  } else if (leases_.finished()) {
+    phase_ = Phase::ending;
+    end();
+  } else {
+    phase_ = Phase::running;
+    serve_parked();
+  }
+}
+
+void Coordinator::start_checkpoint() {
+  std::set<std::uint32_t> others;
+  for (const auto& [server, has_weights] : servers_) others.insert(server);
+  tried_step_ = leases_.step();
+  next_try_ = steady_clock::now() + save_retry;
+  checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others);
+}
+
+// True when there is nothing left to do. Throws when the run is trained and nothing of it could be kept: what
+// fails is tried again first, since only the servers have what was trained.
+bool Coordinator::save_last() {
+  if (checkpoints_.under_way()) return false;
+  if (!checkpoints_.wanted(leases_.step())) return true;
+  if (stopping_ && tried_step_) return true;  // async: a few updates more may have come in since
+  const auto now = steady_clock::now();
+  if (tried_step_ == leases_.step()) {
+    if (now - saving_since_ > std::chrono::seconds(job_.config.patience_seconds)) fail_unsaved();
+    if (now < next_try_) return false;
+  }
+  start_checkpoint();
+  return false;
+}
+
+void Coordinator::captured(std::uint32_t server, std::uint64_t step) {
+  checkpoints_.captured(server, step);
+  if (phase_ == Phase::saving) go_on_saving();
+}
+
+void Coordinator::written(std::uint32_t server, const WrittenMessage& written) {
+  checkpoints_.written(server, written);
+}
+
+// The lowest live rank evaluates and reports; the others are told when it has.
+void Coordinator::end() {
+  if (offers_.empty()) return;
+  const std::uint32_t reporter = offers_.begin()->first;
+  reporter_told_ = reporter;
+  const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress()};
+  send({Role::worker, reporter}, MessageType::trained, encode(trained), leases_.step());
+}
+
+RunView Coordinator::run_view() const {
+  return {
+      static_cast<std::uint32_t>(offers_.size()), generation_.number, restarts_, leases_.lost_samples(), {}};
+}
+
+Progress Coordinator::take_progress() {
+  Progress progress = std::exchange(progress_, {});
+  progress.run = run_view();
+  progress.run.slowest = pace_.slowest();
+  job_.reporter.telemetry().run(progress.run);
+  return progress;
+}
+
+void Coordinator::worker_reported(std::span<const std::byte> result) {
+  if (phase_ != Phase::ending) return;
+  phase_ = Phase::finished;
+  result_.assign(result.begin(), result.end());
+}
+
+void Coordinator::stop() {
+  if (stopping_ || phase_ == Phase::finished) return;
+  stopping_ = true;
+  stopping_step_ = leases_.step();
+  stopping_since_ = steady_clock::now();
+}
+
+void Coordinator::tick() {
+  const auto now = steady_clock::now();
+  if (phase_ == Phase::gathering && !stopping_) gather();
+  if (phase_ == Phase::seeding && seeding_.overdue()) start_gathering();
+  checkpoints_.tick();
+  if (phase_ == Phase::saving) go_on_saving();
+  if (stopping_ && phase_ != Phase::saving && phase_ != Phase::terminated) {
+    if (phase_ != Phase::running) {
+      if (!checkpoints_.under_way()) phase_ = Phase::terminated;
+    } else if (!job_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
+               now - stopping_since_ > drain_patience) {
+      save();
+    }
+  }
+  if (now >= next_wait_) {
+    next_wait_ = now + wait_message_interval;
+    const std::uint8_t flags = phase_ == Phase::gathering ? 0 : flag_running;
+    for (const std::uint32_t worker : parked_)
+      send({Role::worker, worker}, MessageType::wait, {}, leases_.step(), 0, flags);
+  }
+}
+
+}  // namespace mlk::rt

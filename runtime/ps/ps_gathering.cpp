@@ -1,0 +1,183 @@
+// The phases before a run with parameter servers trains, or goes on after a loss: gathering and seeding.
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/ps/ps_coordinator.h"
+
+namespace mlk::rt {
+
+// joined: a worker that has just done so.
+void Coordinator::start_gathering(std::optional<std::uint32_t> joined) {
+  if (phase_ != Phase::gathering) patience_.satisfied();  // until now nobody was missing
+  phase_ = Phase::gathering;
+  offers_.clear();  // every worker is to join again when it has all servers
+  parked_.clear();
+  for (const std::uint32_t server : seeding_.give_up()) {
+    if (servers_.contains(server)) servers_[server] = false;
+  }
+  enough_since_.reset();
+  for (const std::uint32_t worker : connected_) {
+    if (worker != joined) send({Role::worker, worker}, MessageType::wait, {}, 0, 0, flag_rejoin);
+  }
+}
+
+std::vector<std::string> Coordinator::missing() const {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < job_.config.workers.count; ++rank) {
+    if (!offers_.contains(static_cast<std::uint32_t>(rank)))
+      names.push_back("worker " + std::to_string(rank));
+  }
+  for (int rank = 1; rank < job_.config.servers.count; ++rank) {
+    if (!servers_.contains(static_cast<std::uint32_t>(rank)))
+      names.push_back("server " + std::to_string(rank));
+  }
+  return names;
+}
+
+void Coordinator::gather() {
+  std::uint64_t newest = 0;
+  for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
+  const bool under_way = newest > 0 || (model_.shard && model_.shard->complete() && leases_.step() > 0);
+  // A run that is under way goes on with those who are there; only its start waits for the minimum.
+  const int minimum = under_way || trained_ ? 1 : job_.config.workers.min;
+  // If this server lost nothing it knows who is there; if it comes back it does not.
+  const bool knows = model_.shard && model_.shard->complete();
+  const int wanted =
+      knows ? std::max<int>(1, static_cast<int>(connected_.size())) : job_.config.workers.count;
+  const int present = static_cast<int>(offers_.size());
+  const auto now = std::chrono::steady_clock::now();
+  if (present < minimum) enough_since_.reset();
+  if (present >= minimum && !enough_since_) enough_since_ = now;
+  const double waited = enough_since_ ? std::chrono::duration<double>(now - *enough_since_).count() : 0;
+  const bool servers_there = static_cast<int>(servers_.size()) + 1 >= job_.config.servers.count;
+  if (servers_there && may_start(present, wanted, minimum, waited)) {
+    patience_.satisfied();
+    decide();
+    return;
+  }
+  // Without any worker the server's own end counts, see ps_server.cpp.
+  if (connected_.empty()) {
+    patience_.satisfied();
+  } else {
+    patience_.missing(missing());
+  }
+}
+
+void Coordinator::decide() {
+  const auto best = std::max_element(offers_.begin(), offers_.end(), [](const auto& a, const auto& b) {
+    return a.second.clock < b.second.clock;
+  });
+  // Weights of the step that this server has come to are of no use beside what nobody else has any more.
+  const bool all_seeded =
+      std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
+  if (model_.shard->complete() && !all_seeded && best->second.clock == 0 && leases_.step() > 0) {
+    job_.log.line("the weights of step " + std::to_string(leases_.step()) +
+                  " are lost in part, and no worker has any");
+    model_.shard->forget();
+  }
+  const bool was_empty = !model_.shard->complete();
+  std::optional<TrainingState> saved;
+  if (was_empty) saved = restore(best->second.clock > 0);
+  const bool from_checkpoint = saved && saved->step > best->second.clock;
+  // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
+  // all servers, since a model is of one step.
+  const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
+  const auto servers =
+      to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
+  phase_ = Phase::seeding;
+  if (servers.empty()) return maybe_run();
+
+  if (from_checkpoint) model_.shard->optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
+  seeding_.open(servers);
+  for (auto& [server, has_weights] : servers_) {
+    if (servers.contains(server)) has_weights = false;
+  }
+  if (from_checkpoint) {
+    job_.log.line("goes on from the checkpoint of step " + std::to_string(saved->step));
+    leases_.restart(saved->step, saved->position);
+    restored_step_ = saved->step;
+    go_on_counting(saved->history);
+    seeding_.from_checkpoint(*saved);
+  } else {
+    say_who_seeds(best->first, best->second, servers);
+    seeding_.from_worker(best->first);
+    // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
+    if (was_empty || from_offline || job_.config.consistency.sync)
+      leases_.restart(best->second.clock, best->second.position);
+  }
+  if (was_empty && best->second.clock > 0) take_over();
+  maybe_run();
+}
+
+// workers_know: the model, so that the run does not depend on what is on disk.
+std::optional<TrainingState> Coordinator::restore(bool workers_know) {
+  try {
+    return checkpoints_.restore();
+  } catch (const Failure& failure) {
+    if (!workers_know || failure.code != ExitCode::checkpoint_unusable) throw;
+    job_.log.line("warning: goes on with the weights of a worker: " + std::string(failure.what()));
+    return {};
+  }
+}
+
+// This server was lost, and the run was not: the workers know what it had counted. How far they came with
+// what it had leased to them nobody knows, so all of it counts as lost.
+void Coordinator::take_over() {
+  for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
+  ++restarts_;
+  if (job_.config.consistency.sync) return;
+  leases_.count_lost(offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
+}
+
+void Coordinator::go_on_counting(const RunHistory& history) {
+  restarts_ = std::max(restarts_, history.restarts);
+  if (history.lost_samples > leases_.lost_samples())
+    leases_.count_lost(history.lost_samples - leases_.lost_samples());
+}
+
+// A small model has fewer chunks than there may be servers.
+std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
+  std::set<std::uint32_t> servers;
+  if (!model_.shard->complete()) servers.insert(0);
+  for (const auto& [server, has_weights] : servers_) {
+    if (!has_weights) servers.insert(server);
+  }
+  for (const Chunk& chunk : model_.chunks) {
+    if (all) servers.insert(chunk.server);
+  }
+  return servers;
+}
+
+void Coordinator::say_who_seeds(std::uint32_t worker, const Offer& offer,
+                                const std::set<std::uint32_t>& servers) {
+  if (offer.clock == 0) return;
+  for (const std::uint32_t server : servers) {
+    job_.log.line(
+        to_string(PeerId{Role::server, server}) + " is seeded by worker/" + std::to_string(worker) +
+        " at step " + std::to_string(offer.clock) + "; its optimizer state starts at zero" +
+        (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
+  }
+}
+
+void Coordinator::server_seeded(std::uint32_t server, std::uint64_t round) {
+  if (!seeding_.seeded(server, round)) return;
+  servers_[server] = true;
+  if (phase_ == Phase::seeding) maybe_run();
+}
+
+void Coordinator::own_seeded() {
+  seeding_.own_seeded();
+  if (phase_ == Phase::seeding) maybe_run();
+}
+
+void Coordinator::maybe_run() {
+  if (!seeding_.done()) return;
+  phase_ = Phase::running;
+  job_.log.line("training with " + std::to_string(offers_.size()) + " of " +
+                std::to_string(job_.config.workers.count) + " workers from step " +
+                std::to_string(leases_.step()));
+  if (leases_.finished()) return save();
+  serve_parked();
+}
+
+}  // namespace mlk::rt

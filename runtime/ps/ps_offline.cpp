@@ -1,0 +1,46 @@
+// Slices, summed up as a server sums them.
+#include "runtime/ps/ps_offline.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+
+OfflineSteps::OfflineSteps(const Job& job, Trainer& trainer)
+    : job_(job),
+      trainer_(trainer),
+      slices_(job.config.consistency.sync ? static_cast<std::uint64_t>(job.config.workers.count) : 1) {}
+
+bool OfflineSteps::advance(std::uint64_t& step, std::uint64_t& position) {
+  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
+  trainer_.compute(position + slice_ * batch, batch);
+  const auto gradients = trainer_.model().gradients();
+  sum_.resize(gradients.size());
+  const auto weight = static_cast<float>(batch);
+  for (std::size_t i = 0; i < gradients.size(); ++i) sum_[i] += weight * gradients[i];
+  if (++slice_ < slices_) return false;
+
+  const float scale = 1.0f / static_cast<float>(slices_ * batch);
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = scale * sum_[i];
+  state_.resize(trainer_.state_size());
+  const std::uint64_t usual_staleness =
+      job_.config.consistency.sync ? 0 : static_cast<std::uint64_t>(job_.config.workers.count - 1);
+  trainer_.apply(state_, {step, made_, usual_staleness});
+  abandon_step();
+  ++made_;
+  ++step;
+  position += slices_ * batch;
+  return true;
+}
+
+void OfflineSteps::abandon_step() {
+  slice_ = 0;
+  std::ranges::fill(sum_, 0.0f);
+}
+
+void OfflineSteps::forget() {
+  abandon_step();
+  made_ = 0;
+  std::ranges::fill(state_, 0.0f);
+}
+
+}  // namespace mlk::rt

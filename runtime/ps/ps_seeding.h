@@ -1,0 +1,60 @@
+// How servers that have no weights get them: from a checkpoint, or from the worker that has come furthest.
+//
+// Everything happens in rounds, of which server 0 opens one after the other. A server forgets what it had
+// when a round is opened at it, says so, and from then on takes seeds of that round only. So what an earlier
+// round has left under way, from a worker that was stopped in between, is never mixed with what came after
+// it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/membership/peers.h"
+#include "runtime/ps/parameter_server.h"
+
+namespace mlk::rt {
+
+// Of server 0. Not for two threads at once.
+class Seeding {
+ public:
+  // Both outlive it.
+  Seeding(Peers& peers, ServedModel& model);
+
+  // Opens a round at these servers, 0 among them or not. What was under way is given up.
+  void open(std::set<std::uint32_t> servers);
+  // Then either of these. The optimizer's state of a checkpoint has been checked.
+  void from_checkpoint(const TrainingState& saved);
+  void from_worker(std::uint32_t worker);
+  // Servers that have lost what they had to a round that was not done, and must not be taken for seeded.
+  std::set<std::uint32_t> give_up();
+
+  void opened(std::uint32_t server, std::uint64_t round);  // the server's answer
+  // Whether that server has its weights by this.
+  bool seeded(std::uint32_t server, std::uint64_t round);
+  // This server's own part, which came by a message.
+  void own_seeded() { open_.erase(0); }
+
+  bool done() const { return open_.empty(); }
+  bool contains(std::uint32_t server) const { return open_.contains(server); }
+  // Weights that came in that round need not be of one step with those of the other servers.
+  bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
+  bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
+  bool overdue() const;
+
+ private:
+  void be_patient();
+  void ask(std::uint32_t server);
+  void send(PeerId to, std::uint32_t server);
+
+  Peers& peers_;
+  ServedModel& model_;
+  std::uint64_t round_;
+  std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those whose weights are on their way
+  std::optional<std::uint32_t> worker_;      // that has them
+  std::set<std::uint64_t> broken_off_;       // rounds
+  SteadyTime until_;
+};
+
+}  // namespace mlk::rt

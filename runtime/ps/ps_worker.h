@@ -1,0 +1,13 @@
+// A worker of a run with parameter servers.
+#pragma once
+
+#include "runtime/base/exit_code.h"
+#include "runtime/launch/job.h"
+
+namespace mlk::rt {
+
+// Trains until the run is trained, or a SIGTERM: terminated. Servers and other workers may go and come back
+// meanwhile. Throws Failure{peers_lost} without servers for patience_seconds, and Failure for the rest.
+ExitCode run_ps_worker(Job& job);
+
+}  // namespace mlk::rt

@@ -1,0 +1,103 @@
+// The training loop of one process.
+#include "runtime/train/single.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/train/trainer.h"
+
+namespace mlk::rt {
+namespace {
+
+// Everything that the loop holds. Constructed from a Job, it is at step 0 or where the newest checkpoint was.
+class SingleTrainer {
+ public:
+  explicit SingleTrainer(Job& job)
+      : job_(job), trainer_(job), reports_(job, trainer_), checkpointer_(job, trainer_.tensors()) {
+    restore();
+    state_.optimizer_state.resize(trainer_.state_size());
+  }
+
+  ExitCode run();
+
+ private:
+  void restore();
+  void step();
+  ExitCode terminate();
+  bool report() {
+    return reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
+  }
+  LiveState live() {
+    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state,
+            state_.history};
+  }
+
+  Job& job_;
+  Trainer trainer_;
+  RunReports reports_;
+  Checkpointer checkpointer_;
+  TrainingState state_;  // the parameters live in the model
+  std::uint64_t restored_step_ = 0;
+};
+
+void SingleTrainer::restore() {
+  std::optional<TrainingState> found = checkpointer_.restore();
+  if (!found) return;
+  trainer_.optimizer().check_fits(found->optimizer_state, found->parameters.size());
+  std::ranges::copy(found->parameters, trainer_.model().parameters().begin());
+  state_ = std::move(*found);
+  state_.parameters = kernels::Floats();
+  restored_step_ = state_.step;
+  job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
+}
+
+void SingleTrainer::step() {
+  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
+  reports_.add_loss(trainer_.compute(state_.position, batch), 1);
+  trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
+  state_.position += batch;
+  ++state_.step;
+  trainer_.clock().turn_to(StepClock::Activity::other);
+  job_.reporter.telemetry().step(state_.step, batch, trainer_.clock().take());
+}
+
+ExitCode SingleTrainer::terminate() {
+  checkpointer_.save_now(live());
+  const bool written = state_.step > 0 && checkpointer_.committed() == state_.step;
+  job_.reporter.checkpoint(checkpointer_.committed());
+  const std::string message = "terminated after step " + std::to_string(state_.step);
+  job_.log.line(message + ", " + (written ? "checkpoint written" : "no checkpoint"));
+  job_.reporter.finish(false, message);
+  return ExitCode::terminated;
+}
+
+ExitCode SingleTrainer::run() {
+  bool reported = report();
+  while (state_.step < job_.config.steps) {
+    if (job_.stop.requested()) return terminate();
+    step();
+    checkpointer_.after_step(live());
+    job_.reporter.checkpoint(checkpointer_.committed());
+    reported = report();
+  }
+  if (!reported) return terminate();
+  const std::chrono::seconds patience(job_.config.patience_seconds);
+  Checkpointer::Last last;
+  while ((last = checkpointer_.last(live(), patience)) == Checkpointer::Last::under_way) {
+    if (job_.stop.requested()) return terminate();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (last == Checkpointer::Last::failed) fail_unsaved();
+  job_.reporter.checkpoint(checkpointer_.committed());
+  job_.reporter.finish(true, "");
+  return ExitCode::trained;
+}
+
+}  // namespace
+
+ExitCode run_single(Job& job) { return SingleTrainer(job).run(); }
+
+}  // namespace mlk::rt

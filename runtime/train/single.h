@@ -1,0 +1,13 @@
+// Mode single: one process trains alone.
+#pragma once
+
+#include "runtime/base/exit_code.h"
+#include "runtime/launch/job.h"
+
+namespace mlk::rt {
+
+// Trains to the end, resuming from the newest checkpoint. Returns trained, or terminated after a SIGTERM;
+// throws Failure for the rest.
+ExitCode run_single(Job& job);
+
+}  // namespace mlk::rt

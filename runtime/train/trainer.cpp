@@ -1,0 +1,105 @@
+// Batches, losses and reports of a worker.
+#include "runtime/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/data/sampler.h"
+
+namespace mlk::rt {
+
+Trainer::Trainer(const Job& job)
+    : job_(job),
+      ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
+      data_(load_idx(job.env.data)),
+      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
+      optimizer_(job.config.optimizer, job.config.steps) {
+  job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
+               std::to_string(data_.held_out.size()) + " held out, " +
+               std::to_string(model_.parameters().size()) + " parameters");
+  if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
+    job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
+}
+
+double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+  clock_.turn_to(StepClock::Activity::compute);
+  if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
+  // More than a batch is asked for by who has the shares of lost workers to compute.
+  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
+  const std::uint64_t parts = (samples + batch - 1) / batch;
+  const auto gradients = model_.gradients();
+  earlier_.assign(parts > 1 ? gradients.size() : 0, 0);
+  double loss = 0;
+  for (std::uint64_t part = 0; part < parts; ++part) {
+    const std::uint64_t begin = samples * part / parts, end = samples * (part + 1) / parts;
+    const double share = static_cast<double>(end - begin) / static_cast<double>(samples);
+    const bool last = part + 1 == parts;
+    std::size_t added_from = gradients.size();
+    const auto add = [&](std::size_t from) {
+      const auto weight = static_cast<float>(share);
+      const std::span<float> sum = last ? gradients : std::span<float>(earlier_);
+      for (std::size_t i = from; i < added_from; ++i) sum[i] = earlier_[i] + weight * gradients[i];
+      added_from = from;
+      if (last && final) final(from);
+    };
+    loss += share * static_cast<double>(compute_part(position + begin, end - begin, parts > 1 ? add : final));
+  }
+  if (!std::isfinite(loss)) {
+    throw Failure(ExitCode::diverged, "diverged: the loss is not a number; a smaller optimizer.lr may help");
+  }
+  return loss;
+}
+
+float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+  // Not gathered ahead by another thread: of a step this is 5 % at most, and to hand a batch over took
+  // longer.
+  clock_.turn_to(StepClock::Activity::data);
+  ids_.clear();
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    ids_.push_back(sample_at(job_.config.seed, position + i, data_.train.size()));
+  }
+  const Batch batch = data_.train.gather(ids_, buffer_);
+  clock_.turn_to(StepClock::Activity::compute);
+  return model_.loss_and_gradients(batch, final);
+}
+
+void RunReports::add_loss(double sum, std::uint64_t count) {
+  loss_sum_ += sum;
+  loss_count_ += count;
+}
+
+bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last) {
+  if (!started_) {
+    started_ = true;
+    job_.reporter.started(restored_step, position);
+    reported_ = evaluated_ = step;
+  }
+  const auto passed = [step](std::uint64_t every, std::uint64_t before) {
+    return every != 0 && step / every > before / every;
+  };
+  const bool report = passed(job_.config.report_every, reported_) || (last && (!any_ || reported_ != step));
+  const bool evaluate =
+      passed(job_.config.evaluate_every, evaluated_) || (last && (!any_ || evaluated_ != step));
+  if (!report && !evaluate) return true;
+  if (evaluate) {
+    const auto evaluation =
+        trainer_.model().evaluate(trainer_.data().held_out, [this] { return job_.stop.requested(); });
+    if (!evaluation) return false;
+    if (!std::isfinite(evaluation->loss)) {
+      throw Failure(ExitCode::diverged, "diverged: the loss on the held-out set is not a number");
+    }
+    job_.reporter.evaluation(evaluation->accuracy);
+    evaluated_ = step;
+    if (!any_ && loss_count_ == 0) last_loss_ = evaluation->loss;  // nothing was trained here
+  }
+  if (loss_count_ > 0) last_loss_ = loss_sum_ / static_cast<double>(loss_count_);
+  loss_sum_ = 0;
+  loss_count_ = 0;
+  job_.reporter.report(step, trainer_.epoch_at(position), position, last_loss_);
+  reported_ = step;
+  any_ = true;
+  return true;
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,78 @@
+// What a worker of a distributed run computes with: model, data, batches at positions of the run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "runtime/data/dataset.h"
+#include "runtime/launch/job.h"
+#include "runtime/metrics/step_clock.h"
+#include "runtime/model/model.h"
+#include "runtime/model/optimizer.h"
+
+namespace mlk::rt {
+
+class Trainer {
+ public:
+  // Loads the data and initialises the model. Throws Failure.
+  explicit Trainer(const Job& job);
+
+  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
+  // mean gradient. Takes memory for data.batch of them, however many there are. Sleeps step_delay_ms first.
+  // Throws Failure{diverged} when the loss is not a number. final: see Mlp; what it was told of may belong to
+  // a loss that is not a number. Leaves the clock at computing.
+  double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
+
+  // One update of the model with model().gradients(). state: as Optimizer::apply wants it.
+  void apply(std::span<float> state, const UpdateCount& count) {
+    optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, count);
+  }
+
+  // Floats of the optimizer's state.
+  std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
+
+  StepClock& clock() { return clock_; }
+  Mlp& model() { return model_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }
+  const DataSplit& data() const { return data_; }
+  std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
+
+ private:
+  float compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final);
+
+  const Job& job_;
+  std::unique_ptr<kernels::Ops> ops_;
+  DataSplit data_;
+  Mlp model_;
+  Optimizer optimizer_;
+  BatchBuffer buffer_;
+  std::vector<std::uint64_t> ids_;
+  kernels::Floats earlier_;  // of a step in parts: the gradients of those before, weighted
+  StepClock clock_;
+};
+
+// Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a
+// multiple of report_every was passed.
+class RunReports {
+ public:
+  RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
+
+  void add_loss(double sum, std::uint64_t count);
+  // The model is at `step`. Prints, and evaluates, what is due; at the end (`last`) both are. False: the
+  // process was told to stop before the evaluation was over.
+  bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
+
+ private:
+  Job& job_;
+  Trainer& trainer_;
+  bool started_ = false, any_ = false;
+  std::uint64_t reported_ = 0, evaluated_ = 0;
+  double loss_sum_ = 0, last_loss_ = 0;
+  std::uint64_t loss_count_ = 0;
+};
+
+}  // namespace mlk::rt

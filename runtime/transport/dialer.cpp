@@ -1,0 +1,75 @@
+// Rounds of dialling.
+#include "runtime/transport/dialer.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+
+void Dialer::add(PeerId peer, const HostPort& where, Time now) {
+  Target& target = targets_[peer];
+  target.where = where;
+  if (!target.busy) target.next = now;
+}
+
+const HostPort* Dialer::find(PeerId peer) const {
+  const auto found = targets_.find(peer);
+  return found == targets_.end() ? nullptr : &found->second.where;
+}
+
+std::vector<PeerId> Dialer::due(Time now) {
+  std::vector<PeerId> peers;
+  for (auto& [peer, target] : targets_) {
+    if (target.busy || target.next > now) continue;
+    target.busy = true;
+    target.open = 0;
+    target.all_refused = true;
+    peers.push_back(peer);
+  }
+  return peers;
+}
+
+std::optional<Dialer::Time> Dialer::next_round() const {
+  std::optional<Time> next;
+  for (const auto& [peer, target] : targets_) {
+    if (!target.busy && (!next || target.next < *next)) next = target.next;
+  }
+  return next;
+}
+
+void Dialer::back_off(Target& target, Time now) const {
+  target.busy = false;
+  target.next = now + std::max(target.delay, retry_min_);
+  target.delay = std::clamp(2 * target.delay, 2 * retry_min_, retry_max_);
+}
+
+void Dialer::attempts(PeerId peer, std::size_t count, Time now) {
+  const auto found = targets_.find(peer);
+  if (found == targets_.end()) return;
+  found->second.open = count;
+  if (count == 0) back_off(found->second, now);
+}
+
+bool Dialer::attempt_over(PeerId peer, Outcome outcome, Time now) {
+  const auto found = targets_.find(peer);
+  if (found == targets_.end() || found->second.open == 0) return false;
+  Target& target = found->second;
+  target.all_refused = target.all_refused && outcome == Outcome::refused;
+  if (--target.open > 0) return false;
+  back_off(target, now);
+  return target.all_refused;
+}
+
+void Dialer::connected(PeerId peer) {
+  const auto found = targets_.find(peer);
+  if (found == targets_.end()) return;
+  found->second.busy = true;
+  found->second.open = 0;
+  found->second.delay = Delay(0);
+}
+
+void Dialer::lost(PeerId peer, Time now) {
+  const auto found = targets_.find(peer);
+  if (found != targets_.end()) back_off(found->second, now);
+}
+
+}  // namespace mlk::rt

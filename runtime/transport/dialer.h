@@ -1,0 +1,57 @@
+// When which peer is dialled, and what the answers prove: no sockets, no clock of its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/address.h"
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+// A round is one look-up of a peer's name and one attempt at each address that it has, side by side. Rounds
+// follow each other with a delay that doubles.
+class Dialer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Delay = std::chrono::milliseconds;
+
+  Dialer(Delay retry_min, Delay retry_max) : retry_min_(retry_min), retry_max_(retry_max) {}
+
+  void add(PeerId peer, const HostPort& where, Time now);
+  void remove(PeerId peer) { targets_.erase(peer); }
+  const HostPort* find(PeerId peer) const;
+
+  // Peers whose round is to start now; each of them is then busy until its round is over.
+  std::vector<PeerId> due(Time now);
+  std::optional<Time> next_round() const;
+
+  // The round goes on with that many attempts; none (name unknown): it is over.
+  void attempts(PeerId peer, std::size_t count, Time now);
+
+  enum class Outcome { refused, failed };
+  // True when the round is over and every address refused: nobody listens where the peer was.
+  bool attempt_over(PeerId peer, Outcome outcome, Time now);
+
+  void connected(PeerId peer);  // no rounds until lost()
+  void lost(PeerId peer, Time now);
+
+ private:
+  struct Target {
+    HostPort where;
+    Time next;
+    Delay delay{0};
+    bool busy = false;  // in a round, or connected
+    std::size_t open = 0;
+    bool all_refused = true;
+  };
+  void back_off(Target& target, Time now) const;
+
+  Delay retry_min_, retry_max_;
+  std::map<PeerId, Target> targets_;
+};
+
+}  // namespace mlk::rt

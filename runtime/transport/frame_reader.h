@@ -1,0 +1,92 @@
+// The receiving half of a connection: the bytes of a socket cut into frames, and payloads put where they
+// belong.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "runtime/base/payload.h"
+#include "runtime/transport/landings.h"
+#include "runtime/transport/shared_lane.h"
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+// What lies between two processes. Over TCP every payload has its checksum: that of TCP misses too much. On
+// one host nothing can be garbled, so there is none, and the field for it tells where the payload is.
+enum class Medium { tcp, one_host };
+inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
+
+struct Frame {
+  Header header;
+  Bytes payload;        // empty if it landed
+  bool landed = false;  // in the buffer that was named for it
+  std::uint64_t landed_epoch = 0;
+  std::optional<std::uint32_t> landed_crc;  // of what is in the buffer now, over TCP
+};
+
+// For one thread at a time.
+class FrameReader {
+ public:
+  explicit FrameReader(Medium medium);
+  ~FrameReader();
+  FrameReader(const FrameReader&) = delete;
+  FrameReader& operator=(const FrameReader&) = delete;
+
+  struct Receiver {
+    std::uint32_t length_limit = 0;
+    bool trusted = false;  // the peer has proved itself: it may open a lane
+    std::function<std::optional<Landings::Ticket>(const Header&)> place;
+    std::function<bool(Frame&&)> deliver;  // false: stop reading
+    std::function<void()> tell_of_room;    // the peer waits for room in its lane, and there is some
+  };
+  enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
+  // Until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or until
+  // `paused`; after a pause call it even if the socket has nothing more.
+  End read(int fd, const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
+  WireFault fault() const { return fault_; }
+
+ private:
+  struct Received {
+    ssize_t size = 0;
+    int error = 0;
+    bool all = false;  // that there was
+  };
+  Received receive(int fd, std::span<std::byte> straight, bool ahead);
+  bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
+  bool begin_payload(const Receiver& receiver, Landings& landings);
+  bool take_from_lane(const Receiver& receiver, Landings& landings);
+  bool finish_frame(const Receiver& receiver);
+  bool open_lane();
+  void absorb(std::span<const std::byte> bytes, Landings& landings);
+  template <typename Fill>
+  void take_in(std::size_t size, Landings& landings, Fill fill);
+  template <typename Fill>
+  void add_in(std::size_t size, Landings& landings, Fill fill);
+  bool fail(WireFault fault);
+
+  const Medium medium_;
+  Bytes read_ahead_;
+  std::span<const std::byte> ahead_;  // what of it is not consumed; empty but for a pause
+  std::array<std::byte, header_size> header_bytes_{};
+  std::size_t header_filled_ = 0;
+  bool in_payload_ = false;
+  Frame frame_;
+  std::optional<Landings::Ticket> ticket_;
+  std::size_t payload_filled_ = 0;
+  std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
+  bool taken_back_ = false;    // the buffer, when the frame was half received: the rest goes elsewhere
+  Bytes scratch_;              // what came of a payload that is to be added
+  std::size_t odd_bytes_ = 0;  // of them, at the front: the beginning of a float
+  int descriptor_ = -1;        // of a lane, until its frame is complete
+  std::unique_ptr<SharedLane> lane_;
+  WireFault fault_ = WireFault::none;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,115 @@
+// The messages of the handshake and what their proofs cover.
+#include "runtime/transport/handshake.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <sys/random.h>
+
+#include "runtime/base/exit_code.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::size_t longest_address = 300;
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+template <std::size_t size>
+std::array<std::byte, size> read_array(PayloadReader& reader) {
+  std::array<std::byte, size> out{};
+  const auto bytes = reader.raw(size);
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return out;
+}
+
+void describe_side(PayloadWriter& text, const Introduction& side) {
+  text.put(static_cast<std::uint8_t>(side.id.role)).put(side.id.rank).put(side.incarnation);
+  text.text(side.address).raw(side.nonce);
+}
+
+}  // namespace
+
+Key parse_key(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  Key key{};
+  bool good = text.size() == 2 * key.size();
+  for (std::size_t i = 0; good && i < key.size(); ++i) {
+    const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+    good = high >= 0 && low >= 0;
+    key[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  if (!good) throw Failure(ExitCode::bad_configuration, "the key of the run is not 64 hexadecimal digits");
+  return key;
+}
+
+Key load_key(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char text[256];
+  file.read(text, sizeof text);
+  if (file.gcount() == 0)
+    throw Failure(ExitCode::bad_configuration, "cannot read the key of the run: " + path);
+  return parse_key({text, static_cast<std::size_t>(file.gcount())});
+}
+
+Nonce random_nonce() {
+  Nonce nonce;
+  if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+    throw Failure(ExitCode::internal_error, "the system gives no random bytes");
+  }
+  return nonce;
+}
+
+Digest prove(const Key& key, Side side, const std::string& run, const Introduction& dialler,
+             const Introduction& listener) {
+  PayloadWriter text;
+  text.text(side == Side::listener ? "mlk listener 1" : "mlk dialler 1").text(run);
+  describe_side(text, dialler);
+  describe_side(text, listener);
+  return hmac_sha256(key, text.bytes());
+}
+
+Bytes hello_payload(const Introduction& self) {
+  return PayloadWriter().raw(self.nonce).text(self.address).bytes();
+}
+
+Bytes challenge_payload(const Introduction& self, const Digest& proof) {
+  return PayloadWriter().raw(self.nonce).text(self.address).raw(proof).bytes();
+}
+
+Bytes proof_payload(const Digest& proof) { return {proof.begin(), proof.end()}; }
+
+std::optional<Introduction> read_hello(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  Introduction dialler{header.sender, header.incarnation, {}, read_array<32>(reader)};
+  dialler.address = reader.text();
+  if (header.type != MessageType::hello || !reader.complete() || dialler.address.size() > longest_address)
+    return {};
+  return dialler;
+}
+
+std::optional<Challenge> read_challenge(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  Challenge challenge{{header.sender, header.incarnation, {}, read_array<32>(reader)}, {}};
+  challenge.listener.address = reader.text();
+  challenge.proof = read_array<32>(reader);
+  if (header.type != MessageType::challenge || !reader.complete()) return {};
+  if (challenge.listener.address.size() > longest_address) return {};
+  return challenge;
+}
+
+std::optional<Digest> read_proof(std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  const Digest proof = read_array<32>(reader);
+  if (!reader.complete()) return {};
+  return proof;
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,61 @@
+// How two processes of a run get to know each other, as pure functions over bytes:
+//   dialler -> listener  hello      nonce, address
+//   listener -> dialler  challenge  nonce, address, proof that the listener holds the run's key
+//   dialler -> listener  proof      proof that the dialler holds it
+// The proofs cover the run's name, both ranks, incarnations, addresses and nonces, so none can be used twice.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/hmac.h"
+#include "runtime/base/payload.h"
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+// Longest payload that is read from someone who has proved nothing.
+inline constexpr std::uint32_t handshake_payload_limit = 512;
+
+using Key = std::array<std::byte, 32>;
+using Nonce = std::array<std::byte, 32>;
+
+// The 64 hexadecimal digits of the file MLK_SECRET, with white space around them. Throws
+// Failure{bad_configuration}; the text is never part of a message.
+Key parse_key(std::string_view text);
+Key load_key(const std::string& path);
+
+Nonce random_nonce();
+
+// What one side says of itself.
+struct Introduction {
+  PeerId id;
+  std::uint64_t incarnation = 0;
+  std::string address;  // where others may dial it, host:port
+  Nonce nonce{};
+};
+
+enum class Side { listener, dialler };
+
+// The proof that `side` knows the key.
+Digest prove(const Key& key, Side side, const std::string& run, const Introduction& dialler,
+             const Introduction& listener);
+
+// Payloads. The header carries id and incarnation.
+Bytes hello_payload(const Introduction& self);
+Bytes challenge_payload(const Introduction& self, const Digest& proof);
+Bytes proof_payload(const Digest& proof);
+
+std::optional<Introduction> read_hello(const Header& header, std::span<const std::byte> payload);
+struct Challenge {
+  Introduction listener;
+  Digest proof;
+};
+std::optional<Challenge> read_challenge(const Header& header, std::span<const std::byte> payload);
+std::optional<Digest> read_proof(std::span<const std::byte> payload);
+
+}  // namespace mlk::rt

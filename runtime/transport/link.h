@@ -1,0 +1,99 @@
+// One connection with a peer: frames out, through a bounded queue, and the reader of frames in.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/payload.h"
+#include "runtime/transport/frame_reader.h"
+#include "runtime/transport/shared_lane.h"
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+// Threads: send(), has_room() and queued_bytes() are for any thread, everything else for the one that turns
+// the transport's loop.
+class Link {
+ public:
+  // Takes the non-blocking socket over, and keeps its interest in `epoll` up to date under its own number
+  // `id`.
+  Link(int fd, int epoll, std::uint64_t id, std::string remote, Medium medium);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // ---- out
+  enum class Sent { yes, full, closed };
+  // Fills length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
+  // bytes wait already, and with the payload more than `limit` would; with a limit of 0 also: the payload
+  // does not fit into the lane now.
+  Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
+            std::optional<std::uint32_t> checksum = {});
+  // Nothing waits in the queue, and another payload fits into the lane. If not, ask room_again() after each
+  // flush() and read().
+  bool has_room();
+  bool room_again();  // once, when there is the room that has_room() missed
+  void flush();
+  int send_error() const;  // the errno of the last failed write, 0 without one
+  bool drained() const;
+  bool waited_for() const;  // bytes or somebody who wants room wait for the peer
+  std::size_t queued_bytes() const;
+  void shut_down_sending();  // what is queued is lost
+  void close();
+
+  // ---- in
+  FrameReader::End read(const FrameReader::Receiver& receiver, Landings& landings) {
+    return reader_.read(fd_, receiver, landings, paused_);
+  }
+  WireFault fault() const { return reader_.fault(); }
+
+  void pause();  // no more reading, until resume() and a read()
+  void resume();
+  bool paused() const { return paused_.load(); }
+
+  std::uint64_t id() const { return id_; }
+  int fd() const { return fd_; }
+  const std::string& remote() const { return remote_; }
+  Medium medium() const { return medium_; }
+  void want_write();  // while the connection is being made
+  // Once the peers have spoken with each other, so that the length of the way is known.
+  void suit_send_buffer();
+
+ private:
+  // These hold mutex_.
+  void update_interest();
+  bool for_lane(const Header& header, std::span<const std::byte> payload);
+  bool room() const;
+  void open_lane(const Header& before);
+  std::size_t write(std::span<const std::byte> head, std::span<const std::byte> payload);
+  void queue(std::span<const std::byte> head, std::span<const std::byte> payload, std::size_t sent);
+
+  const int epoll_;
+  const std::uint64_t id_;
+  const std::string remote_;
+  const Medium medium_;
+  int fd_;
+
+  mutable std::mutex mutex_;
+  std::deque<Bytes> queue_;
+  std::size_t queued_bytes_ = 0, front_sent_ = 0;
+  std::uint32_t sent_frames_ = 0;
+  bool closed_ = false, want_write_ = false, room_wanted_ = false;
+  int send_error_ = 0;
+  std::uint32_t interest_ = 0;  // 0: not in epoll
+  std::atomic<bool> paused_{false};
+  std::unique_ptr<SharedLane> lane_;
+  bool lane_tried_ = false;
+  std::size_t lane_payload_ = 0;  // the size of the last one, up to SharedLane::always_fits
+
+  FrameReader reader_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,299 @@
+// The loop of the transport: reads, keeps watch over silence, ends connections.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/transport/transport_impl.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr Milliseconds tick_interval{100};
+// About what it takes a thread to fall asleep and be woken again. To look for so long first costs at most
+// twice of what would have been best: Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning
+// for a shared-memory multiprocessor", SOSP 1991.
+constexpr std::chrono::microseconds spin_time{100}, short_wait{2 * spin_time};
+
+// Whether bytes are under way that the other host has not acknowledged for so long: it lost power, or the way
+// is cut. TCP_USER_TIMEOUT would also end a connection whose peer is alive, but busy, and takes nothing for a
+// while.
+bool unanswered(int fd, Milliseconds time) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // not TCP
+  return info.tcpi_unacked > 0 && Milliseconds(info.tcpi_last_ack_recv) > time;
+}
+
+// Whether an end with this error shows that nobody is there any more, rather than that the way is cut.
+bool proves_death(int send_error) {
+  return send_error == 0 || send_error == ECONNRESET || send_error == EPIPE || send_error == ECONNREFUSED;
+}
+
+}  // namespace
+
+// Whoever else could run on this core goes first.
+int Transport::Impl::wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin) {
+  const auto size = static_cast<int>(events.size());
+  const auto start = std::chrono::steady_clock::now();
+  if (spin && waits_are_short_ && time > Milliseconds(0)) {
+    do {
+      if (const int count = epoll_wait(epoll_, events.data(), size, 0); count != 0) return count;
+      sched_yield();
+    } while (std::chrono::steady_clock::now() - start < spin_time);
+  }
+  const int count = epoll_wait(epoll_, events.data(), size, static_cast<int>(time.count()));
+  if (time > Milliseconds(0)) waits_are_short_ = std::chrono::steady_clock::now() - start < short_wait;
+  return count;
+}
+
+void Transport::Impl::turn(SteadyTime deadline, bool spin) {
+  auto now = std::chrono::steady_clock::now();
+  auto until = tick_interval;
+  if (const auto next = dialer_.next_round(); next && !closing_) deadline = std::min(deadline, *next);
+  if (deadline < now + until)
+    until = std::max(std::chrono::ceil<Milliseconds>(deadline - now), Milliseconds(0));
+  std::array<epoll_event, 64> events;
+  const int count = wait_for_sockets(events, until, spin);
+  now = std::chrono::steady_clock::now();
+  notice_pause(now);
+  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
+    handle(event.data.u64, event.events, now);
+  }
+  run_commands();
+  if (!closing_) start_rounds(now);
+  if (now - last_tick_ >= tick_interval) tick(now);
+}
+
+void Transport::Impl::run_commands() {
+  std::vector<std::function<void()>> commands;
+  {
+    const std::lock_guard lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const auto& command : commands) command();
+}
+
+void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime now) {
+  if (id == id_of_wake) {
+    std::uint64_t count;
+    (void)!::read(wake_, &count, sizeof count);
+    return;
+  }
+  if (id == id_of_listener) return accept_all(now);
+  if (id == id_of_local_listener) return accept_local(now);
+  if (id == id_of_resolver) {
+    for (const auto& [ticket, addresses] : resolver_.take_results()) {
+      const auto found = look_ups_.find(ticket);
+      if (found == look_ups_.end()) continue;
+      const PeerId peer = found->second;
+      look_ups_.erase(found);
+      start_round(peer, addresses, now);
+    }
+    return;
+  }
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  if (connection.doomed) return remove(id, now);
+  if (connection.stage == Stage::connecting) {
+    if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) finish_connect(connection);
+  } else {
+    if (events & EPOLLOUT) connection.link->flush();
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) serve(connection);
+    notice_room(connection);
+  }
+  if (connection.doomed) remove(id, now);
+}
+
+// By the clocks of peers on other hosts, which run on while this host is suspended.
+std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
+  return now - last_tick_ + options_.suspended() - suspended_at_tick_;
+}
+
+// Of this process itself: nobody has turned the loop for so long that peers may have given it up.
+void Transport::Impl::notice_pause(SteadyTime now) {
+  if (since_tick(now) > options_.suspect_after)
+    peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
+}
+
+// Takes in what the peer has sent.
+void Transport::Impl::serve(Connection& connection) {
+  FrameReader::Receiver receiver;
+  const auto trust = [&] {
+    receiver.trusted = connection.stage == Stage::established;
+    receiver.length_limit = receiver.trusted ? options_.max_payload : handshake_payload_limit;
+  };
+  trust();
+  receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
+    if (connection.stage != Stage::established) return {};
+    return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
+                           header.length);
+  };
+  receiver.deliver = [&](Frame&& frame) {
+    const bool go_on = on_frame(connection, std::move(frame));
+    trust();
+    return go_on;
+  };
+  receiver.tell_of_room = [&] { tell(connection, MessageType::heartbeat, {}); };
+  const bool was_stranger = connection.stage != Stage::established;
+  switch (connection.link->read(receiver, landings_)) {
+    case FrameReader::End::more_later:
+      break;
+    case FrameReader::End::fault:
+      if (!connection.doomed) refuse(connection, describe(connection.link->fault()));
+      break;
+    case FrameReader::End::reset:
+      if (was_stranger && connection.dialled) connection.refused = true;
+      [[fallthrough]];
+    case FrameReader::End::end_of_stream:
+      connection.doomed = true;
+      // After a silence the other host may only have given the connection up.
+      connection.proven = !connection.silent && proves_death(connection.link->send_error());
+      notice_pause(std::chrono::steady_clock::now());  // it may have come while this was read
+      if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
+        connection.proven = false;
+        dead_unless_back_[connection.peer] = peers_return_until_;
+      }
+      break;
+    case FrameReader::End::unproven_loss:
+      connection.doomed = true;
+      connection.proven = false;
+      break;
+  }
+}
+
+// After a pause, with what was read already.
+void Transport::Impl::go_on_reading(PeerId peer) {
+  Connection* connection = established(peer);
+  if (connection == nullptr) return;
+  connection->link->resume();
+  serve(*connection);
+  notice_room(*connection);
+  if (connection->doomed) remove(connection->link->id(), std::chrono::steady_clock::now());
+}
+
+void Transport::Impl::notice_room(Connection& connection) {
+  if (connection.stage != Stage::established || !connection.link->room_again()) return;
+  push(Event{Event::Kind::room, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+}
+
+void Transport::Impl::refuse(Connection& connection, std::string_view why) {
+  connection.doomed = true;
+  connection.proven = false;
+  complain(connection.link->remote(), why);
+}
+
+void Transport::Impl::complain(const std::string& remote, std::string_view why) {
+  const auto left_out = complaints_.admit(std::chrono::steady_clock::now());
+  if (!left_out) return;
+  std::string line = "connection with " + remote + " closed: " + std::string(why);
+  if (*left_out > 0) line += " (and " + std::to_string(*left_out) + " others before it)";
+  log_(line);
+}
+
+void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection connection = std::move(found->second);
+  connections_.erase(found);
+  const bool was_established = connection.stage == Stage::established;
+  if (was_established) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto active = active_.find(connection.peer);
+      if (active != active_.end() && active->second == connection.link) active_.erase(active);
+    }
+    if (!connection.proven) unproven_.insert(connection.peer);
+    push(Event{Event::Kind::down,
+               connection.peer,
+               connection.theirs.incarnation,
+               {},
+               connection.proven,
+               {},
+               {},
+               false});
+    dialer_.lost(connection.peer, now);
+  } else if (connection.dialled) {
+    if (connection.link->medium() == Medium::one_host) {
+      connection.refused = false;  // says nothing about the peer's own address, which is next
+      if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
+    }
+    const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
+    if (dialer_.attempt_over(connection.peer, outcome, now)) {
+      if (unproven_.erase(connection.peer) > 0) {
+        push(Event{
+            Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
+      }
+      // It was dialled because it is silent, and nobody listens there: what is left is half a connection.
+      if (Connection* half = established(connection.peer)) half->doomed = true;
+    }
+  }
+  connection.link->close();
+}
+
+// A peer that is only stopped, and for which nothing waits, stays.
+bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
+  const Link& link = *connection.link;
+  return now - connection.last_heard > options_.lost_after &&
+         (link.waited_for() || unanswered(link.fd(), options_.lost_after));
+}
+
+void Transport::Impl::tick(SteadyTime now) {
+  // After a pause of this process itself (stopped, swapped out, its host suspended) the peers' bytes still
+  // lie in the sockets.
+  const bool was_away = since_tick(now) > std::chrono::seconds(1);
+  last_tick_ = now;
+  suspended_at_tick_ = options_.suspended();
+  if (!accepting_) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    for (const auto& [listener, listener_id] :
+         {std::pair(listen_, id_of_listener), std::pair(listen_local_, id_of_local_listener)}) {
+      event.data.u64 = listener_id;
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, listener, &event);  // the one that was not away stays as it is
+    }
+    accepting_ = true;
+  }
+  std::vector<std::uint64_t> ended;
+  for (auto& [id, connection] : connections_) {
+    if (connection.doomed) {
+      ended.push_back(id);
+    } else if (connection.stage != Stage::established) {
+      if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
+    } else {
+      if (was_away || connection.link->paused()) connection.last_heard = now;
+      // What waits for the peer already says as much as a heartbeat would.
+      if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
+        tell(connection, MessageType::heartbeat, {});
+      if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
+        connection.silent = true;
+        push(Event{
+            Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+        // The way may be half open, or a newer incarnation may be there: a connection that works takes over.
+        dialer_.lost(connection.peer, now);
+      }
+      if (lost(connection, now)) {
+        connection.proven = false;
+        ended.push_back(id);
+      }
+      if (closing_ && connection.link->drained()) connection.link->shut_down_sending();
+    }
+  }
+  for (const std::uint64_t id : ended) remove(id, now);
+  std::erase_if(dead_unless_back_, [&](const auto& entry) {
+    const auto [peer, until] = entry;
+    if (now < until) return false;
+    if (unproven_.erase(peer) > 0)
+      push(Event{Event::Kind::down, peer, last_incarnation_[peer], {}, true, {}, {}, false});
+    return true;
+  });
+  closed_ = closing_ && connections_.empty();
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,304 @@
+// The outside of the transport, and who turns its loop when. The loop itself is in network.cpp.
+#include "runtime/transport/transport.h"
+
+#include <cerrno>
+#include <ctime>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/base/listen.h"
+#include "runtime/transport/local_socket.h"
+#include "runtime/transport/transport_impl.h"
+
+namespace mlk::rt {
+namespace {
+
+SocketAddress bound_address(int fd) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+  return address;
+}
+
+void watch(int epoll, int fd, std::uint64_t id) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// How long the loop stands still before the stand-in turns it: longer than a consumer takes for a message, so
+// that the two do not take turns over every one; shorter than anybody would notice.
+constexpr Milliseconds patience_of_stand_in{2};
+
+std::chrono::nanoseconds read_clock(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
+std::chrono::nanoseconds time_suspended() { return read_clock(CLOCK_BOOTTIME) - read_clock(CLOCK_MONOTONIC); }
+
+Transport::Transport(Identity self, const Key& key, TransportOptions options, LogLine log)
+    : impl_(std::make_unique<Impl>(std::move(self), key, options, std::move(log))) {}
+Transport::~Transport() = default;
+
+const std::string& Transport::address() const { return impl_->self_.address; }
+const Identity& Transport::self() const { return impl_->self_; }
+Landings& Transport::landings() { return impl_->landings_; }
+void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
+void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
+bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
+                     std::optional<std::uint32_t> checksum) {
+  return impl_->send(to, header, payload, when_full, checksum);
+}
+bool Transport::has_room(PeerId to) { return impl_->has_room(to); }
+void Transport::count_late() { ++impl_->late_; }
+std::uint64_t Transport::late_messages() const { return impl_->late_; }
+std::size_t Transport::held_bytes() const { return impl_->held_bytes(); }
+std::optional<Event> Transport::receive(SteadyTime deadline) { return impl_->receive(deadline); }
+void Transport::nudge() { impl_->nudge(); }
+void Transport::say_goodbye(int exit_code) { impl_->say_goodbye(exit_code); }
+
+Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, LogLine log)
+    : self_(std::move(self)),
+      key_(key),
+      options_(options),
+      log_(std::move(log)),
+      dialer_(options.retry_min, options.retry_max) {
+  auto where = parse_host_port(self_.address);
+  if (!where) throw Failure(ExitCode::bad_configuration, "MLK_ADDRESS is not host:port: " + self_.address);
+  SocketAddress bound;
+  bool local_taken = false;
+  // The UNIX socket first: a peer of this host that gets through by TCP stays with it.
+  listen_ = listen_at(*where, options_.bind_patience, [&](int fd) {
+    bound = bound_address(fd);
+    if (!options_.unix_sockets) return;
+    listen_local_ = listen_locally(bound);
+    local_taken = listen_local_ < 0 && errno == EADDRINUSE;
+  });
+  where->port = ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6: the same place
+  self_.address = to_string(*where);
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  watch(epoll_, wake_, id_of_wake);
+  watch(epoll_, listen_, id_of_listener);
+  watch(epoll_, resolver_.fd(), id_of_resolver);
+  if (listen_local_ >= 0) watch(epoll_, listen_local_, id_of_local_listener);
+  if (local_taken)
+    log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
+  last_tick_ = std::chrono::steady_clock::now();
+  suspended_at_tick_ = options_.suspended();
+  thread_ = std::thread([this] { stand_in(); });
+}
+
+Transport::Impl::~Impl() {
+  {
+    const std::lock_guard lock(helm_mutex_);
+    stop_ = true;
+    rest_over_.notify_all();
+  }
+  wake();
+  thread_.join();
+  connections_.clear();
+  active_.clear();
+  inbox_.clear();
+  ::close(listen_);
+  if (listen_local_ >= 0) ::close(listen_local_);
+  ::close(wake_);
+  ::close(epoll_);
+}
+
+// Turns the loop until done(), or to the deadline but once at least. Of several threads one turns, and the
+// others look after each turn.
+void Transport::Impl::steer(SteadyTime deadline, const std::function<bool()>& done) {
+  std::unique_lock lock(helm_mutex_);
+  ++waiting_;
+  for (bool looked = false; !done();) {
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    if (late && (looked || steered_)) break;
+    if (steered_) {
+      if (stand_in_steers_) wake();
+      helm_changed_.wait_until(lock, deadline);
+      continue;
+    }
+    steered_ = true;
+    lock.unlock();
+    turn(deadline, true);
+    lock.lock();
+    steered_ = false;
+    looked = true;
+    helm_changed_.notify_all();
+  }
+  --waiting_;
+  ++waits_;
+  if (resting_ && waiting_ == 0) rest_over_.notify_all();
+}
+
+void Transport::Impl::stand_in() {
+  std::unique_lock lock(helm_mutex_);
+  for (std::uint64_t seen = ~std::uint64_t{0}; !stop_;) {
+    if (waiting_ == 0 && waits_ == seen) {
+      steered_ = stand_in_steers_ = true;
+      lock.unlock();
+      turn(SteadyTime::max(), false);
+      lock.lock();
+      steered_ = stand_in_steers_ = false;
+      helm_changed_.notify_all();
+    } else if (waiting_ > 0 && waits_ == seen) {  // a long wait
+      resting_ = true;
+      rest_over_.wait(lock, [this] { return stop_ || waiting_ == 0; });
+      resting_ = false;
+    } else {
+      seen = waits_;
+      rest_over_.wait_for(lock, patience_of_stand_in, [this] { return stop_.load(); });
+    }
+  }
+}
+
+void Transport::Impl::wake() const {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof one);
+}
+
+void Transport::Impl::post(std::function<void()> command) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  wake();
+}
+
+void Transport::Impl::dial(PeerId peer, const std::string& host_port) {
+  const auto where = parse_host_port(host_port);
+  if (!where) {
+    throw Failure(ExitCode::bad_configuration,
+                  "the address of " + to_string(peer) + " is not host:port: " + host_port);
+  }
+  post([this, peer, where = *where] { dialer_.add(peer, where, std::chrono::steady_clock::now()); });
+}
+
+void Transport::Impl::stop_dialling(PeerId peer) {
+  post([this, peer] { dialer_.remove(peer); });
+}
+
+std::shared_ptr<Link> Transport::Impl::active(PeerId peer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = active_.find(peer);
+  return found == active_.end() ? nullptr : found->second;
+}
+
+bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std::byte> payload,
+                           WhenFull when_full, std::optional<std::uint32_t> checksum) {
+  const auto link = active(to);
+  if (!link) return false;
+  Header full = header;
+  full.sender = self_.id;
+  full.incarnation = self_.incarnation;
+  const auto try_to_send = [&] {
+    return landings_.sending([&] {
+      return link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
+    });
+  };
+  auto sent = try_to_send();
+  while (sent == Link::Sent::full && when_full == WhenFull::wait) {
+    steer(SteadyTime::max(), [&] { return link->has_room(); });
+    sent = try_to_send();
+  }
+  if (sent == Link::Sent::yes) return true;
+  post([this, id = link->id()] {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    found->second.proven = false;
+    remove(id, std::chrono::steady_clock::now());
+  });
+  return false;
+}
+
+bool Transport::Impl::has_room(PeerId peer) {
+  const auto link = active(peer);
+  return !link || link->has_room();
+}
+
+std::size_t Transport::Impl::held_bytes() {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [peer, account] : accounts_) bytes += account->bytes;
+  for (const auto& [peer, link] : active_) bytes += link->queued_bytes();
+  return bytes;
+}
+
+bool Transport::Impl::inbox_empty() {
+  const std::lock_guard lock(inbox_mutex_);
+  return inbox_.empty();
+}
+
+std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
+  while (true) {
+    if (inbox_empty()) steer(deadline, [this] { return nudged_ || !inbox_empty(); });
+    std::unique_lock lock(inbox_mutex_);
+    if (inbox_.empty()) {
+      nudged_ = false;
+      return {};
+    }
+    Item item = std::move(inbox_.front());
+    inbox_.pop_front();
+    lock.unlock();
+    if (item.account) {
+      const std::size_t left = item.account->bytes.fetch_sub(item.size) - item.size;
+      if (left < options_.credit / 2 && item.account->paused.exchange(false)) {
+        post([this, peer = item.event.peer] { go_on_reading(peer); });
+      }
+    }
+    if (!item.event.landed || item.landed_epoch == landings_.epoch()) return std::move(item.event);
+    ++late_;
+  }
+}
+
+void Transport::Impl::nudge() {
+  nudged_ = true;
+  wake();
+}
+
+void Transport::Impl::push(Event event) { push(Item{std::move(event), nullptr, 0, 0}); }
+
+void Transport::Impl::push(Item item) {
+  const std::lock_guard lock(inbox_mutex_);
+  inbox_.push_back(std::move(item));
+}
+
+void Transport::Impl::say_goodbye(int exit_code) {
+  post([this, exit_code] {
+    closing_ = true;
+    for (auto& [id, connection] : connections_) {
+      if (connection.stage == Stage::established) {
+        tell(connection, MessageType::goodbye, {}, static_cast<std::uint64_t>(exit_code));
+      } else {
+        connection.doomed = true;
+      }
+    }
+  });
+  steer(std::chrono::steady_clock::now() + std::chrono::seconds(1), [this] { return closed_.load(); });
+}
+
+std::optional<int> RateLimit::admit(SteadyTime now) {
+  if (now - start_ >= window_) {
+    start_ = now;
+    used_ = 0;
+  }
+  if (used_ == burst_) {
+    ++left_out_;
+    return {};
+  }
+  ++used_;
+  return std::exchange(left_out_, 0);
+}
+
+}  // namespace mlk::rt

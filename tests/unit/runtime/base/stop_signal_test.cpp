@@ -1,0 +1,33 @@
+#include "runtime/base/stop_signal.h"
+
+#include <csignal>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+using namespace std::chrono_literals;
+
+TEST_CASE("a signal is seen as a flag and by poll, once and for all, and ends a wait") {
+  for (int signal : {SIGTERM, SIGINT}) {
+    // In a child: the signals of this process stay as the other tests expect them.
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      StopSignal stop;
+      if (stop.requested() || stop.wait(1ms)) _exit(1);
+      kill(getpid(), signal);
+      if (!stop.wait(1h)) _exit(2);
+      if (!stop.requested() || !stop.requested()) _exit(3);
+      pollfd entry{stop.fd(), POLLIN, 0};
+      if (poll(&entry, 1, 0) != 1) _exit(4);
+      _exit(42);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 42);
+  }
+}

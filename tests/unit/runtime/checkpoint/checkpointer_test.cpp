@@ -1,0 +1,148 @@
+#include "runtime/checkpoint/checkpointer.h"
+
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/runtime/checkpoint_states.h"
+#include "tests/unit/runtime/temporary_folder.h"
+
+using namespace mlk::rt;
+using namespace mlk::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<TensorInfo> live_tensors = {{"w", {1000, 1000}, 0, 1000000}};
+constexpr std::size_t live_parameters = 1000000;
+
+struct LiveRun {
+  TemporaryFolder folder;
+  LaunchEnv env;
+  Config config;
+  StopSignal stop;
+  Log log{"test", -1};
+  std::ostringstream metrics;
+  Reporter reporter{metrics, "", 0};
+  Job job{env, config, stop, reporter, log};
+
+  LiveRun() {
+    env.checkpoints = folder / "checkpoints";
+    config.checkpoint = {1, 100};
+  }
+  CheckpointStore store() const { return CheckpointStore(env.checkpoints, 100, log); }
+  bool has(std::uint64_t step) const { return fs::exists(folder_of_step(env.checkpoints, step)); }
+};
+
+LiveState live(const TrainingState& state) {
+  return {state.step, state.position, state.parameters, state.optimizer_state};
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint is of the step at which it was taken, while the state goes on to change") {
+  LiveRun run;
+  TrainingState state = state_at(1, live_parameters);
+  {
+    Checkpointer checkpointer(run.job, live_tensors);
+    checkpointer.after_step(live(state));
+    state = state_at(2, live_parameters);
+  }  // waits for what is written
+  CHECK(load_and_check(run.store(), live_tensors) == 1);
+}
+
+TEST_CASE("what falls due while the last one is written is made of the first state after that") {
+  LiveRun run;
+  run.config.checkpoint.every = 10;
+  Checkpointer checkpointer(run.job, live_tensors);
+  const TrainingState first = state_at(10, live_parameters);
+  TrainingState state = state_at(20, live_parameters);
+  checkpointer.after_step(live(first));
+  checkpointer.after_step(live(state));                // 12 MB are on their way to the disk
+  if (checkpointer.committed() == first.step) return;  // were: nothing was late
+  for (state.step = 21; !run.has(10) || checkpointer.committed() < 10; ++state.step) {
+    const TrainingState next = state_at(state.step, live_parameters);
+    checkpointer.after_step(live(next));
+  }
+  const std::uint64_t second = state.step - 1;
+  const TrainingState last = state_at(second, live_parameters);
+  CHECK(checkpointer.save_now(live(last)));
+  CHECK_FALSE(run.has(20));
+  CHECK(run.has(second));
+  CHECK(checkpointer.committed() == second);
+  CHECK(load_and_check(run.store(), live_tensors) == second);
+}
+
+TEST_CASE("between the steps at which a checkpoint is due none is made") {
+  LiveRun run;
+  run.config.checkpoint.every = 10;
+  {
+    Checkpointer checkpointer(run.job, live_tensors);
+    TrainingState state = state_at(10, live_parameters);
+    checkpointer.after_step(live(state));
+    for (state.step = 11; checkpointer.committed() < 10;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      checkpointer.after_step(live(state));
+    for (; state.step < 20; ++state.step) checkpointer.after_step(live(state));
+  }  // waits for what is written
+  CHECK(run.has(10));
+  for (std::uint64_t step = 11; step < 20; ++step) CHECK_FALSE(run.has(step));
+}
+
+TEST_CASE("the last checkpoint is tried again until the disk takes it") {
+  LiveRun run;
+  write_file(run.env.checkpoints, "a file is in the way");
+  Checkpointer checkpointer(run.job, live_tensors);
+  const TrainingState state = state_at(5, live_parameters);
+  using enum Checkpointer::Last;
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK_FALSE(checkpointer.save_now(live(state)));
+  const auto last = [&] { return checkpointer.last(live(state), std::chrono::seconds(600)); };
+  CHECK(last() == under_way);
+  fs::remove(run.env.checkpoints);
+  while (last() == under_way) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(last() == committed);
+  CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(2));  // between two tries
+  CHECK(load_and_check(run.store(), live_tensors) == 5);
+}
+
+TEST_CASE("the last checkpoint that no try could write has failed") {
+  LiveRun run;
+  write_file(run.env.checkpoints, "a file is in the way");
+  Checkpointer checkpointer(run.job, live_tensors);
+  const TrainingState state = state_at(5, live_parameters);
+  Checkpointer::Last outcome;
+  while ((outcome = checkpointer.last(live(state), std::chrono::seconds(0))) ==
+         Checkpointer::Last::under_way) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(outcome == Checkpointer::Last::failed);
+  CHECK(checkpointer.committed() == 0);
+}
+
+TEST_CASE("without a folder there is nothing to write and nothing to wait for") {
+  LiveRun run;
+  run.env.checkpoints = "";
+  Checkpointer checkpointer(run.job, live_tensors);
+  const TrainingState state = state_at(5, live_parameters);
+  checkpointer.after_step(live(state));
+  CHECK(checkpointer.last(live(state), std::chrono::seconds(0)) == Checkpointer::Last::committed);
+  CHECK(checkpointer.save_now(live(state)));
+  CHECK(checkpointer.committed() == 0);
+  CHECK_FALSE(checkpointer.restore());
+}
+
+TEST_CASE("what was restored is a checkpoint already") {
+  LiveRun run;
+  const TrainingState state = state_at(5, live_parameters);
+  REQUIRE(run.store().save(snapshot_of(state), live_tensors));
+  Checkpointer checkpointer(run.job, live_tensors);
+  REQUIRE(checkpointer.restore());
+  CHECK(checkpointer.committed() == 5);
+  write_file(folder_of_step(run.env.checkpoints, 5) / "mine", "");
+  CHECK(checkpointer.save_now(live(state)));
+  CHECK(fs::exists(folder_of_step(run.env.checkpoints, 5) / "mine"));
+}

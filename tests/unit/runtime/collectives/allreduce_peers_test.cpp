@@ -1,0 +1,423 @@
+// One rank of an allreduce run whose only peer is played by the test: what it sends, and what it makes of
+// what it is sent.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/collectives/allreduce.h"
+#include "runtime/membership/peers.h"
+#include "runtime/train/trainer.h"
+#include "tests/unit/runtime/ranks_on_loopback.h"
+
+using namespace mlk::rt;
+using namespace mlk::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t no_step = ~std::uint64_t{0}, its_lineage = 7, played_incarnation = 900;
+constexpr std::size_t front_floats = 4;  // floats of a sum of two ranks before the gradients
+
+struct PlayedState {
+  std::vector<float> parameters, optimizer_state;
+  std::uint64_t step = 0, position = 0, since = 0, summed_in = 0;
+};
+
+// The rank under test and the other of two, which the test plays.
+struct TwoRanks {
+  LoopbackRun run{2};
+  const std::uint32_t self, other;
+  std::unique_ptr<LoopbackRank> rank;
+  std::unique_ptr<Transport> transport;  // ends first, so that the rank waits for nothing any more
+  std::uint64_t incarnation = 0;         // of the rank under test
+  // What the test computes for both.
+  LaunchEnv own_env;
+  Log quiet{"test", -1};
+  StopSignal stop;
+  std::ostringstream lines;
+  Reporter reporter{lines, "", 0};
+  std::unique_ptr<Job> job;
+  std::unique_ptr<Trainer> trainer;
+
+  explicit TwoRanks(std::uint32_t rank_under_test) : self(rank_under_test), other(1 - rank_under_test) {
+    run.config.optimizer = {.type = OptimizerType::adam, .lr = 0.01};
+    run.config.report_every = 1;
+    run.config.steps = 100;
+    transport = std::make_unique<Transport>(
+        Identity{"run", {Role::worker, other}, played_incarnation, run.addresses[other]},
+        parse_key(key_of_ranks()), TransportOptions(), [](std::string_view) {});
+  }
+
+  void start(const std::function<void(LaunchEnv&)>& change = {}) {
+    LaunchEnv env = run.env(static_cast<int>(self));
+    if (change) change(env);
+    incarnation = hash_incarnation(env.incarnation);
+    own_env = env;
+    job = std::make_unique<Job>(Job{own_env, run.config, stop, reporter, quiet});
+    trainer = std::make_unique<Trainer>(*job);
+    rank = std::make_unique<LoopbackRank>(env, run.config, run.folder / "log");
+    if (self < other) transport->dial({Role::worker, self}, run.addresses[self]);
+    Event event;
+    do {
+      event = any();
+    } while (event.kind != Event::Kind::up);
+    CHECK(event.incarnation == incarnation);
+  }
+
+  Event any() {
+    auto event = transport->receive(std::chrono::steady_clock::now() + rank_patience);
+    REQUIRE(event);
+    return std::move(*event);
+  }
+  // The next message of this type; others are dropped.
+  Event hear(MessageType type) {
+    while (true) {
+      Event event = any();
+      REQUIRE(event.kind != Event::Kind::down);
+      if (event.kind == Event::Kind::message && event.header.type == type) return event;
+    }
+  }
+  void say(MessageType type, std::uint64_t generation, std::uint64_t clock = 0, std::uint32_t key = 0,
+           const Bytes& payload = {}, std::uint64_t offset = 0) {
+    Header header;
+    header.type = type;
+    header.generation = generation;
+    header.clock = clock;
+    header.key = key;
+    header.offset = offset;
+    if (type == MessageType::reduce) header.data_type = DataType::float32;
+    REQUIRE(transport->send({Role::worker, self}, header, payload));
+  }
+  void propose(std::uint64_t number, std::uint64_t follows) {
+    PayloadWriter payload;
+    payload.put(its_lineage).put(std::uint32_t{2});
+    for (const std::uint32_t member : {0u, 1u})
+      payload.put(member).put(member == self ? incarnation : played_incarnation).text("");
+    say(MessageType::propose, number, follows, 0, payload.bytes());
+  }
+  void begin(std::uint64_t number, std::uint64_t step, std::uint32_t feeder,
+             const std::set<std::uint32_t>& hungry, std::uint64_t restarts = 0) {
+    PayloadWriter payload;
+    payload.put(restarts).put(static_cast<std::uint32_t>(hungry.size()));
+    for (const std::uint32_t one : hungry) payload.put(one);
+    say(MessageType::begin, number, step, feeder, payload.bytes());
+  }
+  static Bytes feed_payload(const PlayedState& state, std::span<const float> part) {
+    return PayloadWriter()
+        .put(state.position)
+        .put(state.since)
+        .put(state.summed_in)
+        .raw(std::as_bytes(part))
+        .bytes();
+  }
+  void feed(std::uint64_t generation, const PlayedState& state, std::span<const float> part,
+            std::size_t offset) {
+    say(MessageType::feed, generation, state.step, 0, feed_payload(state, part), offset);
+  }
+  void feed_all(std::uint64_t generation, const PlayedState& state) {
+    feed(generation, state, state.parameters, 0);
+    feed(generation, state, state.optimizer_state, state.parameters.size());
+  }
+
+  PlayedState start_state() {
+    PlayedState state;
+    const auto parameters = trainer->model().parameters();
+    state.parameters.assign(parameters.begin(), parameters.end());
+    state.optimizer_state.assign(trainer->state_size(), 0);
+    return state;
+  }
+  // What a rank adds to the sum of a step: half of its 32 samples.
+  std::vector<float> summand(const PlayedState& state, std::uint32_t of, float seconds) {
+    std::ranges::copy(state.parameters, trainer->model().parameters().begin());
+    const double loss = trainer->compute(state.position + 16 * of, 16);
+    std::vector<float> values = {static_cast<float>(loss) * 16, 16, 0, 0};
+    values[2 + of] = seconds;
+    for (const float gradient : trainer->model().gradients()) values.push_back(16 * gradient);
+    return values;
+  }
+  void advance(PlayedState& state, const std::vector<float>& one, const std::vector<float>& two,
+               std::uint64_t generation) {
+    std::ranges::copy(state.parameters, trainer->model().parameters().begin());
+    const auto gradients = trainer->model().gradients();
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] = (one[front_floats + i] + two[front_floats + i]) / 32;
+    trainer->apply(state.optimizer_state, {state.step, state.step - state.since});
+    const auto parameters = trainer->model().parameters();
+    state.parameters.assign(parameters.begin(), parameters.end());
+    ++state.step;
+    state.position += 32;
+    state.summed_in = generation;
+  }
+  static std::vector<float> floats_of(std::span<const std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    return values;
+  }
+  // Its frame of the sum of the step, which is compared with what it must be; returns the seconds it tells.
+  float hear_summand(const PlayedState& state, std::uint64_t generation) {
+    const Event frame = hear(MessageType::reduce);
+    CHECK(frame.header.generation == generation);
+    CHECK(frame.header.clock == state.step);
+    CHECK(frame.header.key == 0);
+    const std::vector<float> heard = floats_of(frame.payload);
+    const float seconds = heard.size() > 2 + self ? heard[2 + self] : -1;
+    CHECK(farthest(heard, summand(state, self, seconds)) < 1e-4);
+    return seconds;
+  }
+  // Both sides of a step. Returns the seconds that the rank under test tells of its part of the one before.
+  float step(PlayedState& state, std::uint64_t generation, float seconds = 0) {
+    const float told = hear_summand(state, generation);
+    const std::vector<float> own = summand(state, other, seconds);
+    say(MessageType::reduce, generation, state.step, 0,
+        PayloadWriter().raw(std::as_bytes(std::span(own))).bytes());
+    advance(state, summand(state, 0, 0), summand(state, 1, 0), generation);
+    return told;
+  }
+  // What the rank under test feeds.
+  PlayedState hear_feed(std::uint64_t generation) {
+    PlayedState state;
+    const std::size_t size = trainer->model().parameters().size(), all = size + trainer->state_size();
+    std::vector<float> values;
+    while (values.size() < all) {
+      const Event event = hear(MessageType::feed);
+      CHECK(event.header.generation == generation);
+      CHECK(event.header.offset == values.size());
+      state.step = event.header.clock;
+      PayloadReader reader(event.payload);
+      state.position = reader.get<std::uint64_t>();
+      state.since = reader.get<std::uint64_t>();
+      state.summed_in = reader.get<std::uint64_t>();
+      const auto more = floats_of(reader.raw(reader.left()));
+      REQUIRE_FALSE(more.empty());
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    CHECK(values.size() == all);
+    state.parameters.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(size));
+    state.optimizer_state.assign(values.begin() + static_cast<std::ptrdiff_t>(size), values.end());
+    return state;
+  }
+  static void check_same(const PlayedState& one, const PlayedState& two) {
+    CHECK(one.step == two.step);
+    CHECK(one.position == two.position);
+    CHECK(one.since == two.since);
+    CHECK(one.summed_in == two.summed_in);
+    CHECK(farthest(one.parameters, two.parameters) < 1e-5);
+    CHECK(farthest(one.optimizer_state, two.optimizer_state) < 1e-5);
+  }
+  // Lets the rank under test end by the word of the other, with this result.
+  void end_elsewhere() {
+    const std::string result = R"({"schema":1,"done":true,"message":"of the other"})";
+    say(MessageType::done, 0, 0, 0, PayloadWriter().text(result).bytes());
+    CHECK(rank->wait() == ExitCode::trained);
+    CHECK(rank->result() == nlohmann::json::parse(result));
+  }
+};
+
+// A state late in a run, which came from weights without an optimizer's state.
+PlayedState late_state(TwoRanks& stage) {
+  PlayedState state = stage.start_state();
+  for (std::size_t i = 0; i < state.parameters.size(); ++i) state.parameters[i] *= 0.75f;
+  for (std::size_t i = 0; i < state.optimizer_state.size(); ++i)
+    state.optimizer_state[i] = 0.001f * static_cast<float>(1 + i % 7);
+  state.step = 40;
+  state.position = 40 * 32 + 3;
+  state.since = 38;
+  state.summed_in = 6;
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is fed trains on from there, step by step as the one that feeds it") {
+  TwoRanks stage(1);
+  stage.start();
+  const Event status = stage.hear(MessageType::status);
+  CHECK(status.header.generation == 0);
+  CHECK(status.header.clock == no_step);
+  CHECK(PayloadReader(status.payload).get<std::uint64_t>() == 0);
+  PlayedState state = late_state(stage);
+  stage.propose(8, 0);
+  const Event accept = stage.hear(MessageType::accept);
+  CHECK(accept.header.generation == 8);
+  CHECK(accept.header.clock == no_step);
+  CHECK(accept.header.offset == 0);
+  stage.begin(8, 40, 0, {1}, 5);
+  const std::size_t size = state.parameters.size(), all = size + state.optimizer_state.size();
+
+  // None of these is part of the state.
+  const std::vector<float> wrong(size, 9.0f);
+  stage.feed(7, state, wrong, 0);
+  stage.feed(8, state, wrong, all);
+  stage.feed(8, state, wrong, all + 1);
+  stage.feed(8, state, wrong, all - size + 1);
+  stage.feed(8, state, std::span(wrong).first(2), size - 1);
+  PlayedState impossible = state;
+  impossible.since = 41;
+  stage.feed(8, impossible, wrong, 0);
+  stage.say(MessageType::feed, 8, 40, 0, PayloadWriter().put(std::uint64_t{1}).put(std::uint64_t{1}).bytes());
+  Bytes ragged = TwoRanks::feed_payload(state, wrong);
+  ragged.push_back(std::byte{1});
+  stage.say(MessageType::feed, 8, 40, 0, ragged);
+
+  // In parts, the last one up to the very end.
+  stage.feed(8, state, std::span(state.parameters).first(10), 0);
+  stage.feed(8, state, std::span(state.parameters).subspan(10), 10);
+  stage.feed(8, state, std::span(state.optimizer_state).first(20), size);
+  stage.feed(8, state, std::span(state.optimizer_state).subspan(20), size + 20);
+  CHECK(stage.step(state, 8) == 0);
+  CHECK(stage.step(state, 8) > 0);
+  stage.hear_summand(state, 8);
+  stage.rank->reach(42, 2);
+  CHECK(stage.rank->measurements().run->generation == 8);
+  CHECK(stage.rank->measurements().run->restarts == 5);
+
+  // The step is given up and done again; what was measured of it goes with it.
+  stage.say(MessageType::trouble, 8);
+  CHECK(stage.hear(MessageType::trouble).header.generation == 8);
+  CHECK(stage.hear(MessageType::status).header.clock == 42);
+  stage.propose(9, 8);
+  const Event again = stage.hear(MessageType::accept);
+  CHECK(again.header.generation == 9);
+  CHECK(again.header.clock == 42);
+  CHECK(again.header.offset == 8);
+  stage.begin(9, 42, 0, {});
+  CHECK(stage.step(state, 9) == 0);
+  stage.hear_summand(state, 9);
+  CHECK(stage.rank->metrics() == "");
+  stage.end_elsewhere();
+}
+
+TEST_CASE(
+    "a state that comes before the word that the generation begins is kept, but none of an earlier one") {
+  TwoRanks stage(1);
+  stage.start();
+  PlayedState state = late_state(stage), older = state;
+  older.step = 30;
+  for (float& parameter : older.parameters) parameter = 5;
+  stage.propose(3, 0);
+  stage.hear(MessageType::accept);
+  stage.feed_all(2, older);
+  stage.feed_all(3, state);
+  stage.begin(3, 40, 0, {1});
+  stage.step(state, 3);
+  stage.hear_summand(state, 3);
+  stage.end_elsewhere();
+}
+
+TEST_CASE("what was fed is known by the sum it came of") {
+  TwoRanks stage(1);
+  stage.start();
+  const PlayedState state = late_state(stage);
+  stage.propose(8, 0);
+  stage.hear(MessageType::accept);
+  stage.begin(8, 40, 0, {1});
+  stage.feed_all(8, state);
+  stage.hear_summand(state, 8);
+  stage.say(MessageType::trouble, 8);
+  stage.propose(9, 8);
+  const Event accept = stage.hear(MessageType::accept);
+  CHECK(accept.header.clock == 40);
+  CHECK(accept.header.offset == 6);
+
+  // It feeds the other, if that is behind.
+  stage.begin(9, 40, 1, {0});
+  TwoRanks::check_same(stage.hear_feed(9), state);
+  stage.hear_summand(state, 9);
+
+  // The lowest rank has nothing that it could save.
+  stage.rank->stop();
+  stage.say(MessageType::trouble, 9);
+  CHECK(stage.rank->wait() == ExitCode::terminated);
+  const auto result = stage.rank->result();
+  CHECK(result["message"] == "terminated after step 40");
+  CHECK(result["checkpoint"] == 40);
+  const TrainingState saved = stage.run.state();
+  CHECK(saved.position == state.position);
+  CHECK(farthest(saved.parameters, state.parameters) == 0);
+}
+
+TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and ends the run for all") {
+  TwoRanks stage(0);
+  stage.run.config.steps = 5;
+  stage.start();
+  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
+  CHECK(first == 1);
+  stage.say(MessageType::accept, first, no_step);
+  const Event begin = stage.hear(MessageType::begin);
+  CHECK(begin.header.clock == 0);
+  CHECK(begin.header.key == 0);
+  PlayedState state = stage.start_state();
+  TwoRanks::check_same(stage.hear_feed(first), state);
+  CHECK(stage.step(state, first, 0.5f) == 0);
+  CHECK(stage.step(state, first, 1000.0f) > 0);
+  stage.hear_summand(state, first);
+  stage.rank->reach(2, 2);
+
+  stage.say(MessageType::trouble, first);
+  const std::uint64_t second = stage.hear(MessageType::propose).header.generation;
+  CHECK(second == 2);
+  stage.say(MessageType::accept, second, no_step);
+  CHECK(stage.hear(MessageType::begin).header.clock == 2);
+  TwoRanks::check_same(stage.hear_feed(second), state);
+  for (int i = 0; i < 3; ++i) stage.step(state, second, 1000.0f);
+
+  const std::string result = PayloadReader(stage.hear(MessageType::done).payload).text();
+  SUBCASE("whose other rank ends well") { stage.transport->say_goodbye(0); }
+  SUBCASE("whose other rank cannot start again") {
+    stage.transport->say_goodbye(static_cast<int>(ExitCode::bad_data));
+    stage.rank->stop();
+  }
+  SUBCASE("who is told to stop while it stays for the other") { stage.rank->stop(); }
+  CHECK(stage.rank->wait() == ExitCode::trained);
+  CHECK(stage.rank->result() == nlohmann::json::parse(result));
+  const auto told = stage.rank->result();
+  CHECK(told["done"] == true);
+  CHECK(told["checkpoint"] == 5);
+  CHECK(told["metrics"]["slowest"] == "worker/1");
+  CHECK(told["metrics"]["generation"] == 2);
+  CHECK(told["metrics"]["restarts"] == 0);
+  CHECK(told["curve"].size() == 4);  // 2, 3, 4 and 5, which was told twice
+  const TrainingState saved = stage.run.state();
+  CHECK(saved.step == 5);
+  CHECK(saved.position == 5 * 32);
+  CHECK(farthest(saved.parameters, state.parameters) < 1e-5);
+}
+
+TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
+  TwoRanks stage(0);
+  stage.start();
+  stage.say(MessageType::status, 0, 10, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
+  stage.say(MessageType::accept, number, 10, 0, {}, 1);
+  const Event begin = stage.hear(MessageType::begin);
+  CHECK(begin.header.clock == 10);
+  CHECK(begin.header.key == 1);
+  stage.rank->stop();
+  CHECK(stage.rank->wait() == ExitCode::terminated);
+  CHECK(stage.rank->result()["message"] == "terminated after step 0");
+  CHECK_FALSE(stage.rank->result().contains("checkpoint"));
+  CHECK_FALSE(fs::exists(stage.run.folder.path() / "checkpoints"));
+}
+
+TEST_CASE("a trained rank stays no longer for another than it is asked to") {
+  TwoRanks stage(0);
+  stage.run.config.steps = 1;
+  stage.start([](LaunchEnv& env) { env.late_seconds = 0; });
+  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
+  stage.say(MessageType::accept, number, no_step);
+  PlayedState state = stage.start_state();
+  TwoRanks::check_same(stage.hear_feed(number), state);
+  stage.step(state, number);
+  stage.hear(MessageType::done);
+  CHECK(stage.rank->wait() == ExitCode::trained);
+}

@@ -1,0 +1,54 @@
+#include "runtime/collectives/buckets.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+std::vector<TensorInfo> tensors_of(const std::vector<std::size_t>& sizes) {
+  std::vector<TensorInfo> tensors;
+  std::size_t offset = 0;
+  for (const std::size_t size : sizes) {
+    tensors.push_back({"t", {static_cast<std::int64_t>(size)}, offset, size});
+    offset += size;
+  }
+  return tensors;
+}
+
+constexpr std::size_t mega = 1'000'000;
+
+}  // namespace
+
+TEST_CASE("a small model is one bucket, with what lies in front of it") {
+  CHECK(plan_buckets(tensors_of({100, 10}), 2) == std::vector<Bucket>{{0, 112}});
+  CHECK(plan_buckets({}, 2) == std::vector<Bucket>{{0, 2}});
+}
+
+TEST_CASE("buckets begin with tensors, the last tensors first, and small ones go with their neighbours") {
+  CHECK(plan_buckets(tensors_of({mega, 100, mega, 100, 500, 10}), 2) ==
+        std::vector<Bucket>{{mega + 102, mega + 610}, {0, mega + 102}});
+  CHECK(plan_buckets(tensors_of({50, mega}), 2) == std::vector<Bucket>{{0, mega + 52}});
+}
+
+TEST_CASE("there are never more buckets than a key can tell apart, and they are the whole vector") {
+  const auto buckets = plan_buckets(tensors_of(std::vector<std::size_t>(200, mega)), 2);
+  CHECK(buckets.size() == most_buckets);
+  std::size_t end = 200 * mega + 2;
+  for (const Bucket& bucket : buckets) {
+    CHECK(bucket.offset + bucket.size == end);
+    end = bucket.offset;
+  }
+  CHECK(end == 0);
+}
+
+TEST_CASE("a bucket begins where it and what is left of the vector have 256 Ki floats each") {
+  constexpr std::size_t least = 256 * 1024;
+  const auto plan = [](std::size_t first, std::size_t second) {
+    const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};
+    return plan_buckets(tensors, 2);
+  };
+  CHECK(plan(least - 2, least) == std::vector<Bucket>{{least, least}, {0, least}});
+  CHECK(plan(least - 3, least) == std::vector<Bucket>{{0, 2 * least - 1}});
+  CHECK(plan(least - 2, least - 1) == std::vector<Bucket>{{0, 2 * least - 1}});
+}

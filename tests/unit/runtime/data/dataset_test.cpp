@@ -1,0 +1,196 @@
+#include "runtime/data/dataset.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/base/exit_code.h"
+#include "tests/unit/runtime/idx_files.h"
+
+#if MLK_ZLIB
+#include <zlib.h>
+#endif
+
+using namespace mlk::rt;
+using namespace mlk::test;
+
+namespace {
+
+// Two images of 1x2 pixels for training, one held out.
+void write_tiny(const std::filesystem::path& folder) {
+  write_file(folder / train_images, idx_header({2, 1, 2}) + std::string{1, 16, 8, 0});
+  write_file(folder / train_labels, idx_header({2}) + std::string{4, 9});
+  write_file(folder / held_out_images, idx_header({1, 1, 2}) + std::string{32, 4});
+  write_file(folder / held_out_labels, idx_header({1}) + std::string{0});
+}
+
+// What load_idx says about the folder, less the folder's own path.
+std::string message_for(const TemporaryFolder& folder) {
+  try {
+    load_idx(folder.path().string());
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::bad_data);
+    const std::string what = failure.what(), prefix = folder.path().string() + "/";
+    REQUIRE(what.starts_with(prefix));
+    return what.substr(prefix.size());
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  const DataSplit data = load_idx(folder.path().string());
+  CHECK(data.train.size() == 2);
+  CHECK(data.train.inputs() == 2);
+  CHECK(data.train.classes() == 10);
+  CHECK(data.held_out.size() == 1);
+  CHECK(data.held_out.classes() == 10);
+  BatchBuffer buffer;
+  const std::vector<std::uint64_t> ids = {1, 0, 1};
+  Batch batch = data.train.gather(ids, buffer);
+  CHECK(batch.size == 3);
+  CHECK(std::vector<float>(batch.inputs.begin(), batch.inputs.end()) ==
+        std::vector<float>{0.5f, 0, 0.0625f, 1, 0.5f, 0});
+  CHECK(std::vector<std::int32_t>(batch.labels.begin(), batch.labels.end()) ==
+        std::vector<std::int32_t>{9, 4, 9});
+  batch = data.held_out.gather(std::vector<std::uint64_t>{0}, buffer);
+  CHECK(batch.inputs.size() == 2);
+  CHECK(batch.inputs[0] == 2);
+}
+
+TEST_CASE("the training samples are counted by the header of their labels") {
+  mlk::test::TemporaryFolder folder;
+  CHECK_THROWS_AS(count_training_samples(folder.path().string()), Failure);
+  mlk::test::write_learnable(folder.path());
+  CHECK(count_training_samples(folder.path().string()) == 100);
+  std::filesystem::remove(folder / mlk::test::train_images);
+  CHECK(count_training_samples(folder.path().string()) == 100);
+}
+
+TEST_CASE("a file that is missing, or not a file, is named") {
+  TemporaryFolder folder;
+  CHECK(message_for(folder) ==
+        "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
+  write_tiny(folder.path());
+  std::filesystem::remove(folder.path() / held_out_labels);
+  CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it");
+  std::filesystem::create_directory(folder.path() / held_out_labels);
+  CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: not a regular file");
+}
+
+TEST_CASE("headers that promise something else are refused") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  const std::filesystem::path images = folder.path() / train_images;
+  const std::string good = read_file(images);
+  const auto with = [&](std::size_t at, char byte) {
+    std::string changed = good;
+    changed[at] = byte;
+    write_file(images, changed);
+    return message_for(folder);
+  };
+  CHECK(with(0, 1) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");
+  CHECK(with(2, 0x0d) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");
+  CHECK(with(3, 1) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");
+  CHECK(with(7, 0) == "train-images-idx3-ubyte: one of its dimensions is 0");
+  CHECK(with(4, '\xff') == "train-images-idx3-ubyte: more than 4 GiB of data");
+  CHECK(with(7, 3) == "train-images-idx3-ubyte: truncated: 4 of 6 bytes of data");
+  CHECK(with(7, 1) == "train-images-idx3-ubyte: bytes after the end of its data");
+  write_file(images, idx_header({0xffffffff, 0xffffffff, 0xffffffff}));
+  CHECK(message_for(folder) == "train-images-idx3-ubyte: more than 4 GiB of data");
+  // A promise of nearly 4 GiB in a file of 20 bytes: an answer, and no memory taken for it.
+  write_file(images, idx_header({0x3fffffff, 2, 2}) + "abcd");
+  CHECK(message_for(folder) == "train-images-idx3-ubyte: truncated: 4 of 4294967292 bytes of data");
+}
+
+TEST_CASE("every truncation is refused") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  for (const char* name : {train_images, train_labels, held_out_images, held_out_labels}) {
+    const std::string good = read_file(folder.path() / name);
+    for (std::size_t size = 0; size < good.size(); ++size) {
+      write_file(folder.path() / name, good.substr(0, size));
+      CHECK(message_for(folder).starts_with(std::string(name) + ": truncated"));
+    }
+    write_file(folder.path() / name, good + "x");
+    CHECK(message_for(folder) == std::string(name) + ": bytes after the end of its data");
+    write_file(folder.path() / name, good);
+  }
+  CHECK(message_for(folder) == "accepted");
+}
+
+TEST_CASE("files that do not belong together are refused") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  write_file(folder.path() / train_labels, idx_header({3}) + std::string{1, 2, 3});
+  CHECK(message_for(folder) == "train-labels-idx1-ubyte: 3 labels for 2 images");
+  write_tiny(folder.path());
+  write_file(folder.path() / held_out_labels, idx_header({1}) + std::string{10});
+  CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: has a label above 9, the largest in training");
+  write_tiny(folder.path());
+  write_file(folder.path() / held_out_images, idx_header({1, 2, 1}) + std::string{1, 2});
+  CHECK(
+      message_for(folder).starts_with("t10k-images-idx3-ubyte: its images have another size than those of "));
+  write_tiny(folder.path());
+  write_file(folder.path() / train_images, idx_header({2, 1, 2}) + std::string(4, '\0'));
+  CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
+}
+
+#if MLK_ZLIB
+namespace {
+
+std::string gzip(const std::string& text) {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  const gzFile file = gzopen(path.c_str(), "wb9");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  return read_file(path);
+}
+
+// Replaces the plain file by its compression, changed by `change`.
+template <class Change>
+void compress(const std::filesystem::path& path, Change change) {
+  write_file(path.string() + ".gz", change(gzip(read_file(path))));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+
+TEST_CASE("gzipped files are read where there is no plain one") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  for (const char* name : {train_images, held_out_labels})
+    compress(folder.path() / name, [](auto x) { return x; });
+  CHECK(load_idx(folder.path().string()).train.inputs() == 2);
+  write_file(folder.path() / train_images, "nonsense");
+  CHECK(message_for(folder) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");
+}
+
+TEST_CASE("a gzipped file that is cut short or damaged is refused") {
+  TemporaryFolder folder;
+  write_learnable(folder.path());
+  const std::filesystem::path images = folder.path() / train_images;
+  const std::string good = read_file(images), packed = gzip(good);
+  std::filesystem::remove(images);
+  for (std::size_t size = 0; size < packed.size(); size += 1 + size / 7) {
+    write_file(images.string() + ".gz", packed.substr(0, size));
+    CHECK(message_for(folder).starts_with("train-images-idx3-ubyte.gz: "));
+  }
+  for (std::size_t size = packed.size() - 9; size < packed.size(); ++size) {
+    write_file(images.string() + ".gz", packed.substr(0, size));
+    CHECK(message_for(folder).starts_with("train-images-idx3-ubyte.gz: not a whole gzip file"));
+  }
+  std::string damaged = packed;
+  damaged[damaged.size() - 6] ^= 1;  // in the checksum
+  write_file(images.string() + ".gz", damaged);
+  CHECK(message_for(folder).starts_with("train-images-idx3-ubyte.gz: not a whole gzip file"));
+  write_file(images.string() + ".gz", gzip(good + "x"));
+  CHECK(message_for(folder) == "train-images-idx3-ubyte.gz: bytes after the end of its data");
+  write_file(images.string() + ".gz", good);
+  CHECK(message_for(folder) == "train-images-idx3-ubyte.gz: not a gzip file");
+  write_file(images.string() + ".gz", packed);
+  CHECK(message_for(folder) == "accepted");
+}
+#endif

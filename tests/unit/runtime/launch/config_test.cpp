@@ -1,0 +1,303 @@
+#include "runtime/launch/config.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/exit_code.h"
+#include "tests/unit/runtime/temporary_folder.h"
+
+using namespace mlk::rt;
+using nlohmann::json;
+
+namespace {
+
+const json contract_example = json::parse(R"({
+  "schema": 1, "mode": "ps", "model": {"type": "mlp", "hidden": [128, 64]},
+  "precision": "bfloat16", "data": {"format": "idx", "batch": 64},
+  "optimizer": {"type": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1,
+                "schedule": {"type": "constant", "warmup": 7}}, "consistency": "async", "steps": 2000, "seed": 1,
+  "report_every": 50, "evaluate_every": 500, "step_delay_ms": 3, "workers": {"count": 5, "min": 2},
+  "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900,
+  "offline_seconds": 60})");
+
+// The message for the example with the value at `pointer` replaced.
+std::string message_for(const std::string& pointer, const json& value) {
+  json changed = contract_example;
+  changed[json::json_pointer(pointer)] = value;
+  try {
+    parse_config(changed.dump());
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::bad_configuration);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("the configuration of the contract is read whole") {
+  const Config config = parse_config(contract_example.dump());
+  CHECK(config.mode == Mode::ps);
+  CHECK(config.model.hidden == std::vector<int>{128, 64});
+  CHECK(config.precision == mlk::kernels::Precision::bfloat16);
+  CHECK(config.data.batch == 64);
+  CHECK(config.optimizer.lr == 0.01);
+  CHECK(config.optimizer.momentum == 0.9);
+  CHECK(config.optimizer.nesterov);
+  CHECK(config.optimizer.weight_decay == 0.1);
+  CHECK(config.optimizer.schedule.type == ScheduleType::constant);
+  CHECK(config.optimizer.schedule.warmup == 7);
+  CHECK_FALSE(config.consistency.sync);
+  CHECK_FALSE(config.consistency.staleness.has_value());
+  CHECK(config.steps == 2000);
+  CHECK(config.seed == 1);
+  CHECK(config.report_every == 50);
+  CHECK(config.evaluate_every == 500);
+  CHECK(config.step_delay_ms == 3);
+  CHECK(config.workers.count == 5);
+  CHECK(config.workers.min == 2);
+  CHECK(config.servers.count == 1);
+  CHECK(config.checkpoint.every == 100);
+  CHECK(config.checkpoint.keep == 3);
+  CHECK(config.patience_seconds == 900);
+  CHECK(config.offline_seconds == 60);
+}
+
+TEST_CASE("a merge patch changes, adds and takes away keys before the configuration is checked") {
+  const mlk::test::TemporaryFolder folder;
+  const std::string path = folder / "config.json";
+  mlk::test::write_file(path, contract_example.dump());
+  const json patch = json::parse(R"({"seed": 9, "optimizer": {
+      "type": "adam", "momentum": null, "nesterov": null, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.125}})");
+  const Config config = load_config(path, patch, "trial 7");
+  CHECK(config.optimizer.type == OptimizerType::adam);
+  CHECK(config.optimizer.beta2 == 0.75);
+  CHECK(config.optimizer.lr == 0.01);
+  CHECK(config.seed == 9);
+  CHECK(config.steps == 2000);
+  CHECK(load_config(path).seed == 1);
+  const auto said = [&](const json& wrong) {
+    try {
+      load_config(path, wrong, "trial 7");
+      return std::string("accepted");
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_configuration);
+      return std::string(failure.what());
+    }
+  };
+  CHECK(said({{"optimizer", {{"lr", -1}}}}) ==
+        path + ", changed by trial 7: configuration: optimizer.lr must be above 0 and at most 1e6");
+  CHECK(said({{"sead", 1}}) == path + ", changed by trial 7: configuration: unknown key sead");
+  CHECK(said({{"steps", nullptr}}) == path + ", changed by trial 7: configuration: steps is missing");
+  mlk::test::write_file(path, "[]");
+  CHECK(said({{"seed", 1}}) == path + ", changed by trial 7: configuration: must be an object");
+}
+
+TEST_CASE("adam, adamw and each schedule have keys of their own") {
+  json changed = contract_example;
+  changed["optimizer"] = {{"type", "adamw"},
+                          {"lr", 0.001},
+                          {"beta1", 0.8},
+                          {"beta2", 0.99},
+                          {"epsilon", 1e-7},
+                          {"weight_decay", 0.05},
+                          {"schedule", {{"type", "cosine"}, {"warmup", 1999}, {"final", 0.25}}}};
+  const OptimizerConfig read = parse_config(changed.dump()).optimizer;
+  CHECK(read.type == OptimizerType::adamw);
+  CHECK(read.beta1 == 0.8);
+  CHECK(read.beta2 == 0.99);
+  CHECK(read.epsilon == 1e-7);
+  CHECK(read.weight_decay == 0.05);
+  CHECK(read.schedule.type == ScheduleType::cosine);
+  CHECK(read.schedule.warmup == 1999);
+  CHECK(read.schedule.final == 0.25);
+  changed["optimizer"]["type"] = "adam";
+  changed["optimizer"]["schedule"] = {{"type", "step"}, {"warmup", 0}, {"every", 10}, {"factor", 0.5}};
+  CHECK(parse_config(changed.dump()).optimizer.schedule.every == 10);
+  CHECK(parse_config(changed.dump()).optimizer.schedule.factor == 0.5);
+  changed["optimizer"]["momentum"] = 0.9;
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: unknown key optimizer.momentum",
+                       Failure);
+}
+
+TEST_CASE("optimizers and schedules that cannot be are refused") {
+  CHECK(message_for("/optimizer/type", "adan") ==
+        "configuration: optimizer.type must be \"sgd\", \"adam\" or \"adamw\"");
+  CHECK(message_for("/optimizer/type", "adam") == "configuration: optimizer.beta1 is missing");
+  CHECK(message_for("/optimizer/nesterov", 1) == "configuration: optimizer.nesterov must be true or false");
+  CHECK(message_for("/optimizer/momentum", 0) ==
+        "configuration: optimizer.nesterov needs a momentum above 0");
+  CHECK(message_for("/optimizer/weight_decay", 1.5) ==
+        "configuration: optimizer.weight_decay must be from 0 to 1");
+  CHECK(message_for("/optimizer/schedule/warmup", 2000) ==
+        "configuration: optimizer.schedule.warmup must be a whole number from 0 to 1999");
+  CHECK(message_for("/optimizer/schedule/final", 0) == "configuration: unknown key optimizer.schedule.final");
+  CHECK(message_for("/optimizer/schedule", {{"type", "cosine"}, {"warmup", 0}, {"final", 2}}) ==
+        "configuration: optimizer.schedule.final must be from 0 to 1");
+  CHECK(message_for("/optimizer/schedule", {{"type", "step"}, {"warmup", 0}, {"every", 1}, {"factor", 1}}) ==
+        "configuration: optimizer.schedule.factor must be above 0 and below 1");
+}
+
+TEST_CASE("consistency is sync, async or a bound") {
+  json changed = contract_example;
+  changed["consistency"] = "sync";
+  CHECK(parse_config(changed.dump()).consistency.sync);
+  changed["consistency"] = {{"staleness", 4}};
+  CHECK_FALSE(parse_config(changed.dump()).consistency.sync);
+  CHECK(parse_config(changed.dump()).consistency.staleness == 4);
+  CHECK(message_for("/consistency", "eventual") ==
+        "configuration: consistency must be \"sync\", \"async\" or {\"staleness\": N}");
+  CHECK(message_for("/consistency", {{"staleness", -1}}) ==
+        "configuration: consistency.staleness must be a whole number from 0 to 1000000");
+}
+
+TEST_CASE("every key must be there") {
+  for (const auto& [key, value] : contract_example.items()) {
+    json changed = contract_example;
+    changed.erase(key);
+    CAPTURE(key);
+    CHECK_THROWS_WITH_AS(parse_config(changed.dump()), ("configuration: " + key + " is missing").c_str(),
+                         Failure);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, unused] : value.items()) {
+      changed = contract_example;
+      changed[key].erase(inner);
+      CHECK_THROWS_WITH_AS(parse_config(changed.dump()),
+                           ("configuration: " + key + "." + inner + " is missing").c_str(), Failure);
+    }
+  }
+}
+
+TEST_CASE("an unknown key is refused by its name, at every level") {
+  CHECK(message_for("/stepz", 1) == "configuration: unknown key stepz");
+  for (const auto& [key, value] : contract_example.items()) {
+    if (value.is_object())
+      CHECK(message_for("/" + key + "/x", 1) == "configuration: unknown key " + key + ".x");
+  }
+}
+
+TEST_CASE("wrong types and values out of range are refused by the key's name") {
+  CHECK(message_for("/schema", 2) == "configuration: schema must be a whole number from 1 to 1");
+  CHECK(message_for("/mode", "tree") == "configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
+  CHECK(message_for("/mode", 1) == "configuration: mode must be a string");
+  CHECK(message_for("/model", 1) == "configuration: model: must be an object");
+  CHECK(message_for("/model/type", "cnn") == "configuration: model.type must be \"mlp\"");
+  CHECK(message_for("/model/hidden", 5) == "configuration: model.hidden must be a list of at most 100");
+  CHECK(message_for("/model/hidden", {0}) ==
+        "configuration: model.hidden must be a whole number from 1 to 65536");
+  CHECK(message_for("/model/hidden", json::array()) == "accepted");
+  CHECK(message_for("/data/batch", 0) ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", 1.5) ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/data/batch", "64") ==
+        "configuration: data.batch must be a whole number from 1 to 1000000");
+  CHECK(message_for("/optimizer/lr", 0) == "configuration: optimizer.lr must be above 0 and at most 1e6");
+  CHECK(message_for("/optimizer/lr", "fast") == "configuration: optimizer.lr must be a number");
+  CHECK(message_for("/optimizer/momentum", 1) ==
+        "configuration: optimizer.momentum must be from 0 to below 1");
+  CHECK(message_for("/steps", -5) == "configuration: steps must be a whole number from 1 to 1000000000000");
+  CHECK(message_for("/seed", UINT64_MAX) == "accepted");
+  CHECK(message_for("/report_every", 0) ==
+        "configuration: report_every must be a whole number from 1 to 1000000000000");
+  CHECK(message_for("/evaluate_every", 0) == "accepted");
+  CHECK(message_for("/workers/min", 6) == "configuration: workers.min must be a whole number from 1 to 5");
+  CHECK(message_for("/servers/count", 0) ==
+        "configuration: servers.count must be a whole number from 1 to 64");
+  CHECK(message_for("/servers/count", 64) == "accepted");
+  CHECK(message_for("/servers/count", 65) ==
+        "configuration: servers.count must be a whole number from 1 to 64");
+  CHECK(message_for("/checkpoint/keep", 0) ==
+        "configuration: checkpoint.keep must be a whole number from 1 to 1000000");
+  CHECK(message_for("/patience_seconds", 0) ==
+        "configuration: patience_seconds must be a whole number from 1 to 1000000");
+}
+
+TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
+  json changed = contract_example;
+  changed["epochs"] = 3;
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: steps and epochs exclude each other",
+                       Failure);
+  changed.erase("steps");
+  CHECK(parse_config(changed.dump()).steps == 0);
+  CHECK(parse_config(changed.dump()).epochs == 3);
+  changed.erase("epochs");
+  CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: steps is missing", Failure);
+  for (const std::uint64_t wrong : {0ul, 1'000'001ul}) {
+    changed["epochs"] = wrong;
+    CHECK_THROWS_AS(parse_config(changed.dump()), Failure);
+  }
+}
+
+TEST_CASE("epochs are as many steps as take that many passes over the samples, or a little more") {
+  const auto steps = [](Mode mode, bool sync, std::uint64_t epochs, std::uint64_t samples) {
+    Config config;
+    config.mode = mode;
+    config.consistency.sync = sync;
+    config.workers.count = 4;
+    config.data.batch = 10;
+    config.epochs = epochs;
+    settle_steps(config, samples);
+    return config.steps;
+  };
+  CHECK(steps(Mode::allreduce, true, 1, 40) == 1);  // all workers together take a batch each
+  CHECK(steps(Mode::allreduce, true, 3, 41) == 4);  // 123 samples of 40 a step
+  CHECK(steps(Mode::ps, true, 3, 41) == 4);
+  CHECK(steps(Mode::ps, false, 3, 41) == 13);  // each update takes a batch
+  CHECK(steps(Mode::single, true, 3, 41) == 13);
+  CHECK(steps(Mode::single, true, 1, 1) == 1);
+  CHECK(steps(Mode::single, true, 1'000'000, 4'294'967'295) == 429'496'729'500'000);
+}
+
+TEST_CASE("a warmup that epochs leave no room for is refused once the data is known") {
+  Config config;
+  config.data.batch = 10;
+  config.epochs = 2;
+  config.optimizer.schedule.warmup = 20;
+  CHECK_THROWS_WITH_AS(settle_steps(config, 100),
+                       "configuration: optimizer.schedule.warmup is 20, but 2 epochs are 20 steps", Failure);
+  CHECK_NOTHROW(settle_steps(config, 101));
+  config.epochs = 0;
+  config.steps = 7;
+  settle_steps(config, 1000);
+  CHECK(config.steps == 7);
+}
+
+TEST_CASE("only ps demands servers") {
+  json changed = contract_example;
+  changed["mode"] = "allreduce";
+  changed["servers"]["count"] = 0;
+  CHECK(parse_config(changed.dump()).servers.count == 0);
+}
+
+TEST_CASE("what is not JSON is refused") {
+  for (const char* text : {"", "{", "[]", "1", "nan", "{\"schema\":1}}", "\xff\xfe"}) {
+    CHECK_THROWS_AS(parse_config(text), Failure);
+  }
+  // Deep nesting must not exhaust the stack.
+  CHECK_THROWS_AS(parse_config(std::string(500'000, '[')), Failure);
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  CHECK_THROWS_WITH_AS(parse_config(deep), "configuration: nested deeper than 32", Failure);
+}
+
+TEST_CASE("a configuration file that cannot be used is named") {
+  mlk::test::TemporaryFolder folder;
+  const std::string path = folder / "config.json";
+  const auto message = [&] {
+    try {
+      load_config(path);
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_configuration);
+      return std::string(failure.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(message() == path + ": cannot be read");
+  mlk::test::write_file(path, std::string((1 << 20) + 1, ' '));
+  CHECK(message() == path + ": more than 1 MiB");
+  mlk::test::write_file(path, "{}");
+  CHECK(message() == path + ": configuration: schema is missing");
+  mlk::test::write_file(path, contract_example.dump());
+  CHECK(message() == "accepted");
+  CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
+}

@@ -1,0 +1,113 @@
+// The quorum rule as a table.
+#include "runtime/membership/membership.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+// One letter per rank from 0: l live, s silent, d dead.
+bool decide(const std::string& standings) {
+  Generation last{1, {}};
+  std::map<std::uint32_t, Standing> known;
+  for (std::uint32_t rank = 0; rank < standings.size(); ++rank) {
+    last.members.push_back({rank, rank + 100});
+    const char c = standings[rank];
+    known[rank] = c == 'l' ? Standing::live : c == 's' ? Standing::silent : Standing::dead;
+  }
+  return may_form_next(last, known);
+}
+
+}  // namespace
+
+TEST_CASE("the quorum rule") {
+  CHECK(decide("lll"));
+  CHECK(decide("lld"));
+  CHECK(decide("ldd"));  // the dead do not vote
+  CHECK(decide("ddl"));
+  CHECK(decide("lls"));
+  CHECK_FALSE(decide("lss"));
+  CHECK(decide("sll"));
+  CHECK(decide("ls"));  // a tie goes to the side of the lowest rank
+  CHECK_FALSE(decide("sl"));
+  CHECK(decide("dl"));
+  CHECK(decide("dlls"));
+  CHECK(decide("dls"));  // a tie among those that are not dead
+  CHECK_FALSE(decide("dsl"));
+  CHECK_FALSE(decide("dddsls"));
+  CHECK_FALSE(decide("dddd"));
+  CHECK_FALSE(decide(""));
+}
+
+TEST_CASE("of two sides that cannot hear each other exactly one goes on, whatever the split") {
+  for (int size = 1; size <= 7; ++size) {
+    for (int side = 0; side < 1 << size; ++side) {
+      std::string one, other;
+      for (int rank = 0; rank < size; ++rank) {
+        const bool in_one = side >> rank & 1;
+        one += in_one ? 'l' : 's';
+        other += in_one ? 's' : 'l';
+      }
+      CHECK(decide(one) != decide(other));
+    }
+  }
+}
+
+TEST_CASE("a member of whom nothing is known is silent, not dead") {
+  const Generation last{4, {{0, 1}, {1, 1}, {2, 1}}};
+  CHECK_FALSE(may_form_next(last, {{2, Standing::live}}));
+  CHECK(may_form_next(last, {{1, Standing::live}, {2, Standing::live}}));
+}
+
+TEST_CASE("a run starts with everyone at once, and with fewer after a grace") {
+  CHECK(may_start(4, 4, 2, 0));
+  CHECK_FALSE(may_start(3, 4, 2, 0));
+  CHECK(may_start(3, 4, 2, start_grace_seconds));
+  CHECK_FALSE(may_start(1, 4, 2, 1000));
+}
+
+TEST_CASE("who is missing is said in words") {
+  CHECK(waiting_line({"worker 1", "server 0"}, 2.9) == "waiting for worker 1, server 0 (2 s)");
+}
+
+TEST_CASE(
+    "two ranks that cannot reach each other are kept apart for 5 s, then twice as long each time, 60 s at "
+    "most") {
+  std::chrono::seconds pause{0};
+  for (const int expected : {5, 10, 20, 40, 60, 60}) {
+    pause = cut_pause(pause);
+    CHECK(pause == std::chrono::seconds(expected));
+  }
+}
+
+TEST_CASE("the lowest rank decides a tie, in whatever order the members are") {
+  const Generation last{1, {{3, 1}, {1, 1}}};
+  CHECK(may_form_next(last, {{1, Standing::live}}));
+  CHECK_FALSE(may_form_next(last, {{3, Standing::live}}));
+  CHECK_FALSE(may_form_next(last, {{0, Standing::live}}));
+}
+
+TEST_CASE("a generation knows its members by rank and incarnation, and where each stands") {
+  const Generation generation{2, {{0, 10}, {2, 12}, {5, 15}}};
+  CHECK(generation.contains({2, 12}));
+  CHECK_FALSE(generation.contains({2, 10}));
+  CHECK_FALSE(generation.contains({1, 12}));
+  CHECK(generation.index_of(0) == 0);
+  CHECK(generation.index_of(2) == 1);
+  CHECK(generation.index_of(5) == 2);
+  CHECK_FALSE(generation.index_of(1));
+  CHECK_FALSE(Generation().index_of(0));
+  CHECK(Generation() == Generation{0, {}});
+  CHECK(Member() == Member{0, 0});
+}
+
+TEST_CASE("a run starts with fewer than all after 3 s, not sooner, and with enough of them only") {
+  CHECK(start_grace_seconds == 3);
+  CHECK_FALSE(may_start(2, 4, 2, 2.99));
+  CHECK(may_start(2, 4, 2, 3));
+  CHECK(may_start(5, 4, 2, 0));
+  CHECK(waiting_line({"worker 1"}, 0) == "waiting for worker 1 (0 s)");
+}

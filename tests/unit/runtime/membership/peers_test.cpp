@@ -1,0 +1,58 @@
+#include "runtime/membership/peers.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/base/exit_code.h"
+#include "tests/unit/runtime/scripted_peers.h"
+
+using namespace mlk::rt;
+using mlk::test::ScriptedPeers;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr PeerId first_worker{Role::worker, 0}, second_worker{Role::worker, 1};
+
+}  // namespace
+
+TEST_CASE("a final exit code of a peer ends this process with the same one, any other code does not") {
+  ScriptedPeers others(first_worker, 2);
+  for (const ExitCode code :
+       {ExitCode::bad_configuration, ExitCode::bad_data, ExitCode::diverged, ExitCode::checkpoint_unusable}) {
+    others.arrive(second_worker);
+    try {
+      others.end(second_worker, code);
+      FAIL("it goes on");
+    } catch (const Failure& failure) {
+      CHECK(failure.code == code);
+    }
+  }
+  for (const ExitCode code :
+       {ExitCode::trained, ExitCode::internal_error, ExitCode::peers_lost, ExitCode::terminated}) {
+    others.arrive(second_worker);
+    CHECK_NOTHROW(others.end(second_worker, code));
+  }
+}
+
+TEST_CASE("of a trained run a late rank that cannot start fails nobody") {
+  ScriptedPeers others(first_worker, 2);
+  others.arrive(second_worker);
+  others.peers().run_is_trained();
+  CHECK_NOTHROW(others.end(second_worker, ExitCode::bad_data));
+}
+
+TEST_CASE("who is trained stays for a lost rank until it may be back, and briefly when none is lost") {
+  const SteadyTime trained{seconds(1000)};
+  const auto stay = [&](std::optional<SteadyTime> last_loss, bool somebody_is_there, seconds late) {
+    return late_deadline(trained, last_loss, somebody_is_there, late) - trained;
+  };
+  CHECK(stay({}, false, seconds(60)) == seconds(5));
+  CHECK(stay(trained - seconds(20), false, seconds(60)) == seconds(40));
+  CHECK(stay(trained - seconds(58), false, seconds(60)) == seconds(5));
+  CHECK(stay(trained - seconds(500), false, seconds(60)) == seconds(5));
+  // Lost after the end: no longer than in all.
+  CHECK(stay(trained + seconds(30), false, seconds(60)) == seconds(60));
+  // One that is connected is on its way to the end.
+  CHECK(stay({}, true, seconds(60)) == seconds(60));
+  CHECK(stay({}, false, seconds(2)) == seconds(2));
+}

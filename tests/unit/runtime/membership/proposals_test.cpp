@@ -1,0 +1,510 @@
+// Which proposals a rank makes, which it takes, and what of a message it heeds.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/membership/assembly.h"
+#include "tests/unit/runtime/among_ranks.h"
+
+using namespace mlk::rt;
+using namespace mlk::test;
+
+namespace {
+
+using Ranks = std::set<std::uint32_t>;
+
+// Waits for a generation without patience: the words with which it gives up.
+std::string gives_up(AmongRanks& stage) {
+  stage.others.config().patience_seconds = 0;
+  try {
+    stage.assembly.assemble();
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::peers_lost);
+    stage.others.config().patience_seconds = 900;
+    return failure.what();
+  }
+  return "a generation";
+}
+
+// An event that connections bring about only after a while.
+bool hears_of(AmongRanks& stage, std::uint32_t rank, Event::Kind kind, bool proven = false) {
+  Event event;
+  event.kind = kind;
+  event.peer = rank_at(rank);
+  event.incarnation = stage.others.incarnation_of(rank_at(rank));
+  event.proven = proven;
+  return stage.assembly.handle(std::move(event));
+}
+
+}  // namespace
+
+TEST_CASE("a rank that gives up says whom it does not hear of, or that it waits for the generation alone") {
+  AmongRanks stage(1, 4);
+  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
+  stage.others.depart(rank_at(2));
+  CHECK(gives_up(stage) == "gave up waiting for worker 2 (0 s)");
+  stage.others.depart(rank_at(0));
+  CHECK(gives_up(stage) == "gave up waiting for worker 0, worker 2 (0 s)");
+}
+
+TEST_CASE("what begins is told with its step, its feeder and those who are behind") {
+  AmongRanks stage(1, 3);
+  Assembling assembling(stage);
+  stage.propose(0, 4, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  const auto begin = [&](const Bytes& payload) { stage.say(0, MessageType::begin, 4, 33, 2, payload); };
+  // One that is cut off says nothing.
+  begin(PayloadWriter().put(std::uint64_t{9}).put(std::uint32_t{2}).put(std::uint32_t{0}).bytes());
+  begin(PayloadWriter()
+            .put(std::uint64_t{6})
+            .put(std::uint32_t{2})
+            .put(std::uint32_t{0})
+            .put(std::uint32_t{1})
+            .bytes());
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(beginning->step == 33);
+  CHECK(beginning->feeder == 2);
+  CHECK(beginning->hungry == Ranks{0, 1});
+  CHECK(stage.assembly.restarts() == 6);
+  CHECK(stage.assembly.generation().number == 4);
+  REQUIRE(stage.assembly.generation().members.size() == 3);
+  CHECK(stage.assembly.generation().members[2].incarnation == stage.others.incarnation_of(rank_at(2)));
+}
+
+TEST_CASE("who proposes tells how it begins: restarts, step, feeder and who is behind") {
+  AmongRanks stage(0, 4);
+  stage.start_generation(1, {0, 1, 2, 3});
+  stage.tell_statuses({1, 2, 3}, 1, 10);
+  stage.others.depart(rank_at(3));
+  Assembling assembling(stage);
+  const auto [number, members] = stage.hear_proposal(2);
+  CHECK(members == Ranks{0, 1, 2});
+  CHECK(number == 2);
+  stage.accept(1, number, StateVersion{10, 1});
+  stage.accept(2, number, StateVersion{9, 1});
+  REQUIRE(assembling.result());
+  const Event begin = stage.others.hear(rank_at(1), {MessageType::begin});
+  CHECK(begin.header.generation == 2);
+  CHECK(begin.header.clock == 10);
+  CHECK(begin.header.key == 0);
+  CHECK(begin.payload ==
+        PayloadWriter().put(std::uint64_t{1}).put(std::uint32_t{1}).put(std::uint32_t{2}).bytes());
+  CHECK(stage.assembly.generation() == Generation{2,
+                                                  {{0, stage.others.incarnation_of(rank_at(0))},
+                                                   {1, stage.others.incarnation_of(rank_at(1))},
+                                                   {2, stage.others.incarnation_of(rank_at(2))}}});
+}
+
+TEST_CASE("a proposal tells the generation it follows, its past, and where to find ranks beyond the seeds") {
+  AmongRanks stage(0, 3);
+  stage.start_generation(5, {0, 1, 2});
+  stage.tell_statuses({1, 2}, 5, 10);
+  stage.others.env().seeds_worker = {"seed:1", "seed:2"};
+  stage.say(1, MessageType::trouble, 5);
+  Assembling assembling(stage);
+  const Event event = stage.others.hear(rank_at(1), {MessageType::propose});
+  CHECK(event.header.generation == 6);
+  CHECK(event.header.clock == 5);
+  PayloadReader reader(event.payload);
+  CHECK(reader.get<std::uint64_t>() == lineage);
+  CHECK(reader.get<std::uint32_t>() == 3);
+  for (const std::uint32_t rank : {0u, 1u, 2u}) {
+    CHECK(reader.get<std::uint32_t>() == rank);
+    CHECK(reader.get<std::uint64_t>() == stage.others.incarnation_of(rank_at(rank)));
+    CHECK(reader.text().starts_with("127.0.0.1:") == (rank == 2));
+  }
+  CHECK(reader.complete());
+  stage.say_trained();
+  CHECK_FALSE(assembling.result());
+}
+
+TEST_CASE("before the first generation only the lowest rank that has told its status proposes") {
+  AmongRanks stage(1, 2);
+  stage.tell_statuses({0}, 0, 10);
+  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
+  CHECK_FALSE(stage.others.was_told(rank_at(0), MessageType::propose));
+}
+
+TEST_CASE(
+    "a rank outside a generation that trains starts none of its own, also when it hears of it no more") {
+  AmongRanks stage(0, 2);
+  stage.others.config().workers.count = 1;
+  stage.tell_statuses({1}, 5, 40);
+  CHECK(gives_up(stage).starts_with("gave up"));
+  CHECK_FALSE(stage.others.was_told(rank_at(1), MessageType::propose));
+  hears_of(stage, 1, Event::Kind::silent);
+  CHECK(gives_up(stage).starts_with("gave up"));
+}
+
+TEST_CASE("members with a state go on however few they are, and without one only when they are enough") {
+  AmongRanks stage(0, 2);
+  stage.others.config().workers.min = 2;
+  stage.start_generation(1, {0, 1});
+  stage.others.depart(rank_at(1));
+  SUBCASE("without a state") {
+    stage.state.reset();
+    CHECK(gives_up(stage) == "gave up waiting for worker 1 (0 s)");
+    CHECK(stage.assembly.generation().number == 1);
+  }
+  SUBCASE("with one") {
+    REQUIRE(stage.assembly.assemble());
+    CHECK(stage.assembly.generation() == Generation{2, {{0, stage.others.incarnation_of(rank_at(0))}}});
+    CHECK(stage.assembly.restarts() == 1);
+    CHECK(stage.states_made == 0);
+  }
+}
+
+TEST_CASE("a state that another member has is enough to go on") {
+  AmongRanks stage(0, 3);
+  stage.others.config().workers.min = 3;
+  stage.start_generation(1, {0, 1, 2});
+  stage.tell_statuses({1, 2}, 1, 10);
+  stage.others.depart(rank_at(2));
+  stage.state.reset();
+  Assembling assembling(stage);
+  const auto [number, members] = stage.hear_proposal(1);
+  CHECK(members == Ranks{0, 1});
+  stage.accept(1, number, StateVersion{10, 1});
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(beginning->feeder == 1);
+  CHECK(beginning->hungry == Ranks{0});
+  CHECK(stage.states_made == 0);
+}
+
+TEST_CASE("a rank goes on without a lower one only when that is dead, as the next incarnation of it proves") {
+  AmongRanks stage(1, 2);
+  stage.start_generation(1, {0, 1});
+  stage.others.depart(rank_at(0));
+  CHECK(gives_up(stage) == "gave up waiting for worker 0 (0 s)");
+  CHECK(stage.assembly.generation().number == 1);
+  stage.others.arrive(rank_at(0));
+  stage.tell_statuses({0}, 0, no_state);
+  Assembling assembling(stage);
+  const auto [number, members] = stage.hear_proposal(0);
+  CHECK(number == 2);
+  CHECK(members == Ranks{0, 1});
+  stage.accept(0, number);
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(beginning->hungry == Ranks{0});
+  CHECK(stage.assembly.restarts() == 1);
+}
+
+TEST_CASE("the lowest member proposes, unless it has not heard of the generation") {
+  AmongRanks stage(1, 3);
+  stage.start_generation(1, {0, 1, 2});
+  stage.tell_statuses({0, 2}, 1, 10);
+  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
+  CHECK_FALSE(stage.others.was_told(rank_at(2), MessageType::propose));
+  stage.tell_statuses({0}, 0, no_state);
+  Assembling assembling(stage);
+  CHECK(stage.hear_proposal(2).second == Ranks{0, 1, 2});
+  stage.say_trained();
+  CHECK_FALSE(assembling.result());
+}
+
+TEST_CASE("the number of a proposal is above all that were heard of") {
+  AmongRanks stage(0, 3);
+  stage.start_generation(1, {0, 1});
+  stage.tell_statuses({1}, 1, 10);
+  stage.tell_status(2, 20, no_state, lineage + 1);
+  stage.settle({2});
+  stage.others.depart(rank_at(2));
+  stage.say(1, MessageType::trouble, 1);
+  Assembling assembling(stage);
+  CHECK(stage.hear_proposal(1).first == 21);
+  stage.say_trained();
+  CHECK_FALSE(assembling.result());
+}
+
+TEST_CASE("a rank that accepts the proposal of another gives its own up") {
+  AmongRanks stage(0, 3);
+  stage.tell_statuses({1, 2}, 0, 10);
+  Assembling assembling(stage);
+  const std::uint64_t own = stage.hear_proposal(2).first;
+  stage.accept(1, own, stage.state);
+  stage.propose(2, own + 1, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.accept(2, own, stage.state);
+  stage.begin(2, own + 1);
+  REQUIRE(assembling.result());
+  CHECK(stage.assembly.generation().number == own + 1);
+}
+
+TEST_CASE(
+    "a refusal of an earlier proposal does not end the one under way, and an accept is of the newest word") {
+  AmongRanks stage(0, 3);
+  stage.tell_statuses({1, 2}, 0, 10);
+  Assembling assembling(stage);
+  const std::uint64_t number = stage.hear_proposal(1).first;
+  stage.say(2, MessageType::refuse, 50, number - 1);
+  stage.accept(1, number, StateVersion{11, 1});
+  stage.accept(1, number);
+  stage.propose(1, number, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::refuse);  // and so all that it said has been heard
+  stage.accept(2, number, StateVersion{10, 1});
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(stage.assembly.generation().number == number);
+  CHECK(beginning->step == 10);
+  CHECK(beginning->feeder == 0);
+  CHECK(beginning->hungry == Ranks{1});
+}
+
+TEST_CASE("the accept of a rank that was not asked does not count") {
+  AmongRanks stage(0, 4);
+  stage.tell_statuses({1, 2}, 0, 10);
+  Assembling assembling(stage);
+  const auto [number, members] = stage.hear_proposal(2);
+  REQUIRE(members == Ranks{0, 1, 2});
+  stage.accept(3, number, StateVersion{50, 1});
+  stage.propose(3, number, {0, 1, 2, 3}, 0);
+  REQUIRE(stage.answer_type(3) == MessageType::refuse);  // and so all that it said has been heard
+  stage.accept(1, number, StateVersion{10, 1});
+  stage.propose(1, number, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::refuse);
+  stage.accept(2, number, StateVersion{9, 1});
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(stage.assembly.generation().number == number);
+  CHECK(beginning->step == 10);
+  CHECK(beginning->feeder == 0);
+  CHECK(beginning->hungry == Ranks{2});
+}
+
+TEST_CASE("a proposal that is cut off gets no answer") {
+  AmongRanks stage(1, 3);
+  PayloadWriter payload;
+  payload.put(lineage).put(std::uint32_t{3});
+  for (const std::uint32_t rank : {0u, 1u})
+    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank))).text("");
+  stage.say(0, MessageType::propose, 1, 0, 0, payload.bytes());
+  stage.settle({0});
+  CHECK_FALSE(stage.others.was_told(rank_at(0), MessageType::accept));
+  stage.propose(0, 1, {0, 1, 2}, 0);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
+TEST_CASE("a rank dials lower ranks where a proposal says that they are, and accepts once it has met them") {
+  AmongRanks stage(2, 3);
+  const Transport first({"run", rank_at(0), 77, "127.0.0.1:0"}, parse_key(std::string(64, 'a')),
+                        TransportOptions(), [](std::string_view) {});
+  stage.others.depart(rank_at(0));
+  PayloadWriter payload;
+  payload.put(lineage).put(std::uint32_t{3});
+  payload.put(std::uint32_t{0}).put(std::uint64_t{77}).text(first.address());
+  for (const std::uint32_t rank : {1u, 2u})
+    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank))).text(rank == 1 ? "" : "127.0.0.1:9");
+  stage.say(1, MessageType::propose, 1, 0, 0, payload.bytes());
+  Assembling assembling(stage);
+  CHECK(stage.answer_type(1) == MessageType::accept);
+  stage.say_trained(1);
+  CHECK_FALSE(assembling.result());
+}
+
+TEST_CASE("only a member is bound by what it has accepted") {
+  AmongRanks stage(1, 5);
+  stage.propose(0, 2, {0, 1}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(2, 3, {1, 2, 3, 4}, 0);
+  CHECK(stage.answer_type(2) == MessageType::accept);
+}
+
+TEST_CASE("a rank that hears that the run went on without it forgets what it has accepted") {
+  AmongRanks stage(2, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(0, 2, {0, 1, 2}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.tell_status(3, 7, 50);
+  stage.others.until("forgets", [&] { return stage.assembly.generation().number == 0; });
+  stage.begin(0, 2);  // and is over already
+  stage.settle({0});
+  CHECK(stage.assembly.generation().number == 0);
+  stage.propose(3, 8, {2, 3, 4}, 7);
+  CHECK(stage.answer_type(3) == MessageType::accept);
+}
+
+TEST_CASE("a later generation is not passed over as long as somebody is left who may be in it") {
+  AmongRanks stage(1, 4);
+  stage.start_generation(1, {0, 1, 2, 3});
+  stage.tell_status(3, 3, 50);
+  stage.others.until("hears of it", [&] { return stage.assembly.generation().number == 0; });
+  stage.others.depart(rank_at(3));  // so lately that it may come back
+  stage.propose(0, 9, {0, 1, 2}, 2);
+  CHECK(stage.answer_type(0) == MessageType::refuse);
+  stage.others.arrive(rank_at(3));
+  stage.propose(0, 10, {0, 1, 2, 3}, 2);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
+TEST_CASE("of ranks that cannot reach each other the one goes that most do not reach, or that is no member") {
+  AmongRanks stage(0, 5);
+  std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
+  Ranks expected{0, 2, 3, 4};
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> cuts{{3, 1}, {2, 1}};
+  SUBCASE("the most") {}
+  SUBCASE("of two the higher") {
+    cuts = {{2, 3}};
+    expected = {0, 1, 2, 4};
+  }
+  SUBCASE("two apart") {
+    cuts = {{1, 2}, {4, 3}};
+    expected = {0, 1, 3};
+  }
+  SUBCASE("no member") {
+    members = {0, 2, 3, 4};
+    cuts = {{2, 1}};
+  }
+  SUBCASE("nobody, if it was one who is not known") {
+    cuts = {{1, 9}};
+    expected = {0, 1, 2, 3, 4};
+  }
+  SUBCASE("nobody, if it has come back meanwhile") {
+    cuts = {};
+    expected = {0, 1, 2, 3, 4};
+  }
+  stage.start_generation(1, members);
+  for (const std::uint32_t rank : {1u, 2u, 3u, 4u}) {
+    const bool member = std::ranges::find(members, rank) != members.end();
+    stage.tell_statuses({rank}, member ? 1 : 0, 10);
+  }
+  stage.say(2, MessageType::trouble, 1);
+  Assembling assembling(stage);
+  const std::uint64_t first = stage.hear_proposal(2).first;
+  for (const auto& [one, other] : cuts) stage.say(one, MessageType::refuse, first, first, other + 1);
+  if (cuts.empty()) stage.say(2, MessageType::refuse, first, first);
+  std::pair<std::uint64_t, Ranks> next;
+  do {
+    next = stage.hear_proposal(expected.contains(2) ? 2 : 3);
+  } while (next.second != expected && next.first < first + 3);
+  CHECK(next.second == expected);
+  stage.say_trained();
+  CHECK_FALSE(assembling.result());
+}
+
+TEST_CASE("a rank that was cut off is let in again as another incarnation") {
+  AmongRanks stage(0, 4);
+  stage.start_generation(1, {0, 1, 2});
+  stage.tell_statuses({1, 2}, 1, 10);
+  stage.say(1, MessageType::trouble, 1);
+  {
+    Assembling assembling(stage);
+    const std::uint64_t first = stage.hear_proposal(1).first;
+    stage.say(1, MessageType::refuse, first, first, 2 + 1);
+    const auto [second, members] = stage.hear_proposal(1);
+    CHECK(members == Ranks{0, 1});
+    stage.accept(1, second, stage.state);
+    REQUIRE(assembling.result());
+  }
+  stage.others.take_over();
+  stage.tell_statuses({2}, 0, 10);
+  CHECK_FALSE(stage.assembly.wants_newcomers());
+  stage.others.arrive(rank_at(1));
+  stage.tell_statuses({1}, 0, 10);
+  CHECK(stage.assembly.wants_newcomers());
+}
+
+TEST_CASE("which events end a generation") {
+  AmongRanks stage(1, 4);
+  stage.others.depart(rank_at(3));
+  stage.start_generation(4, {0, 1, 2});
+  const auto says = [&](MessageType type, std::uint64_t generation) {
+    Event event;
+    event.peer = rank_at(0);
+    event.header.type = type;
+    event.header.generation = generation;
+    if (type == MessageType::done) event.payload = PayloadWriter().text("its result").bytes();
+    return stage.assembly.handle(std::move(event));
+  };
+  CHECK(says(MessageType::feed, 4));
+  CHECK(says(MessageType::trouble, 3));
+  CHECK(says(MessageType::trouble, 5));
+  CHECK(hears_of(stage, 3, Event::Kind::up));
+  CHECK(hears_of(stage, 3, Event::Kind::down, true));
+  CHECK(hears_of(stage, 0, Event::Kind::up));
+  Event server;
+  server.kind = Event::Kind::down;
+  server.peer = {Role::server, 0};
+  server.incarnation = stage.others.incarnation_of(rank_at(0));
+  CHECK(stage.assembly.handle(std::move(server)));
+  Event older;
+  older.kind = Event::Kind::down;
+  older.peer = rank_at(0);
+  older.incarnation = 5;
+  CHECK(stage.assembly.handle(std::move(older)));
+  SUBCASE("trouble in it") { CHECK_FALSE(says(MessageType::trouble, 4)); }
+  SUBCASE("the end of the run") { CHECK_FALSE(says(MessageType::done, 0)); }
+  SUBCASE("a member that is lost") { CHECK_FALSE(hears_of(stage, 2, Event::Kind::down)); }
+  SUBCASE("a member that is not heard of") { CHECK_FALSE(hears_of(stage, 2, Event::Kind::silent)); }
+  SUBCASE("another incarnation of a member") {
+    Event event;
+    event.kind = Event::Kind::up;
+    event.peer = rank_at(2);
+    event.incarnation = 5;
+    CHECK_FALSE(stage.assembly.handle(std::move(event)));
+  }
+  SUBCASE("a proposal that is accepted") {
+    stage.propose(0, 5, {0, 1, 2}, 4);
+    REQUIRE(stage.answer_type(0) == MessageType::accept);
+    CHECK_FALSE(says(MessageType::feed, 4));
+  }
+  CHECK_FALSE(says(MessageType::feed, 4));
+}
+
+TEST_CASE("a rank that is silent counts as gone until it is heard again, and is told the status then") {
+  AmongRanks stage(1, 3);
+  stage.start_generation(1, {0, 1});
+  CHECK_FALSE(stage.assembly.is_lowest_live());
+  CHECK(stage.assembly.is_lowest_live({0}));
+  hears_of(stage, 0, Event::Kind::silent);
+  CHECK(stage.assembly.is_lowest_live());
+  stage.tell_statuses({2}, 0, 10);
+  CHECK(stage.assembly.wants_newcomers());
+  hears_of(stage, 2, Event::Kind::silent);
+  CHECK_FALSE(stage.assembly.wants_newcomers());
+  hears_of(stage, 2, Event::Kind::audible);
+  CHECK(stage.assembly.wants_newcomers());
+  Event status;
+  do {
+    status = stage.others.hear(rank_at(2), {MessageType::status});
+  } while (status.header.generation != 1);
+  hears_of(stage, 0, Event::Kind::audible);
+  CHECK_FALSE(stage.assembly.is_lowest_live());
+}
+
+TEST_CASE("whoever connects again is let in when it has told its status, in whole") {
+  AmongRanks stage(0, 3);
+  stage.start_generation(1, {0, 1});
+  stage.tell_statuses({2}, 0, 10);
+  CHECK(stage.assembly.wants_newcomers());
+  hears_of(stage, 2, Event::Kind::down);
+  hears_of(stage, 2, Event::Kind::up);
+  CHECK_FALSE(stage.assembly.wants_newcomers());
+  stage.say(2, MessageType::status, 0, 10, 0, PayloadWriter().put(std::uint32_t{0}).bytes());
+  stage.settle({2});
+  CHECK_FALSE(stage.assembly.wants_newcomers());
+  stage.tell_statuses({2}, 0, 10);
+  CHECK(stage.assembly.wants_newcomers());
+}
+
+TEST_CASE("the newest loss counts, of those who have not ended well") {
+  AmongRanks stage(0, 4);
+  stage.start_generation(1, {0, 1, 2, 3});
+  stage.others.depart(rank_at(1));
+  const auto first = stage.assembly.last_loss();
+  REQUIRE(first);
+  stage.others.depart(rank_at(2));
+  const auto second = stage.assembly.last_loss();
+  REQUIRE(second);
+  CHECK(*second > *first);
+  stage.others.end(rank_at(3), ExitCode::trained);
+  CHECK(stage.assembly.last_loss() == second);
+  CHECK_FALSE(stage.assembly.somebody_is_there());
+}

@@ -1,0 +1,71 @@
+#include "runtime/metrics/pace.h"
+
+#include <limits>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+// A rank that has taken its first step, and others since.
+void settle(Pace& pace, std::uint32_t rank, double seconds) {
+  pace.add(rank, 100);
+  for (int step = 0; step < 20; ++step) pace.add(rank, seconds);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is clearly slower than the median is named, and nobody else") {
+  Pace pace;
+  CHECK_FALSE(pace.slowest());
+  settle(pace, 0, 1);
+  CHECK_FALSE(pace.slowest());  // slower than whom
+  settle(pace, 1, 1.4);
+  CHECK_FALSE(pace.slowest());
+  settle(pace, 2, 1.1);
+  settle(pace, 3, 1.9);
+  CHECK(pace.slowest() == 3);
+  pace.add(4, 100);  // a newcomer's first step
+  CHECK(pace.slowest() == 3);
+  pace.leave(3);
+  CHECK_FALSE(pace.slowest());
+}
+
+TEST_CASE("of two ranks the slower can be named") {
+  Pace pace;
+  settle(pace, 4, 3);
+  settle(pace, 7, 1);
+  CHECK(pace.slowest() == 4);
+}
+
+TEST_CASE("at first the mean is that of all steps but the very first") {
+  Pace pace;
+  settle(pace, 0, 1);
+  for (const double seconds : {100.0, 4.0, 1.0, 1.0}) pace.add(1, seconds);
+  CHECK(pace.slowest() == 1);  // 2
+  for (int step = 0; step < 4; ++step) pace.add(1, 1);
+  CHECK_FALSE(pace.slowest());  // 10 / 7
+}
+
+TEST_CASE("one slow step names nobody, and a rank that stays slow is named soon") {
+  Pace pace;
+  for (const std::uint32_t rank : {0u, 1u, 2u}) settle(pace, rank, 1);
+  pace.add(1, 5);
+  CHECK_FALSE(pace.slowest());
+  for (int step = 0; step < 20; ++step) pace.add(1, 5);
+  CHECK(pace.slowest() == 1);
+  for (int step = 0; step < 60; ++step) pace.add(1, 1);
+  CHECK_FALSE(pace.slowest());
+}
+
+TEST_CASE("a time that is none changes nothing") {
+  Pace pace;
+  for (int step = 0; step < 3; ++step) {
+    pace.add(0, 1);
+    pace.add(1, 0);
+    pace.add(2, -1);
+    pace.add(3, std::numeric_limits<double>::quiet_NaN());
+  }
+  CHECK_FALSE(pace.slowest());
+}

@@ -1,0 +1,257 @@
+#include "runtime/train/single.h"
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "tests/unit/runtime/idx_files.h"
+
+using namespace mlk::rt;
+using namespace mlk::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A run of mode single on the learnable data, as many processes of it as the test likes, one after the other.
+struct Training {
+  TemporaryFolder folder;
+  LaunchEnv env;
+  Config config;
+  StopSignal stop;
+  Log log{"test", -1};
+  std::ostringstream metrics;
+
+  Training() {
+    write_learnable(folder.path());
+    env.run = "run";
+    env.role = "worker";
+    env.data = folder.path().string();
+    env.checkpoints = folder / "checkpoints";
+    env.result = folder / "result";
+    config.model.hidden = {8};
+    config.data.batch = 16;
+    config.optimizer = {.lr = 0.1, .momentum = 0.9};
+    config.steps = 200;
+    config.seed = 1;
+    config.report_every = 50;
+    config.checkpoint = {0, 3};
+  }
+
+  ExitCode run() {
+    metrics.str("");
+    Reporter reporter(metrics, env.result, 0);
+    Job job{env, config, stop, reporter, log};
+    return run_single(job);
+  }
+
+  nlohmann::json result() const { return nlohmann::json::parse(read_file(env.result)); }
+  std::string state() const {
+    return read_file(folder.path() / "checkpoints" / "step-000000000200" / "state.safetensors");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint") {
+  Training bench;
+  bench.config.evaluate_every = 120;
+  CHECK(bench.run() == ExitCode::trained);
+  const auto result = bench.result();
+  CHECK(result["done"] == true);
+  CHECK(result["step"] == 200);
+  CHECK(result["epoch"] == 200 * 16 / 100);
+  CHECK(result["metrics"]["accuracy"] == 1);
+  CHECK(result["metrics"]["loss"] < 0.1);
+  CHECK(result["restored_step"] == 0);
+  CHECK(result["curve"].size() == 5);  // 50, 100, 120, 150, 200
+  CHECK(std::ranges::count(bench.metrics.str(), '\n') == 5);
+  CHECK(bench.metrics.str().starts_with("mlk step=50 epoch=8 loss="));
+  CHECK(result["checkpoint"] == 200);
+  CHECK(fs::exists(bench.folder.path() / "checkpoints" / "step-000000000200" / "manifest.json"));
+}
+
+TEST_CASE("without a folder for checkpoints a run trains all the same") {
+  Training bench;
+  bench.env.checkpoints = "";
+  bench.config.checkpoint.every = 10;
+  CHECK(bench.run() == ExitCode::trained);
+  CHECK_FALSE(fs::exists("step-000000000200"));
+  CHECK_FALSE(bench.result().contains("checkpoint"));
+}
+
+TEST_CASE("a run that was cut off ends with the same bits as one that was not") {
+  Training whole, cut;
+  whole.config.checkpoint.every = cut.config.checkpoint.every = 30;
+  REQUIRE(whole.run() == ExitCode::trained);
+  const std::uint64_t steps = cut.config.steps;
+  cut.config.steps = 70;
+  REQUIRE(cut.run() == ExitCode::trained);
+  // As after a kill at step 70: its last checkpoint is one of those before.
+  fs::remove_all(cut.folder.path() / "checkpoints" / "step-000000000070");
+  cut.config.steps = steps;
+  REQUIRE(cut.run() == ExitCode::trained);
+  CHECK(cut.result()["restored_step"] >= 30);
+  CHECK(cut.result()["restored_step"] < 70);
+  CHECK(cut.state() == whole.state());
+}
+
+TEST_CASE("a run that had ended says again how good it is, and trains nothing") {
+  Training bench;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const std::string state = bench.state();
+  REQUIRE(bench.run() == ExitCode::trained);
+  CHECK(bench.state() == state);
+  const auto result = bench.result();
+  CHECK(result["done"] == true);
+  CHECK(result["restored_step"] == 200);
+  CHECK(result["metrics"]["accuracy"] == 1);
+  CHECK(std::ranges::count(bench.metrics.str(), '\n') == 1);
+}
+
+TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next one goes on") {
+  const ScheduleConfig cosine{.type = ScheduleType::cosine, .warmup = 20};
+  OptimizerConfig optimizer{.lr = 0.1, .momentum = 0.9};
+  SUBCASE("sgd") {}
+  SUBCASE("adamw on a schedule") {
+    optimizer = {.type = OptimizerType::adamw, .lr = 0.01, .weight_decay = 0.01, .schedule = cosine};
+  }
+  Training whole, cut;
+  whole.config.optimizer = cut.config.optimizer = optimizer;
+  REQUIRE(whole.run() == ExitCode::trained);
+  cut.config.report_every = 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    cut.config.step_delay_ms = 1;
+    _exit(static_cast<int>(cut.run()));
+  }
+  while (!fs::exists(cut.env.result) || fs::file_size(cut.env.result) == 0) usleep(1000);
+  kill(child, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 143);
+  auto result = cut.result();
+  const std::uint64_t stopped = result["step"];
+  CHECK(result["done"] == false);
+  CHECK(result["message"] == "terminated after step " + std::to_string(stopped));
+  cut.config.step_delay_ms = 0;
+  REQUIRE(cut.run() == ExitCode::trained);
+  CHECK(cut.result()["restored_step"] == stopped);
+  CHECK(cut.state() == whole.state());
+}
+
+TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long enough for") {
+  Training bench;
+  const std::uint32_t held_out = 800'000;  // a minute's work
+  write_file(bench.folder.path() / held_out_images,
+             idx_header({held_out, 4, 4}) + std::string(std::size_t{16} * held_out, '\1'));
+  write_file(bench.folder.path() / held_out_labels, idx_header({held_out}) + std::string(held_out, '\0'));
+  bench.config.model.hidden = {2048, 2048};
+  bench.config.evaluate_every = 1;
+  bench.config.checkpoint.every = 1;
+  const fs::path first = bench.folder.path() / "checkpoints" / "step-000000000001";
+  SUBCASE("in the middle of the run") {}
+  SUBCASE("at its end") { bench.config.steps = 1; }
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(45);
+    _exit(static_cast<int>(bench.run()));
+  }
+  int status = 0;
+  while (!fs::exists(first) && waitpid(child, &status, WNOHANG) == 0) usleep(1000);
+  kill(child, SIGTERM);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 143);
+  CHECK(bench.result()["done"] == false);
+  CHECK(bench.result()["message"] == "terminated after step 1");
+}
+
+TEST_CASE("Adam goes on from weights without its state as from a start, not with steps too large") {
+  Training bench;
+  bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
+  REQUIRE(bench.run() == ExitCode::trained);
+  const CheckpointStore store(bench.env.checkpoints, 3, bench.log);
+  Mlp model(bench.config.model, 16, 3, 1, *mlk::kernels::make_reference_ops());
+  const auto trained = store.load_newest(model.tensors());
+  REQUIRE(trained);
+  // As if the weights had come from elsewhere, late in a run.
+  Snapshot weights;
+  weights.restart(5000, trained->position, trained->parameters.size());
+  weights.add(0, 0, trained->parameters);
+  REQUIRE(store.save(weights, model.tensors()));
+  bench.config.steps = 5001;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const auto next = store.load_newest(model.tensors());
+  REQUIRE(next);
+  double largest = 0;
+  for (std::size_t i = 0; i < next->parameters.size(); ++i)
+    largest = std::max(largest, std::abs(double(next->parameters[i]) - double(trained->parameters[i])));
+  // The first step of Adam is as long as lr in every direction.
+  CHECK(largest / 0.001 == doctest::Approx(1).epsilon(0.01));
+}
+
+TEST_CASE("the seed decides the result, bit for bit") {
+  Training a, b, other;
+  other.config.seed = 2;
+  REQUIRE(a.run() == ExitCode::trained);
+  REQUIRE(b.run() == ExitCode::trained);
+  REQUIRE(other.run() == ExitCode::trained);
+  CHECK(a.state() == b.state());
+  CHECK(a.state() != other.state());
+}
+
+TEST_CASE("a loss that is not a number ends the run as diverged") {
+  Training bench;
+  bench.config.model.hidden = {8, 8, 8};
+  bench.config.optimizer = {.lr = 1e6, .momentum = 0.9};
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::diverged);
+    CHECK(std::string(failure.what()).starts_with("diverged: the loss is not a number"));
+  }
+}
+
+TEST_CASE("checkpoints that do not fit the model end the run, instead of a silent start from nothing") {
+  Training bench;
+  REQUIRE(bench.run() == ExitCode::trained);
+  bench.config.model.hidden = {9};
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::checkpoint_unusable);
+  }
+}
+
+TEST_CASE(
+    "a disk that takes no checkpoints does not stop the training, but a run of which nothing is left is no "
+    "success") {
+  Training bench;
+  fs::create_symlink(bench.folder / "gone", bench.env.checkpoints);  // as a volume that went away
+  fs::create_directories(bench.folder / "gone");
+  bench.config.checkpoint.every = 20;
+  bench.config.patience_seconds = 0;
+  bench.config.report_every = 200;
+  REQUIRE(bench.run() == ExitCode::trained);
+  fs::remove_all(bench.folder / "gone");
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::internal_error);
+    CHECK(std::string(failure.what()) == "trained, but the last checkpoint could not be written");
+  }
+  CHECK(bench.result()["step"] == 200);
+  CHECK(bench.result()["done"] == false);
+}

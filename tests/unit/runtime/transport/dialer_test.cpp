@@ -1,0 +1,78 @@
+// When peers are dialled, by a clock of the test's.
+#include "runtime/transport/dialer.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr PeerId peer{Role::server, 0};
+const Dialer::Time start{};
+
+Dialer with_target() {
+  Dialer dialer(50ms, 400ms);
+  dialer.add(peer, {"name", 1}, start);
+  return dialer;
+}
+
+}  // namespace
+
+TEST_CASE("a peer is dialled at once, and again with growing delays up to a bound") {
+  Dialer dialer = with_target();
+  auto now = start;
+  std::vector<long> delays;
+  for (int round = 0; round < 7; ++round) {
+    REQUIRE(dialer.due(now).size() == 1);
+    CHECK(dialer.due(now).empty());  // busy
+    dialer.attempts(peer, 0, now);   // the name is not known yet
+    delays.push_back(
+        std::chrono::duration_cast<std::chrono::milliseconds>(*dialer.next_round() - now).count());
+    now = *dialer.next_round();
+  }
+  CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
+}
+
+TEST_CASE("only a round in which every address refuses proves that nobody listens") {
+  Dialer dialer = with_target();
+  dialer.due(start);
+  dialer.attempts(peer, 2, start);
+  CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
+  CHECK(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
+  dialer.due(start + 1s);
+  dialer.attempts(peer, 2, start);
+  CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::failed, start));
+  CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
+}
+
+TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
+  Dialer dialer = with_target();
+  for (int round = 0; round < 5; ++round) {
+    dialer.due(start + round * 1s);
+    dialer.attempts(peer, 0, start + round * 1s);
+  }
+  dialer.due(start + 10s);
+  dialer.attempts(peer, 1, start + 10s);
+  dialer.connected(peer);
+  CHECK(dialer.due(start + 100s).empty());
+  CHECK_FALSE(dialer.next_round());
+  dialer.lost(peer, start + 100s);
+  CHECK(*dialer.next_round() == start + 100s + 50ms);
+}
+
+TEST_CASE("a peer that was removed is not dialled") {
+  Dialer dialer = with_target();
+  dialer.remove(peer);
+  CHECK(dialer.due(start + 1s).empty());
+  CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
+}
+
+TEST_CASE("host and port are told apart, also for IPv6") {
+  CHECK(parse_host_port("a.b:80")->host == "a.b");
+  CHECK(parse_host_port("[::1]:7070")->host == "::1");
+  CHECK(parse_host_port("[::1]:7070")->port == 7070);
+  CHECK(to_string(*parse_host_port("[::1]:7070")) == "[::1]:7070");
+  for (const char* bad : {"", "host", "host:", ":80", "host:99999", "host:8x"})
+    CHECK_FALSE(parse_host_port(bad));
+}

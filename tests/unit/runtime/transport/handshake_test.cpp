@@ -1,0 +1,111 @@
+// What two processes say of themselves before they trust each other, there and back.
+#include "runtime/transport/handshake.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+Header header_of(MessageType type) {
+  Header header;
+  header.type = type;
+  header.sender = {Role::worker, 3};
+  header.incarnation = 77;
+  return header;
+}
+
+Introduction introduction(const std::string& address) {
+  Introduction self{{Role::worker, 3}, 77, address, {}};
+  self.nonce.fill(std::byte{5});
+  return self;
+}
+
+Digest some_proof() {
+  Digest proof{};
+  proof.fill(std::byte{9});
+  return proof;
+}
+
+}  // namespace
+
+TEST_CASE("hello, challenge and proof arrive as they were sent, the name in the header") {
+  const auto hello = read_hello(header_of(MessageType::hello), hello_payload(introduction("host:7")));
+  REQUIRE(hello);
+  CHECK(hello->id == PeerId{Role::worker, 3});
+  CHECK(hello->incarnation == 77);
+  CHECK(hello->address == "host:7");
+  CHECK(hello->nonce == introduction("").nonce);
+  const auto challenge = read_challenge(header_of(MessageType::challenge),
+                                        challenge_payload(introduction("host:7"), some_proof()));
+  REQUIRE(challenge);
+  CHECK(challenge->listener.id == PeerId{Role::worker, 3});
+  CHECK(challenge->listener.incarnation == 77);
+  CHECK(challenge->listener.address == "host:7");
+  CHECK(challenge->listener.nonce == introduction("").nonce);
+  CHECK(challenge->proof == some_proof());
+  CHECK(read_proof(proof_payload(some_proof())) == some_proof());
+}
+
+TEST_CASE("a message of the handshake that is cut, too long or of another type is none") {
+  const Bytes hello = hello_payload(introduction("host:7")),
+              challenge = challenge_payload(introduction("host:7"), some_proof()),
+              proof = proof_payload(some_proof());
+  for (const int change : {-1, 1}) {
+    const auto changed = [change](Bytes bytes) {
+      bytes.resize(bytes.size() + static_cast<std::size_t>(change));
+      return bytes;
+    };
+    CHECK_FALSE(read_hello(header_of(MessageType::hello), changed(hello)));
+    CHECK_FALSE(read_challenge(header_of(MessageType::challenge), changed(challenge)));
+    CHECK_FALSE(read_proof(changed(proof)));
+  }
+  CHECK_FALSE(read_hello(header_of(MessageType::challenge), hello));
+  CHECK_FALSE(read_challenge(header_of(MessageType::hello), challenge));
+}
+
+TEST_CASE("an address has at most 300 bytes, whoever says it") {
+  const std::string longest(300, 'a'), longer(301, 'a');
+  CHECK(read_hello(header_of(MessageType::hello), hello_payload(introduction(longest))));
+  CHECK_FALSE(read_hello(header_of(MessageType::hello), hello_payload(introduction(longer))));
+  CHECK(read_challenge(header_of(MessageType::challenge),
+                       challenge_payload(introduction(longest), some_proof())));
+  CHECK_FALSE(read_challenge(header_of(MessageType::challenge),
+                             challenge_payload(introduction(longer), some_proof())));
+}
+
+TEST_CASE("a proof is of one key, side, run and pair of introductions") {
+  const Key key = parse_key(std::string(64, 'a'));
+  const Introduction dialler = introduction("one:1"), listener = introduction("two:2");
+  const Digest proof = prove(key, Side::dialler, "run", dialler, listener);
+  CHECK(prove(key, Side::dialler, "run", dialler, listener) == proof);
+  CHECK(prove(parse_key(std::string(64, 'b')), Side::dialler, "run", dialler, listener) != proof);
+  CHECK(prove(key, Side::listener, "run", dialler, listener) != proof);
+  CHECK(prove(key, Side::dialler, "other", dialler, listener) != proof);
+  CHECK(prove(key, Side::dialler, "run", listener, dialler) != proof);
+  for (int changed = 0; changed < 4; ++changed) {
+    for (const bool of_dialler : {true, false}) {
+      Introduction one = dialler, other = listener;
+      Introduction& which = of_dialler ? one : other;
+      if (changed == 0) which.id.rank = 4;
+      if (changed == 1) which.incarnation = 78;
+      if (changed == 2) which.address = "three:3";
+      if (changed == 3) which.nonce.fill(std::byte{6});
+      CHECK(prove(key, Side::dialler, "run", one, other) != proof);
+    }
+  }
+}
+
+TEST_CASE("a key is 64 hexadecimal digits, with white space around them") {
+  CHECK(parse_key(std::string(64, 'a'))[0] == std::byte{0xaa});
+  CHECK(parse_key(" \n0F" + std::string(62, '0') + "\n")[0] == std::byte{0x0f});
+  for (const std::string& bad :
+       {std::string(), std::string(63, 'a'), std::string(65, 'a'), std::string(63, 'a') + "g"}) {
+    try {
+      parse_key(bad);
+      FAIL("it is taken");
+    } catch (const std::exception& error) {
+      if (!bad.empty()) CHECK(std::string(error.what()).find(bad) == std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+// UNIX sockets beside TCP addresses.
+#include "runtime/transport/local_socket.h"
+
+#include <cerrno>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+SocketAddress at(const char* host_port) { return *literal_address(*parse_host_port(host_port)); }
+
+}  // namespace
+
+TEST_CASE("loopback and own interfaces are of this host, others are not") {
+  CHECK(is_of_this_host(at("127.0.0.1:80")));
+  CHECK(is_of_this_host(at("127.77.3.200:80")));
+  CHECK_FALSE(is_of_this_host(at("192.0.2.1:80")));      // RFC 5737: for documentation
+  CHECK_FALSE(is_of_this_host(at("[2001:db8::1]:80")));  // RFC 3849
+}
+
+TEST_CASE("who listens beside an address is found there, and nowhere else") {
+  const int listener = listen_locally(at("127.201.1.1:7070"));
+  REQUIRE(listener >= 0);
+  CHECK(listen_locally(at("127.201.1.1:7070")) == -1);
+  CHECK(errno == EADDRINUSE);
+  CHECK(connect_locally(at("127.201.1.1:7071")) == -1);
+  CHECK(connect_locally(at("127.201.1.2:7070")) == -1);
+  const int dialled = connect_locally(at("127.201.1.1:7070"));
+  CHECK(dialled >= 0);
+  const int accepted = accept_locally(listener);
+  CHECK(accepted >= 0);
+  CHECK(peer_process(accepted) == getpid());
+  CHECK(peer_process(dialled) == getpid());
+  for (const int fd : {listener, dialled, accepted}) ::close(fd);
+}
+
+TEST_CASE("who listens on all interfaces is found at each of them") {
+  const int listener = listen_locally(at("0.0.0.0:7373"));
+  REQUIRE(listener >= 0);
+  const int dialled = connect_locally(at("127.201.1.9:7373"));
+  CHECK(dialled >= 0);
+  for (const int fd : {listener, dialled}) ::close(fd);
+}
+
+TEST_CASE("another user of the machine is told apart, at both ends") {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: only root can act as another user");
+    return;
+  }
+  const int listener = listen_locally(at("127.201.1.3:7070"));
+  REQUIRE(listener >= 0);
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // Of the other user: one that connects to us, and one that listens where we connect to.
+    if (setuid(65534) != 0) _exit(1);
+    const int foreign = listen_locally(at("127.201.1.4:7070"));
+    const bool refused = connect_locally(at("127.201.1.3:7070")) == -1;
+    (void)!::write(ready[1], "x", 1);
+    pollfd waiting{foreign, POLLIN, 0};
+    poll(&waiting, 1, 10'000);
+    _exit(foreign >= 0 && refused ? 0 : 2);
+  }
+  char byte;
+  CHECK(::read(ready[0], &byte, 1) == 1);
+  const int accepted = accept_locally(listener);  // it has connected, looked who we are, and closed
+  CHECK(accepted >= 0);
+  CHECK_FALSE(peer_process(accepted));
+  CHECK(connect_locally(at("127.201.1.4:7070")) == -1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  for (const int fd : {listener, accepted, ready[0], ready[1]}) ::close(fd);
+}

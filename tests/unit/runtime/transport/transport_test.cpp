@@ -1,0 +1,497 @@
+// The transport over real sockets on loopback.
+#include "runtime/transport/transport.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <netinet/in.h>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/base/address.h"
+#include "runtime/transport/local_socket.h"
+
+using namespace mlk::rt;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr PeerId worker0{Role::worker, 0}, worker1{Role::worker, 1}, server0{Role::server, 0};
+
+Key key_of(char c) { return parse_key(std::string(64, c)); }
+
+struct Lines {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  Transport::LogLine sink() {
+    return [this](std::string_view line) {
+      const std::lock_guard lock(mutex);
+      lines.emplace_back(line);
+    };
+  }
+  std::size_t containing(const std::string& text) {
+    const std::lock_guard lock(mutex);
+    std::size_t count = 0;
+    for (const auto& line : lines) count += line.find(text) != std::string::npos;
+    return count;
+  }
+};
+
+TransportOptions quick() {
+  TransportOptions options;
+  options.heartbeat = 50ms;
+  options.suspect_after = 400ms;
+  options.handshake_timeout = 300ms;
+  options.retry_max = 100ms;
+  return options;
+}
+
+std::unique_ptr<Transport> make(PeerId id, std::uint64_t incarnation, Lines& lines, char key = 'a',
+                                TransportOptions options = quick(), std::string address = "127.0.0.1:0") {
+  return std::make_unique<Transport>(Identity{"run", id, incarnation, address}, key_of(key), options,
+                                     lines.sink());
+}
+
+// The next event of a kind; others before it are passed over. Fails the test after 10 s.
+Event next(Transport& transport, Event::Kind kind) {
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (auto event = transport.receive(deadline)) {
+    if (event->kind == kind) return *event;
+  }
+  FAIL("the event did not come");
+  return {};
+}
+
+std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+Header push(std::uint32_t key, std::uint64_t clock = 0) {
+  Header header;
+  header.type = MessageType::push;
+  header.key = key;
+  header.clock = clock;
+  return header;
+}
+
+int connect_to(const std::string& address) {
+  const auto where = literal_address(*parse_host_port(address));
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(::connect(fd, where->get(), where->length) == 0);
+  return fd;
+}
+
+// Reads until the other side closes; false if it does not within 5 s.
+bool closed_by_peer(int fd) {
+  timeval limit{5, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char buffer[1024];
+  while (true) {
+    const auto got = ::recv(fd, buffer, sizeof buffer, 0);
+    if (got == 0) return true;
+    if (got < 0) return errno == ECONNRESET;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two processes of a run meet and exchange messages in order") {
+  Lines lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  worker->dial(server0, server->address());
+  CHECK(next(*worker, Event::Kind::up).peer == server0);
+  const Event up = next(*server, Event::Kind::up);
+  CHECK(up.peer == worker0);
+  CHECK(up.incarnation == 2);
+  CHECK(up.address == worker->address());
+  for (std::uint32_t i = 0; i < 100; ++i)
+    CHECK(worker->send(server0, push(i), bytes(std::string(i * 100, 'x'))));
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const Event message = next(*server, Event::Kind::message);
+    CHECK(message.header.key == i);
+    CHECK(message.payload.size() == i * 100);
+  }
+}
+
+TEST_CASE("a large payload is received in the buffer named for it") {
+  for (const bool unix_sockets : {true, false}) {
+    CAPTURE(unix_sockets);
+    Lines lines;
+    TransportOptions options = quick();
+    options.unix_sockets = unix_sockets;
+    auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+    worker->dial(server0, server->address());
+    next(*worker, Event::Kind::up);
+    // Small, for the lane, and too large for it.
+    for (const std::size_t size : {std::size_t{77}, std::size_t{300'003}, std::size_t{5'000'003}}) {
+      Bytes sent(size), landed(size);
+      for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
+      server->landings().expect({worker0, MessageType::push, 0, 9, 3}, landed);
+      CHECK(worker->send(server0, push(3, 8), sent));
+      CHECK(worker->send(server0, push(3, 9), sent));
+      const Event elsewhere = next(*server, Event::Kind::message);
+      CHECK_FALSE(elsewhere.landed);
+      CHECK(elsewhere.payload == sent);
+      const Event message = next(*server, Event::Kind::message);
+      CHECK(message.landed);
+      CHECK(message.payload.empty());
+      CHECK(landed == sent);
+    }
+  }
+}
+
+TEST_CASE("a payload can be added to what is in its buffer") {
+  for (const bool unix_sockets : {true, false}) {
+    CAPTURE(unix_sockets);
+    Lines lines;
+    TransportOptions options = quick();
+    options.unix_sockets = unix_sockets;
+    auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+    worker->dial(server0, server->address());
+    next(*worker, Event::Kind::up);
+    for (const std::size_t size : {10u, 1000u, 70'000u, 1'000'000u}) {
+      std::vector<float> sum(size, 1.5f), values(size);
+      for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i % 1000);
+      server->landings().expect({worker0, MessageType::push, 0, 9, 3}, std::as_writable_bytes(std::span(sum)),
+                                Landing::add);
+      CHECK(worker->send(server0, push(3, 9), std::as_bytes(std::span(values))));
+      CHECK(next(*server, Event::Kind::message).landed);
+      for (float& value : values) value += 1.5f;
+      CHECK(sum == values);
+    }
+  }
+}
+
+TEST_CASE("a nudge ends a wait, and no more than one") {
+  Lines lines;
+  auto server = make(server0, 1, lines);
+  const auto far = std::chrono::steady_clock::now() + 1h;
+  server->nudge();
+  CHECK_FALSE(server->receive(far));
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    server->nudge();
+  });
+  CHECK_FALSE(server->receive(far));
+  other.join();
+}
+
+TEST_CASE("a buffer that was taken back is not written to any more, and can be named again") {
+  Landings landings;
+  std::vector<std::byte> buffer(10);
+  const LandingKey key{worker0, MessageType::push, 1, 2, 3};
+  landings.expect(key, buffer);
+  CHECK_FALSE(landings.claim(key, 9));
+  CHECK_FALSE(landings.claim({worker1, MessageType::push, 1, 2, 3}, 10));
+  const auto ticket = landings.claim(key, 10);
+  REQUIRE(ticket);
+  CHECK(landings.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{1}; }));
+  CHECK_FALSE(landings.claim(key, 10));
+  landings.cancel_all();
+  CHECK_FALSE(landings.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{2}; }));
+  CHECK(buffer[0] == std::byte{1});
+  landings.expect(key, buffer);
+  CHECK(landings.claim(key, 10));
+}
+
+TEST_CASE("a peer that is gone is noticed at once, and met again with its new incarnation") {
+  Lines lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  const std::string address = server->address();
+  worker->dial(server0, address);
+  next(*worker, Event::Kind::up);
+  server.reset();
+  const Event down = next(*worker, Event::Kind::down);
+  CHECK(down.peer == server0);
+  CHECK(down.proven);
+  CHECK_FALSE(worker->send(server0, push(0)));
+  server = make(server0, 3, lines, 'a', quick(), address);
+  CHECK(next(*worker, Event::Kind::up).incarnation == 3);
+}
+
+// Connections that were accepted by the UNIX socket beside the address.
+std::size_t unix_connections(const std::string& address) {
+  std::ifstream table("/proc/net/unix");
+  std::size_t count = 0;
+  for (std::string line; std::getline(table, line);) {
+    count += line.ends_with("@mlk-runtime " + address) && line.find(" 0001 03 ") != std::string::npos;
+  }
+  return count;
+}
+
+TEST_CASE("processes of one host meet by a UNIX socket, unless they are not to") {
+  Lines lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  CHECK(unix_connections(server->address()) == 1);
+  TransportOptions tcp = quick();
+  tcp.unix_sockets = false;
+  auto other = make(worker1, 3, lines, 'a', tcp);
+  other->dial(server0, server->address());
+  next(*other, Event::Kind::up);
+  CHECK(unix_connections(server->address()) == 1);
+}
+
+TEST_CASE("whoever took the UNIX socket beside an address keeps nobody from meeting by TCP") {
+  Lines lines;
+  auto probe = make(server0, 1, lines);
+  const std::string address = probe->address();
+  probe.reset();
+  const int squatter = listen_locally(*literal_address(*parse_host_port(address)));
+  REQUIRE(squatter >= 0);
+  auto server = make(server0, 1, lines, 'a', quick(), address);
+  CHECK(lines.containing("another process holds the UNIX socket beside " + address) == 1);
+  auto worker = make(worker0, 2, lines);
+  worker->dial(server0, address);
+  // It is of this user, but says nothing: the next attempt goes by TCP.
+  CHECK(next(*worker, Event::Kind::up).peer == server0);
+  ::close(squatter);
+}
+
+TEST_CASE("dialling goes on until the peer is there") {
+  Lines lines;
+  auto probe = make(server0, 1, lines);
+  const std::string address = probe->address();
+  probe.reset();
+  auto worker = make(worker0, 2, lines);
+  worker->dial(server0, address);
+  CHECK_FALSE(worker->receive(std::chrono::steady_clock::now() + 200ms));
+  auto server = make(server0, 1, lines, 'a', quick(), address);
+  next(*worker, Event::Kind::up);
+}
+
+TEST_CASE("a process with another key is refused, named once in the log, and disturbs nobody") {
+  Lines lines, other_lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  auto stranger = make(worker1, 3, other_lines, 'b');
+  stranger->dial(server0, server->address());
+  worker->dial(server0, server->address());
+  CHECK(next(*server, Event::Kind::up).peer == worker0);
+  CHECK_FALSE(stranger->receive(std::chrono::steady_clock::now() + 500ms));
+  CHECK(worker->send(server0, push(1)));
+  CHECK(next(*server, Event::Kind::message).header.key == 1);
+  CHECK(other_lines.containing("does not know the key") >= 1);
+}
+
+TEST_CASE("random bytes are refused with a line that names the peer, and few lines in all") {
+  Lines lines;
+  auto server = make(server0, 1, lines);
+  for (int round = 0; round < 50; ++round) {
+    const int fd = connect_to(server->address());
+    const std::string noise(200, static_cast<char>('A' + round % 26));
+    (void)!::send(fd, noise.data(), noise.size(), MSG_NOSIGNAL);
+    CHECK(closed_by_peer(fd));
+    ::close(fd);
+  }
+  CHECK(lines.containing("not our protocol") == 5);
+  CHECK(lines.containing("127.0.0.1:") == 5);
+}
+
+TEST_CASE("a stranger who says nothing is closed after a while, and many of them keep nobody out") {
+  Lines lines;
+  TransportOptions options = quick();
+  options.handshake_timeout = 1000ms;
+  options.max_strangers = 8;
+  auto server = make(server0, 1, lines, 'a', options);
+  std::vector<int> fds;
+  for (int i = 0; i < 40; ++i) fds.push_back(connect_to(server->address()));
+  auto worker = make(worker0, 2, lines);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  for (const int fd : fds) {
+    CHECK(closed_by_peer(fd));
+    ::close(fd);
+  }
+}
+
+TEST_CASE("of two incarnations of a peer the one met later wins, and the other is told and stays out") {
+  Lines lines;
+  auto server = make(server0, 1, lines);
+  auto older = make(worker0, 2, lines);
+  older->dial(server0, server->address());
+  next(*server, Event::Kind::up);
+  auto newer = make(worker0, 3, lines);
+  newer->dial(server0, server->address());
+  const Event down = next(*server, Event::Kind::down);
+  CHECK(down.incarnation == 2);
+  CHECK(down.proven);
+  CHECK(next(*server, Event::Kind::up).incarnation == 3);
+  CHECK(next(*older, Event::Kind::replaced).peer == server0);
+  next(*older, Event::Kind::replaced);  // it tried again
+  CHECK(newer->send(server0, push(5)));
+  CHECK(next(*server, Event::Kind::message).incarnation == 3);
+}
+
+TEST_CASE("a goodbye carries the exit code and leaves within its bound") {
+  Lines lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  worker->dial(server0, server->address());
+  next(*server, Event::Kind::up);
+  next(*worker, Event::Kind::up);
+  CHECK(worker->send(server0, push(1)));
+  worker->say_goodbye(66);
+  worker.reset();
+  next(*server, Event::Kind::message);
+  const Event goodbye = next(*server, Event::Kind::goodbye);
+  CHECK(goodbye.header.clock == 66);
+  CHECK(goodbye.peer == worker0);
+  next(*server, Event::Kind::down);
+}
+
+TEST_CASE("what is held for peers is bounded by their credit, also when they come back for more") {
+  Lines lines;
+  TransportOptions options = quick();
+  options.credit = 256 * 1024;
+  auto server = make(server0, 1, lines, 'a', options);
+  const Bytes payload(50'000);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::unique_ptr<Transport>> workers;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      workers.push_back(make({Role::worker, rank}, 10 + rank, lines, 'a', options));
+      workers.back()->dial(server0, server->address());
+      next(*workers.back(), Event::Kind::up);
+      for (std::uint32_t i = 0; i < 200 && workers.back()->has_room(server0); ++i) {
+        workers.back()->send(server0, push(i), payload);
+      }
+    }
+    CHECK(server->held_bytes() <= 3 * (options.credit + payload.size() + header_size));
+  }
+  CHECK(server->held_bytes() > 0);
+}
+
+TEST_CASE("a queue is bounded, what goes beyond ends the connection, and what was taken arrives") {
+  Lines lines;
+  TransportOptions options = quick();
+  options.credit = 256 * 1024;
+  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  const Bytes payload(100'000);
+  std::uint32_t sent = 0;
+  while (sent < 1000 && worker->send(server0, push(sent), payload, WhenFull::refuse)) ++sent;
+  CHECK(sent > 3);
+  CHECK(sent < 1000);
+  CHECK(worker->held_bytes() <= options.credit + payload.size());
+  next(*worker, Event::Kind::down);
+  std::uint32_t received = 0;
+  while (auto event = server->receive(std::chrono::steady_clock::now() + 10s)) {
+    if (event->kind == Event::Kind::down) break;
+    if (event->kind == Event::Kind::message) CHECK(event->header.key == received++);
+  }
+  CHECK(received <= sent);
+}
+
+TEST_CASE("who finds no room is told when there is some") {
+  Lines lines;
+  TransportOptions options = quick();
+  options.credit = 64 * 1024;
+  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  const Bytes payload(100'000);
+  std::uint32_t sent = 0, received = 0;
+  for (int times_full = 0; times_full < 3; ++times_full) {
+    while (worker->has_room(server0)) CHECK(worker->send(server0, push(sent++), payload));
+    while (received < sent) CHECK(next(*server, Event::Kind::message).header.key == received++);
+    next(*worker, Event::Kind::room);
+  }
+}
+
+TEST_CASE("a peer that lives, but takes nothing for a while, is not lost") {
+  for (const bool unix_sockets : {true, false}) {
+    CAPTURE(unix_sockets);
+    Lines lines;
+    TransportOptions options = quick();
+    options.credit = 64 * 1024;
+    options.lost_after = 1s;
+    options.unix_sockets = unix_sockets;
+    auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+    worker->dial(server0, server->address());
+    next(*worker, Event::Kind::up);
+    const Bytes payload(100'000);
+    std::uint32_t sent = 0;
+    while (worker->has_room(server0)) CHECK(worker->send(server0, push(sent++), payload));
+    std::this_thread::sleep_for(2500ms);
+    for (std::uint32_t i = 0; i < sent; ++i) CHECK(next(*server, Event::Kind::message).header.key == i);
+    next(*worker, Event::Kind::room);
+  }
+}
+
+TEST_CASE("nobody waits for ever for a peer that takes nothing and says nothing") {
+  for (const bool unix_sockets : {true, false}) {
+    CAPTURE(unix_sockets);
+    Lines lines;
+    TransportOptions options = quick();
+    options.credit = 64 * 1024;
+    options.lost_after = 600ms;
+    options.unix_sockets = unix_sockets;
+    auto worker = make(worker0, 2, lines, 'a', options);
+    options.heartbeat = Milliseconds(3'600'000);
+    auto server = make(server0, 1, lines, 'a', options);
+    worker->dial(server0, server->address());
+    next(*worker, Event::Kind::up);
+    const Bytes payload(100'000);
+    int sent = 0;
+    while (sent < 1000 && worker->send(server0, push(0), payload)) ++sent;
+    CHECK(sent < 1000);
+    const Event down = next(*worker, Event::Kind::down);
+    CHECK_FALSE(down.proven);
+  }
+}
+
+TEST_CASE("after this host was suspended a connection that has ended proves nothing about its peer") {
+  Lines lines;
+  std::atomic<std::chrono::nanoseconds> suspended{0ns};
+  TransportOptions options = quick();
+  options.handshake_timeout = 5s;  // as long as the peer has to come back
+  options.suspended = [&] { return suspended.load(); };
+  auto server = make(server0, 1, lines);
+  auto worker = make(worker0, 2, lines, 'a', options);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  suspended = 1h;
+  server.reset();
+  CHECK_FALSE(next(*worker, Event::Kind::down).proven);
+}
+
+TEST_CASE("what has landed in a buffer that was taken back since is dropped and counted") {
+  Lines lines;
+  auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  next(*server, Event::Kind::up);
+  Bytes landed(100);
+  server->landings().expect({worker0, MessageType::push, 0, 0, 3}, landed);
+  CHECK(worker->send(server0, push(3), Bytes(100)));
+  while (server->held_bytes() == 0) std::this_thread::sleep_for(1ms);
+  server->landings().cancel_all();
+  CHECK(worker->send(server0, push(4)));
+  CHECK(next(*server, Event::Kind::message).header.key == 4);
+  CHECK(server->late_messages() == 1);
+}
+
+TEST_CASE("a sender that waits for room gets everything through") {
+  Lines lines;
+  TransportOptions options = quick();
+  options.credit = 256 * 1024;
+  auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
+  worker->dial(server0, server->address());
+  next(*worker, Event::Kind::up);
+  std::thread producer([&] {
+    std::vector<std::byte> payload(100'000);
+    for (std::uint32_t i = 0; i < 300; ++i) worker->send(server0, push(i), payload);
+  });
+  std::uint32_t received = 0;
+  for (; received < 300; ++received) {
+    if (next(*server, Event::Kind::message).header.key != received) break;
+  }
+  CHECK(received == 300);
+  producer.join();
+}
