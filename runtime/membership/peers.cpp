@@ -2,6 +2,8 @@
 #include "runtime/membership/peers.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "runtime/membership/membership.h"
 
@@ -39,6 +41,18 @@ Peers::Peers(Job& job) : job_(job) {
 void Peers::dial(Role role, std::uint32_t rank) {
   const auto& seeds = role == Role::server ? job_.env.seeds_server : job_.env.seeds_worker;
   if (rank < seeds.size()) transport_->dial({role, rank}, seeds[rank]);
+}
+
+void Peers::carry_out(Effects&& effects) {
+  for (Effects::Effect& effect : std::exchange(effects.in_order, {})) {
+    if (const auto* message = std::get_if<Effects::Message>(&effect)) {
+      transport_->send(message->to, message->header, message->payload, WhenFull::refuse);
+    } else if (const auto* dial = std::get_if<Effects::Dial>(&effect)) {
+      transport_->dial(dial->peer, dial->address);
+    } else {
+      job_.log.line(std::get<Effects::Line>(effect).text);
+    }
+  }
 }
 
 std::optional<Event> Peers::next(Milliseconds time) {

@@ -9,6 +9,7 @@
 
 #include "runtime/base/exit_code.h"
 #include "runtime/launch/job.h"
+#include "runtime/membership/effects.h"
 #include "runtime/transport/transport.h"
 
 namespace mlk::rt {
@@ -26,6 +27,10 @@ class Peers {
   std::optional<Event> next(Milliseconds time);
 
   void dial(Role role, std::uint32_t rank);
+
+  // Sends and dials in order, never waiting: a peer that does not take a message is given up. Lines go to the
+  // log.
+  void carry_out(Effects&& effects);
 
   // From now on next() does not throw: no peer's end changes how this process ends.
   void run_is_trained() { trained_ = true; }

@@ -1,0 +1,39 @@
+// What a state machine wants done. Machines are pure: they are told what happened and what time it is, and
+// answer with effects, which Peers::carry_out() carries out, and the simulator in tests/sim delivers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/payload.h"
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+struct Effects {
+  struct Message {
+    PeerId to;
+    Header header;  // type and what the type says; sender, length and checksum are filled in by the transport
+    Bytes payload;
+  };
+  struct Dial {
+    PeerId peer;
+    std::string address;  // host:port
+  };
+  struct Line {  // of the log
+    std::string text;
+  };
+  using Effect = std::variant<Message, Dial, Line>;
+
+  std::vector<Effect> in_order;
+
+  void send(PeerId to, const Header& header, Bytes payload = {}) {
+    in_order.emplace_back(Message{to, header, std::move(payload)});
+  }
+  void dial(PeerId peer, std::string address) { in_order.emplace_back(Dial{peer, std::move(address)}); }
+  void log(std::string line) { in_order.emplace_back(Line{std::move(line)}); }
+};
+
+}  // namespace mlk::rt
