@@ -32,7 +32,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// An empty one is the context's, as for kubectl.
+// The empty name means the namespace of the context, as with kubectl.
 CLI::Validator namespace_name() {
   return CLI::Validator(
       [](std::string& text) {
@@ -61,8 +61,8 @@ void add_global_options(CLI::App& root, Session& session) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-// What the arguments hold that is unknown, with what was probably meant by it: CLI11 would first ask for what
-// is missing.
+// An unknown word of the command line, and the word that was probably meant. Found before CLI11 complains
+// about missing words.
 struct Unknown {
   std::string what;  // empty: nothing
   std::string hint;
@@ -119,7 +119,7 @@ void print_error(Session& session, const std::string& what, const std::string& h
   session.err << std::flush;
 }
 
-// CLI11's own words, made to look like ours: lower case, no full stop, "did you mean" for flags.
+// Reformats CLI11's own messages: lower case, no full stop, "did you mean" for flags.
 int report_usage(const CLI::App& root, const std::vector<std::string>& arguments,
                  const CLI::ParseError& error, Session& session) {
   const CLI::App* command = &root;
@@ -215,11 +215,10 @@ int run_command(CLI::App& app, const std::vector<std::string>& arguments, Sessio
   }
 }
 
-// A full disk must not look like success. A reader that has gone, like `head`, knows that it has, and wants
-// no words.
+// A full disk must not look like success. A reader that has gone, like `head`, needs no message.
 bool write_all_out(Session& session) {
   if (session.out.flush()) return true;
-  // Another write fails for the same reason, and tells it.
+  // Another write fails for the same reason and sets errno.
   session.out.clear();
   errno = 0;
   session.out << std::endl;

@@ -20,8 +20,8 @@ static_assert(std::atomic<int>::is_always_lock_free);
 constexpr unsigned good_order_s = 2;
 
 // The first Ctrl-C lets the command end in good order and say how to come back. The second one ends it at
-// once, and so does the alarm, when the command still waits for an answer: every command can be cut off
-// anywhere and repeated.
+// once; so does the alarm, if the command still waits for an answer. Every command can be cut off anywhere
+// and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);
@@ -33,8 +33,8 @@ void on_alarm(int) {
   _exit(128 + interrupted.load());
 }
 
-// Whoever starts mlk may leave out a standard stream. The next connection to be opened would take its place,
-// and what is printed would go to the API server.
+// The parent process may have closed a standard stream. The next connection would get its number, and what is
+// printed would go to the API server.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
@@ -42,8 +42,8 @@ void open_missing_streams() {
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-// A signal that is ignored stays so: who starts mlk in the background, or under `trap '' INT`, wants it to go
-// on.
+// An ignored signal stays ignored: a shell that starts mlk in the background, or under `trap '' INT`, wants
+// mlk to continue.
 void handle_unless_ignored(int number) {
   struct sigaction action{};
   if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) return;

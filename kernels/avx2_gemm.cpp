@@ -1,6 +1,6 @@
 // After K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34, 2008), with
-// a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay in the first
-// cache while they meet all rows of a block of a, which fits the second.
+// a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay in L1 while
+// they meet all rows of a block of a, which fits L2.
 #include "kernels/avx2_gemm.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ void multiply_edge(int rows, int columns, int depth, const float* a, const float
   for (int i = 0; i < rows; ++i) std::copy_n(&whole[i * tile_columns], columns, c + i * ldc);
 }
 
-// The columns of a square of 8 x 8, of which the first `rows` rows are there.
+// The columns of a square of 8 x 8 numbers; only its first `rows` rows are read.
 struct Columns {
   __m256 at[8];
 };
@@ -101,7 +101,7 @@ MLK_AVX2 Columns columns_of(int rows, const float* in, std::ptrdiff_t row) {
   return columns;
 }
 
-// out[depth, 16] = b[depth, columns] and zeros.
+// out[depth, 16] = b[depth, columns], filled up with zeros.
 MLK_AVX2 void pack_columns(int depth, int columns, Strided b, float* out) {
   for (int j = 0; j < tile_columns; j += lanes, out += lanes) {
     const float* in = b.data + j * b.column;
@@ -122,9 +122,9 @@ MLK_AVX2 void pack_columns(int depth, int columns, Strided b, float* out) {
   }
 }
 
-// Strips of six rows, one behind the other: out[strip][depth, 6] = a[6, depth] transposed; the last one has
-// what is left. Two numbers beyond the end of out may be written: each store of eight is followed by that of
-// the next six.
+// Strips of six rows, one after the other: out[strip][depth, 6] = a[6, depth] transposed; the last strip has
+// the rows that are left. Up to two numbers beyond the end of out may be written, since each store of eight
+// is followed by the store of the next six.
 MLK_AVX2 void pack_rows(int rows, int depth, Strided a, float* out) {
   const int whole = rows / tile_rows;
   if (a.column == 1) {

@@ -1,7 +1,6 @@
-// Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in the first cache while it
-// meets the rows of a (K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication, TOMS
-// 34, 2008). Unlike there, what need not be turned is not packed: a number of a is read once for 32 columns,
-// and then it hardly matters where it lies.
+// Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in L1 while it meets the rows of
+// a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike there, only a matrix that has to be transposed is
+// packed: each number of a is read once for 32 columns, so its place in memory hardly matters.
 #include "kernels/avx512_gemm.h"
 
 #include <algorithm>
@@ -22,9 +21,9 @@ namespace mlk::kernels {
 namespace {
 
 constexpr int lanes = 16, tile_rows = 14, tile_columns = 2 * lanes;
-constexpr int most_depth = 256;         // of a panel: 32 KiB
-constexpr int most_rows = 512;          // of a block of a, which fits the second cache
-constexpr int most_turned = 64 * 1024;  // numbers of a result that is made turned
+constexpr int most_depth = 256;             // of a panel: 32 KiB
+constexpr int most_rows = 512;              // of a block of a, which fits L2
+constexpr int most_transposed = 64 * 1024;  // numbers of a result that is computed transposed
 
 constexpr __mmask16 first(int numbers) { return static_cast<__mmask16>((1u << numbers) - 1); }
 
@@ -32,18 +31,18 @@ constexpr __mmask16 all = first(lanes);
 
 int in_whole_vectors(int columns) { return (columns + lanes - 1) / lanes * lanes; }
 
-// c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and how far apart the rows of
-// each are.
+// c[rows, columns] = alpha * a[rows, depth] * b[depth, columns] + beta * c, and the distances between the
+// rows of each.
 struct Panel {
   int depth;
-  const float* b;  // its last vector is whole
+  const float* b;  // its last vector is filled up to a whole one
   std::ptrdiff_t b_row;
-  __mmask16 last;  // what there is of the last vector of a row of c
+  __mmask16 last;  // which numbers of the last vector of a row belong to c
   std::ptrdiff_t c_row;
   float alpha, beta;
 };
 
-// The loops are unrolled whole, so that the sums stay in registers.
+// The loops are unrolled completely, so that the sums stay in registers.
 template <int rows, int vectors>
 MLK_AVX512_INLINE void multiply_tile(const Panel& panel, Strided tile, float* c) {
   __m512 sums[rows][vectors];
@@ -105,13 +104,13 @@ MLK_AVX512 void multiply_one(const Panel& panel, Strided a, float* c) {
 
 constexpr auto up_to_tile_rows = std::make_integer_sequence<int, tile_rows>();
 
-// By the number of rows, less 1.
+// Indexed by the number of rows, less 1.
 template <int vectors>
 constexpr auto tiles = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_one<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Rows in tiles of `height`, and one of what is left.
+// Rows in tiles of `height`, and one tile with the rows that are left.
 template <int height, int vectors>
 MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c) {
   for (; rows >= height; rows -= height, a = a.from(height, 0), c += height * panel.c_row)
@@ -119,13 +118,13 @@ MLK_AVX512 void multiply_panel(const Panel& panel, int rows, Strided a, float* c
   if (rows > 0) tiles<vectors>[static_cast<std::size_t>(rows - 1)](panel, a, c);
 }
 
-// By the height, less 1.
+// Indexed by the height, less 1.
 template <int vectors>
 constexpr auto panels = []<int... less>(std::integer_sequence<int, less...>) {
   return std::array{multiply_panel<less + 1, vectors>...};
 }(up_to_tile_rows);
 
-// Four numbers of each of `lines` lines, at most 16, as four vectors across the lines. What is not there is
+// Four numbers of each of `lines` lines, at most 16, as four vectors across the lines. Missing lines read as
 // 0.
 struct Four {
   __m512 at[4];
@@ -144,7 +143,7 @@ MLK_AVX512_INLINE Four turn(int lines, const float* in, std::ptrdiff_t line_row)
       fours[i] = _mm512_mask_broadcast_f32x4(fours[i], here, _mm_loadu_ps(in + line * line_row));
     }
   }
-  // With a mask, because GCC 12 warns of the others, of something uninitialised in its own header.
+  // The masked form, because GCC 12 warns of the others: something uninitialised in its own header.
   const __m512 low_01 = _mm512_maskz_unpacklo_ps(all, fours[0], fours[1]);
   const __m512 low_23 = _mm512_maskz_unpacklo_ps(all, fours[2], fours[3]);
   const __m512 high_01 = _mm512_maskz_unpackhi_ps(all, fours[0], fours[1]);
@@ -155,8 +154,8 @@ MLK_AVX512_INLINE Four turn(int lines, const float* in, std::ptrdiff_t line_row)
           _mm512_maskz_shuffle_ps(all, high_01, high_23, 0xee)};
 }
 
-// out[depth, lines] = in[lines, depth] turned, at most 16 lines; what else there is of the vectors becomes 0
-// if it is stored.
+// out[depth, lines] = in[lines, depth] transposed, at most 16 lines. If the rest of the vectors is stored, it
+// becomes 0.
 template <bool all_lines>
 MLK_AVX512 void turn_lines(int lines, int depth, const float* in, std::ptrdiff_t in_row, __mmask16 stored,
                            float* out, std::ptrdiff_t out_row) {
@@ -197,13 +196,13 @@ float* at_cache_line(float* data) {
   return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(data) + line - 1) / line * line);
 }
 
-// Tiles as high as each other, as far as possible: low ones are slow.
+// Tiles of heights as equal as possible: low tiles are slow.
 int height_of_tiles(int rows) {
   const int count = (rows + tile_rows - 1) / tile_rows;
   return (rows + count - 1) / count;
 }
 
-// packed: at the beginning of a cache line, for one panel.
+// packed: starts at the beginning of a cache line, and has room for one panel.
 void multiply(int m, int n, int k, float alpha, Strided a, Strided b, float beta, float* c, int ldc,
               float* packed) {
   const int depth = depth_of_blocks(k, most_depth);
@@ -241,13 +240,14 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc,
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  // One of both is to be packed if both lie along k: the smaller one. If that is a, c comes out turned.
-  const bool turned = all_a.column == 1 && all_b.row == 1 && m < n && n <= most_turned / m && beta == 0;
+  // If both lie along k, the smaller one is packed. If that is a, the result is computed transposed.
+  const bool transposed =
+      all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);
-  const std::size_t size = lanes + size_of_panel + (turned ? static_cast<std::size_t>(m * n) : 0);
+  const std::size_t size = lanes + size_of_panel + (transposed ? static_cast<std::size_t>(m * n) : 0);
   if (space.size() < size) space.resize(size);
   float* const packed = at_cache_line(space.data());
-  if (!turned) return multiply(m, n, k, alpha, all_a, all_b, beta, c, ldc, packed);
+  if (!transposed) return multiply(m, n, k, alpha, all_a, all_b, beta, c, ldc, packed);
   float* const result = packed + size_of_panel;
   multiply(n, m, k, alpha, {all_b.data, all_b.column, all_b.row}, {all_a.data, all_a.column, all_a.row}, 0,
            result, m, packed);

@@ -1,6 +1,5 @@
-// Ops for CPUs: matrices by oneDNN or a product of our own, whichever is faster, elementwise work by our own
-// vector loops, the little that is left by the reference. What is large enough is cut into parts for several
-// threads.
+// Ops for CPUs. Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector
+// loops. The rest: the reference. Large operations are cut into parts for several threads.
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
@@ -23,8 +22,8 @@
 namespace mlk::kernels {
 namespace {
 
-// A part is to take so long that waking somebody for it, which may take a hundred microseconds, is little
-// beside it.
+// A part should take so long that waking a thread for it, which may take a hundred microseconds, matters
+// little.
 constexpr double least_operations = 16e6;
 constexpr std::size_t least_floats = 64 * 1024;
 
@@ -83,14 +82,14 @@ class CpuOps final : public ReferenceOps {
   }
 
  private:
-  // work(part, parts), for each part.
+  // Calls work(part, parts) for each part.
   template <typename Work>
   void in_parts(double most, Work work) {
     const int parts = std::clamp(static_cast<int>(std::min(most, 1e6)), 1, pool_.threads());
     if (parts == 1) return work(0, 1);
     pool_.run(parts, [&](int part) { work(part, parts); });
   }
-  // work(at, size), for ranges that are [0, size) together.
+  // Calls work(at, size) for ranges that together cover [0, size).
   template <typename Work>
   void by_range(std::size_t size, Work work) {
     in_parts(static_cast<double>(size / least_floats), [&](std::size_t part, std::size_t parts) {
@@ -106,12 +105,12 @@ class CpuOps final : public ReferenceOps {
   const Precision precision_;
   ThreadPool pool_;
   const VectorLoops& loops_;
-  std::vector<BFloat16> rounded_[2];  // the inputs of a product; these grow once
+  std::vector<BFloat16> rounded_[2];  // the inputs of a product, rounded; these grow once
   std::vector<float> imitated_[2];
-  std::vector<std::vector<float>> packing_;  // of our own products, for each part
+  std::vector<std::vector<float>> packing_;  // one for each part of our own products
 };
 
-// All exponentials at once, because rows of few classes are too short for vectors.
+// All exponentials are computed at once, because rows of few classes are too short for vectors.
 float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
                                              const std::int32_t* labels, float* delta) {
   const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);
@@ -136,24 +135,24 @@ float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float*
 
 #if MLK_ONEDNN
 
-// oneDNN takes as many threads as its OpenMP offers, which is all processors, and has no setting of its own.
-// OpenMP's is per calling thread. It is looked up, not linked: which OpenMP it is, is oneDNN's choice, and a
-// oneDNN without any has none to limit.
-// Set every time, which costs nanoseconds: with a variable per thread, mold 1.10 lays out some programs so
-// that they cannot be loaded.
+// Limits oneDNN to one thread. oneDNN uses as many threads as its OpenMP offers and has no setting of its
+// own, so OpenMP's limit is set, which counts per calling thread. The function is looked up at run time,
+// since oneDNN decides which OpenMP it uses, if any.
+// It is set for every call, which costs nanoseconds: with a thread_local variable, mold 1.10 lays out some
+// programs so that they cannot be loaded.
 void keep_to_this_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set) set(1);
 }
 
-// oneDNN exports this beside dnnl_sgemm, but no header of it declares it.
+// oneDNN exports this beside dnnl_sgemm, but declares it in no header.
 using BFloat16Gemm = dnnl_status_t (*)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const BFloat16*,
                                        dnnl_dim_t, const BFloat16*, dnnl_dim_t, float, float*, dnnl_dim_t);
 
 BFloat16Gemm bfloat16_gemm() {
 #if defined(__x86_64__)
-  // With AVX-512 alone oneDNN takes them, too, but widens them first.
+  // With AVX-512 alone oneDNN accepts them too, but widens them first.
   static const bool has = __builtin_cpu_supports("avx512bf16");
   static const auto gemm = reinterpret_cast<BFloat16Gemm>(dlsym(RTLD_DEFAULT, "dnnl_gemm_bf16bf16f32"));
   return has ? gemm : nullptr;
@@ -205,19 +204,19 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
-// With AVX-512 oneDNN 2.6 is the faster one where stored rows are a multiple of 4 KiB apart, by up to 5 %,
-// and ours elsewhere, by up to 10 % (AMD Zen 5); what Intel's processors do best is left to Intel. With AVX2
-// alone ours is as fast or faster, above all where rows are a multiple of 1 or 2 KiB apart: oneDNN leaves
-// some of those where they lie, and they compete for a few places of the first cache (AMD Zen 3).
+// Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
+// ours up to 10 % faster elsewhere (AMD Zen 5). Intel's processors are left to oneDNN. With AVX2 alone ours
+// is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of
+// those, and they compete for a few places in L1 (AMD Zen 3).
 decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
-  constexpr int four_kib = 1024;  // of numbers
+  constexpr int four_kib = 1024;  // counted in numbers
   const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
   if (has_avx512_gemm() && !(MLK_ONEDNN && (four_kib_apart || is_from_intel()))) return avx512_gemm;
   if (has_avx2_gemm() && !(MLK_ONEDNN && has_avx512_gemm())) return avx2_gemm;
   return nullptr;
 }
 
-// Cut along the longer side of c, where a cache line of it begins.
+// Cuts along the longer side of c, at the beginning of a cache line.
 template <typename Number>
 void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                      const Number* a, const Number* b, float beta, float* c) {
@@ -231,7 +230,7 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
     const Number* of_a = a + (ta ? row : row * lda);
     const Number* of_b = b + (tb ? column * ldb : column);
     float* of_c = c + row * n + column;
-    const bool empty = rows == 0 || columns == 0 || k == 0;  // leading dimensions of 0 are refused
+    const bool empty = rows == 0 || columns == 0 || k == 0;  // oneDNN refuses leading dimensions of 0
     if constexpr (std::is_same_v<Number, float>) {
       if (const auto own = own_gemm(lda, ldb); own && !empty) {
         return own(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n,

@@ -1,4 +1,5 @@
-// Arrays of floats that begin with a cache line: vectors that are counted from the beginning lie in one each.
+// Arrays of floats that begin at a cache line, so that vectors counted from the beginning do not cross cache
+// lines.
 #pragma once
 
 #include <cstddef>

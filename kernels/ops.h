@@ -13,20 +13,20 @@ namespace mlk::kernels {
 
 enum class Transpose { no, yes };
 
-// What gemm rounds its two inputs to. Everything else, its sums and its result too, is float32.
+// The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
+// float32.
 enum class Precision { float32, bfloat16 };
 
 // All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
-// an input. An object is for one thread at a time. gemm may throw
-// std::bad_alloc; nothing else throws.
+// an input. An object is for one thread at a time. gemm may throw std::bad_alloc; nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;
 
-  // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With yes, a is stored [k,m], b is stored [n,k].
-  // With beta 0, c need not be initialised.
+  // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With Transpose::yes, a is stored [k,m], b is stored
+  // [n,k]. With beta 0, c need not be initialised.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                     const float* a, const float* b, float beta, float* c) = 0;
 
@@ -39,13 +39,13 @@ class Ops {
   // bias_gradient[columns] = the sum of the rows of delta[rows, columns].
   virtual void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) = 0;
 
-  // Backward of add_bias_relu in one pass: delta becomes 0 where output, its result, is 0; then as
+  // The backward pass of add_bias_relu in one pass: delta becomes 0 where `output`, its result, is 0. Then as
   // bias_backward.
   virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                                   float* bias_gradient) = 0;
 
-  // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes).
-  // A logit that is not a number makes the loss one that is not.
+  // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes). NaN
+  // logits give a NaN loss.
   virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
                                       const std::int32_t* labels) = 0;
 
@@ -57,28 +57,28 @@ class Ops {
   virtual std::int64_t count_correct(int rows, int classes, const float* logits,
                                      const std::int32_t* labels) = 0;
 
-  // One update of parameters and of what the rule keeps of each, see optimizer_steps.h. The spans have one
-  // length.
+  // One update of the parameters and of the state that the rule keeps for each, see optimizer_steps.h. All
+  // spans have the same length.
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
                    const SgdStep& step) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
                     std::span<float> square, const AdamStep& step) = 0;
 
-  // sum += x. The spans have one length.
+  // sum += x. Both spans have the same length.
   virtual void accumulate(std::span<const float> x, std::span<float> sum) = 0;
 };
 
-// Plain loops, written for reading: what the other implementations are held to, and the fall-back.
+// Plain loops, written for reading: the tests compare the other implementations with it, and it is the
+// fallback.
 std::unique_ptr<Ops> make_reference_ops();
 
-// The best for this processor: for matrices our own products or oneDNN's, if that was there at build time
-// (cpu_ops.cpp says when which), own vector loops for the rest. threads: how many share an operation that is
-// large enough, at least 1. They block between operations (thread_pool.h). With Precision::bfloat16 on a
-// processor that does not multiply them, they are imitated: the results are as good, and come no sooner than
-// with float32.
+// The fastest for this processor. Matrices: our own products, or oneDNN's if it was there at build time
+// (cpu_ops.cpp says when which). The rest: our own vector loops. threads, at least 1: how many share a large
+// operation; they block between operations (thread_pool.h). With Precision::bfloat16 on a processor without
+// bfloat16 products, these are emulated: the results are as good, and no faster than float32.
 std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
 
-// Whether make_cpu_ops' gemm has bfloat16 products of this processor (AVX512-BF16, AMX) and oneDNN.
+// True if gemm of make_cpu_ops uses bfloat16 products of this processor (AVX512-BF16, AMX) by oneDNN.
 bool multiplies_bfloat16();
 
 }  // namespace mlk::kernels

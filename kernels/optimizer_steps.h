@@ -1,4 +1,4 @@
-// One step of each update rule, in numbers: what is the same for all parameters.
+// One step of each update rule: the numbers that are the same for all parameters.
 #pragma once
 
 namespace mlk::kernels {
@@ -12,16 +12,15 @@ struct SgdStep {
   bool nesterov = false;
 };
 
-// Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019), with moments that are running means of what
-// was seen:
+// Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019), with running means as moments:
 //   g = gradient + l2 * parameter
-//   mean = keep_mean * mean + take_mean * g
-//   square = keep_square * square + take_square * g^2
+//   mean = beta1 * mean + one_minus_beta1 * g
+//   square = beta2 * square + one_minus_beta2 * g^2
 //   parameter -= decay * parameter + lr * mean / (sqrt(square) + epsilon)
-// runtime/model/optimizer.cpp says which numbers make it either.
+// beta1 and beta2 include the correction for the start at zero (runtime/model/optimizer.cpp).
 struct AdamStep {
   float lr = 0, epsilon = 0, l2 = 0, decay = 0;
-  float keep_mean = 0, take_mean = 0, keep_square = 0, take_square = 0;
+  float beta1 = 0, one_minus_beta1 = 0, beta2 = 0, one_minus_beta2 = 0;
 };
 
 }  // namespace mlk::kernels

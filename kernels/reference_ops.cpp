@@ -1,5 +1,5 @@
-// Each operation as its definition says. Sums of many terms are kept in double: an oracle must not be the one
-// that rounds.
+// Each operation as its definition says. Sums of many terms are kept in double, so that the reference does
+// not add rounding errors of its own.
 #include "kernels/reference_ops.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ std::size_t index(int row, int columns, int column) {
   return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
 }
 
-// log(sum(exp(row))), with the largest term taken out so that nothing overflows. A logit that is not a number
-// is not seen by max_element, but by the sum.
+// log(sum(exp(row))), with the largest term taken out so that nothing overflows. max_element does not see a
+// NaN logit, but the sum does.
 double log_sum_exp(const float* row, int classes) {
   const double largest = *std::max_element(row, row + classes);
   double sum = 0;
@@ -39,7 +39,7 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
         sum += value(left) * value(right);
       }
       float& out = c[index(row, ldc, column)];
-      // Not 0 * c: what was there before may be anything, also not a number.
+      // Not 0 * c: c may hold anything, also NaN.
       out = static_cast<float>(beta == 0 ? alpha * sum : alpha * sum + beta * out);
     }
   }
@@ -67,7 +67,7 @@ void ReferenceOps::add_bias_relu(int rows, int columns, const float* bias, float
     for (int column = 0; column < columns; ++column) {
       float& value = x[index(row, columns, column)];
       const float sum = value + bias[column];
-      value = sum < 0 ? 0 : sum;  // this way round, what is not a number stays so and is found in the loss
+      value = sum < 0 ? 0 : sum;  // written this way, NaN stays NaN and shows in the loss
     }
   }
 }
@@ -125,7 +125,7 @@ std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* log
   return correct;
 }
 
-// The update rules in float, step by step: theirs are the bits that every processor has to give.
+// The update rules in float, step by step: every processor has to give exactly these bits.
 void ReferenceOps::sgd(std::span<float> parameters, std::span<const float> gradients,
                        std::span<float> velocity, const SgdStep& step) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -139,8 +139,8 @@ void ReferenceOps::adam(std::span<float> parameters, std::span<const float> grad
                         std::span<float> square, const AdamStep& step) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const float g = gradients[i] + step.l2 * parameters[i];
-    mean[i] = step.keep_mean * mean[i] + step.take_mean * g;
-    square[i] = step.keep_square * square[i] + step.take_square * (g * g);
+    mean[i] = step.beta1 * mean[i] + step.one_minus_beta1 * g;
+    square[i] = step.beta2 * square[i] + step.one_minus_beta2 * (g * g);
     const float direction = mean[i] / (std::sqrt(square[i]) + step.epsilon);
     parameters[i] -= step.decay * parameters[i] + step.lr * direction;
   }

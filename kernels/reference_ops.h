@@ -1,5 +1,5 @@
-// Ops in plain loops, written for reading: the oracle of the tests, the fall-back, and the base of faster
-// ones.
+// Ops in plain loops, written for reading: the reference of the tests, the fallback, and the base class of
+// faster ones.
 #pragma once
 
 #include "kernels/bfloat16.h"
@@ -7,7 +7,7 @@
 
 namespace mlk::kernels {
 
-// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. Of float and of
+// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. For float and for
 // BFloat16.
 template <typename Number>
 void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,

@@ -1,4 +1,4 @@
-// Matrices as products take them.
+// Matrices as the products take them.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace mlk::kernels {
 
-// Element (i, j) is at i * row + j * column, and one of both is 1.
+// Element (i, j) is at i * row + j * column, and one of the two strides is 1.
 struct Strided {
   const float* data;
   std::ptrdiff_t row, column;
@@ -21,7 +21,8 @@ inline Strided stored(Transpose transpose, const float* data, int leading) {
   return transpose == Transpose::yes ? Strided{data, 1, leading} : Strided{data, leading, 1};
 }
 
-// The depth of blocks of at most `most` that k is cut into: evenly, and in eights, which suit the vectors.
+// The depth of the blocks into which k is cut, at most `most`: evenly, and in multiples of eight, which suit
+// the vectors.
 inline int depth_of_blocks(int k, int most) {
   const int blocks = (k + most - 1) / most;
   return ((k + blocks - 1) / blocks + 7) / 8 * 8;

@@ -1,4 +1,4 @@
-// Parts are handed out one by one under a lock: they take far longer than it.
+// Parts are handed out one by one under a lock, since a part takes far longer than the lock.
 #include "kernels/thread_pool.h"
 
 #include <system_error>
@@ -33,7 +33,7 @@ void ThreadPool::start() {
   try {
     while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
   } catch (const std::system_error&) {
-    // The process may have no more: it goes on with those that there are, or alone.
+    // The process may not be allowed more threads: it goes on with those that it got, or alone.
   }
 }
 

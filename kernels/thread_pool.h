@@ -1,4 +1,4 @@
-// Threads that share one operation after another with the thread that wants it.
+// Threads that share one operation after another with the calling thread.
 #pragma once
 
 #include <condition_variable>
@@ -10,13 +10,13 @@
 
 namespace mlk::kernels {
 
-// They block between operations and never spin: several processes share a machine, and teams of threads that
-// wait for each other by spinning make all of them slow. The calling thread takes parts, too, and waits only
-// for parts that somebody is at: a thread that gets no processor holds nobody up.
+// Threads block between operations and never spin: several processes share a machine, and teams of threads
+// that spin while they wait make all of them slow. The calling thread takes parts too, and waits only for
+// parts that a thread has begun. So a thread that gets no processor delays nothing.
 class ThreadPool {
  public:
-  // threads: with the caller, at least 1. They start with the first operation, or as many of them as can be
-  // had.
+  // threads: with the caller, at least 1. They start with the first operation. If not all can be started,
+  // there are fewer.
   explicit ThreadPool(int threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -24,8 +24,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls part(0), ..., part(parts - 1), each once, in any thread and order; returns when all have returned,
-  // or throws what the first of them has thrown. For one caller at a time.
+  // Calls part(0), ..., part(parts - 1), each once, in any thread and order. Returns when all have returned,
+  // or rethrows the first exception. For one caller at a time.
   void run(int parts, const std::function<void(int)>& part);
 
  private:

@@ -1,13 +1,13 @@
 // One body for each loop, inlined into one function for each instruction set. This file is compiled with -O3,
-// which makes the compiler use vectors, and without contraction to fused multiply-add, which only some
-// processors have: the bits of a run must not depend on the machine's age.
+// so that the compiler uses vectors, and without contraction to fused multiply-add, which only some
+// processors have: the bits of a run must not depend on the processor.
 #include "kernels/vector_loops.h"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-// A loop, once for each instruction set. The bodies are inlined, so each copy is compiled for its own target.
+// A loop, compiled once for each instruction set: the body is inlined, so each copy uses its own target.
 #define MLK_FOR_TARGET(target)                                                                              \
   target void add_bias(int rows, int columns, const float* bias, float* x) {                                \
     body::add_bias(rows, columns, bias, x);                                                                 \
@@ -88,8 +88,8 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restric
   }
 }
 
-// With and without nesterov in one loop: memory is slower than two more multiplications. By value, so that
-// the compiler knows that no store changes the numbers.
+// With and without nesterov in one loop: memory is slower than two more multiplications. `step` is passed by
+// value, so that the compiler knows that no store changes it.
 MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
                     float* __restrict velocity, const SgdStep step) {
   const float of_gradient = step.nesterov ? 1 : 0, of_velocity = step.nesterov ? step.momentum : 1;
@@ -105,8 +105,8 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
                      float* __restrict mean, float* __restrict square, const AdamStep step) {
   for (std::size_t i = 0; i < size; ++i) {
     const float g = gradients[i] + step.l2 * parameters[i];
-    const float m = step.keep_mean * mean[i] + step.take_mean * g;
-    const float s = step.keep_square * square[i] + step.take_square * (g * g);
+    const float m = step.beta1 * mean[i] + step.one_minus_beta1 * g;
+    const float s = step.beta2 * square[i] + step.one_minus_beta2 * (g * g);
     mean[i] = m;
     square[i] = s;
     parameters[i] -= step.decay * parameters[i] + step.lr * (m / (std::sqrt(s) + step.epsilon));
@@ -117,11 +117,11 @@ MLK_INLINE void accumulate(std::size_t size, const float* __restrict x, float* _
   for (std::size_t i = 0; i < size; ++i) sum[i] += x[i];
 }
 
-// e^x = 2^n e^r, n whole and r at most half of log 2 in size: a power of two is made of its bits, and e^r by
-// its series. What is not a number stays so.
+// e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, e^r by its
+// series. NaN stays NaN.
 MLK_INLINE void exponentials(std::size_t size, float* __restrict x) {
   constexpr float lowest = -80;
-  constexpr float whole = 0x1.8p23f;  // has its units in the last bit: adding it rounds to a whole number
+  constexpr float whole = 0x1.8p23f;  // its last bit has the value 1, so adding it rounds to a whole number
   constexpr float per_log2 = 1.44269504f, log2 = 0.693359375f, log2_beyond = 2.12194440e-4f;
   for (std::size_t i = 0; i < size; ++i) {
     const float value = x[i] < lowest ? lowest : x[i];

@@ -11,12 +11,12 @@
 
 namespace mlk::kernels {
 
-// Pointers to functions and not GCC's target_clones: those are chosen by the loader, before a sanitizer is
-// up, and then crash in it. The results are the same bits for every instruction set.
+// Pointers to functions instead of GCC's target_clones: the loader chooses those before a sanitizer is ready,
+// and then they crash in it. The results have the same bits for every instruction set.
 struct VectorLoops {
   const char* name;  // the instruction set
 
-  // The contracts of Ops (ops.h), of the same names.
+  // The contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias)(int rows, int columns, const float* bias, float* x);
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
   void (*bias_backward)(int rows, int columns, const float* delta, float* bias_gradient);
@@ -27,11 +27,11 @@ struct VectorLoops {
                const AdamStep& step);
   void (*accumulate)(std::size_t size, const float* x, float* sum);
 
-  // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place; below -80 as at -80, so that no
-  // result is a number whose exponent is exhausted and with which processors are slow.
+  // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place. Below -80 the result is that of
+  // -80, so that no result is denormal, which would be slow.
   void (*exponentials)(std::size_t size, float* x);
 
-  // out[i] = in[i], rounded to bfloat16: as one, and as the float of the same value.
+  // out[i] = in[i], rounded to bfloat16; stored as bfloat16, or as the float of the same value.
   void (*round_to_bfloat16)(std::size_t size, const float* in, BFloat16* out);
   void (*round_like_bfloat16)(std::size_t size, const float* in, float* out);
 
@@ -39,7 +39,7 @@ struct VectorLoops {
   void (*scale_bytes)(std::size_t size, const std::uint8_t* in, float scale, float* out);
 };
 
-// Those that this processor can run, the best first; never empty.
+// The loops that this processor can run, the fastest first; never empty.
 std::span<const VectorLoops> vector_loops();
 
 }  // namespace mlk::kernels

@@ -6,7 +6,7 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr double largest_whole = 0x1p53;  // of those that a double tells apart
+constexpr double largest_whole = 0x1p53;  // the largest range in which a double represents every whole number
 
 bool are_numbers(const std::vector<nlohmann::json>& values) {
   return std::all_of(values.begin(), values.end(), [](const auto& value) { return value.is_number(); });
@@ -65,7 +65,7 @@ std::optional<std::uint64_t> Axis::cell_of(const nlohmann::json& value) const {
 nlohmann::json Axis::value_at(double place) const {
   if (cells_ != 0) return value_of(cell_at(place));
   const double inside = std::clamp(place, 0.0, 1.0);
-  const double value = low_ * (1 - inside) + high_ * inside;  // high - low may be too large for a double
+  const double value = low_ * (1 - inside) + high_ * inside;  // high - low may overflow
   return std::clamp(parameter_->kind == Parameter::Kind::log_uniform ? std::exp(value) : value,
                     parameter_->low, parameter_->high);
 }

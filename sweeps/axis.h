@@ -11,23 +11,23 @@
 
 namespace mlk::sweeps {
 
-// A parameter with so many values has as many cells of equal width. Whole numbers and choices among numbers
-// lie in order of size, so that places near each other stand for values near each other.
+// A parameter with a finite number of values has as many cells of equal width. Whole numbers and numeric
+// choices are sorted by size, so that near places stand for near values.
 class Axis {
  public:
   explicit Axis(const Parameter& parameter);  // is referred to, and must live as long
 
   const Parameter& parameter() const { return *parameter_; }
   std::uint64_t cells() const { return cells_; }  // 0: any number between two bounds
-  bool is_ordered() const { return ordered_; }    // whether near places stand for values near each other
+  bool is_ordered() const { return ordered_; }    // whether near places stand for near values
 
-  // Places outside of [0, 1) are taken for the nearest one inside.
+  // A place outside of [0, 1) counts as the nearest one inside.
   nlohmann::json value_at(double place) const;
 
-  // The middle of the cell when there are cells. Nothing when the parameter cannot have the value.
+  // If there are cells: the middle of the cell. Nothing if the parameter cannot have the value.
   std::optional<double> place_of(const nlohmann::json& value) const;
 
-  // Of an axis with cells.
+  // For an axis with cells.
   nlohmann::json value_of(std::uint64_t cell) const;
   std::optional<std::uint64_t> cell_of(const nlohmann::json& value) const;
   std::uint64_t cell_at(double place) const;

@@ -20,7 +20,7 @@ void mark(kube::Client& client, const std::string& name_space, const std::string
                {{"metadata", {{"annotations", std::move(annotations)}}}});
 }
 
-// Unless somebody has changed the owner since it was read: then the next look decides anew.
+// If the owner has changed since it was read, does nothing: the next look decides again.
 void mark_as_read(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
   try {
     client.patch(kube::resources::config_maps, name_space, kube::name_of(owner),
@@ -110,7 +110,7 @@ bool goes_on_later(const json& owner) {
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
   const std::string sweep = kube::name_of(objects.owner);
   if (!was_stopped(objects.owner)) mark(client, name_space, sweep, {{labels::stopped, time_now()}});
-  std::vector<json> own;  // Jobs of which the indexes are trials
+  std::vector<json> own;  // Jobs whose indexes are trials
   for (const json& job : objects.jobs) {
     if (kube::label_of(job, labels::run) == sweep) own.push_back(job);
   }

@@ -1,5 +1,5 @@
-// Random numbers that depend on a seed and a count alone: the same on every machine and with every library,
-// which std:: distributions are not.
+// Random numbers that depend only on a seed and a count: the same on every machine and with every library,
+// unlike std:: distributions.
 #pragma once
 
 #include <cmath>

@@ -19,7 +19,7 @@ void CsvReader::advance() {
   line_start_ = at_;
 }
 
-// The text after the opening quote, and the closing one.
+// Reads the text after the opening quote, and the closing quote.
 bool CsvReader::read_quoted(CsvField& field) {
   const Place opened = here();
   field.quoted = true;
@@ -70,7 +70,7 @@ CsvReader::Ended CsvReader::read_field(CsvField& field) {
 
 bool CsvReader::next(CsvRecord& record) {
   record.clear();
-  while (at_ < text_.size() && at_newline()) advance();  // of \r\n both
+  while (at_ < text_.size() && at_newline()) advance();  // both characters of \r\n
   if (at_ == text_.size()) return false;
   Ended ended = Ended::field;
   while (ended == Ended::field) {
@@ -87,7 +87,7 @@ bool CsvReader::next(CsvRecord& record) {
 
 namespace {
 
-// Keeps newlines and tabs; bytes that are no UTF-8 become U+FFFD, as in JSON.
+// Keeps newlines and tabs; bytes that are not UTF-8 become U+FFFD, as in JSON.
 std::string without_steering(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -107,7 +107,7 @@ std::string without_steering(std::string_view text) {
 
 std::string csv_field(std::string_view text) {
   const std::string safe = without_steering(text);
-  // Blanks at the ends too: many readers take them away.
+  // Blanks at the ends also need quotes: many readers remove them.
   const bool plain =
       !safe.empty() && safe.find_first_of(",\"\n") == std::string::npos && trim(safe).size() == safe.size();
   if (plain) return safe;

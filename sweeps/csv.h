@@ -12,7 +12,7 @@
 namespace mlk::sweeps {
 
 struct CsvField {
-  std::string text;  // without quotes; of a field without quotes also without blanks at both ends
+  std::string text;  // without quotes; if it had none, also without blanks at both ends
   bool quoted = false;
   Place place;
 };
@@ -21,17 +21,18 @@ using CsvRecord = std::vector<CsvField>;
 
 inline constexpr std::size_t most_fields = 1024;  // of a record
 
-// Reads record after record: lines end with \n or \r\n, fields between quotes may hold separators, newlines
-// and doubled quotes. Lines without any character are left out.
+// Reads one record after another. Lines end with
+//  or \r
+// ; quoted fields may contain separators, newlines and doubled quotes. Empty lines are skipped.
 class CsvReader {
  public:
   CsvReader(std::shared_ptr<const Source> source, char separator, Problems& problems)
       : source_(std::move(source)), text_(source_->text), separator_(separator), problems_(problems) {}
 
-  // false at the end of the text, and after adding a problem that makes the rest unreadable.
+  // False at the end of the text, and after adding a problem that makes the rest unreadable.
   bool next(CsvRecord& record);
 
-  // Where the record that was read last ends, before its newline.
+  // The end of the last record, before its newline.
   Place end() const { return end_; }
 
  private:
@@ -51,11 +52,11 @@ class CsvReader {
   Place end_;
 };
 
-// A field as CSV has it: between quotes where it must be, and also when it is empty, as nothing at all means
-// that there is no value. Newlines and tabs stay; other characters that steer a terminal become \uXXXX.
+// A field in CSV: in quotes if needed, and also if it is empty, since no text at all means that there is no
+// value. Newlines and tabs stay; other control characters become \uXXXX.
 std::string csv_field(std::string_view text);
 
-// A field as TSV has it, which knows no quotes: tabs and newlines become blanks.
+// A field in TSV, which has no quotes: tabs and newlines become blanks.
 std::string tsv_field(std::string_view text);
 
 }  // namespace mlk::sweeps

@@ -1,4 +1,5 @@
-// What the driver of a sweep does next. Pure: the same trials give the same decisions, whoever drives.
+// Decides the next actions of a sweep's driver. Pure: the same trials give the same decisions in every
+// driver.
 #pragma once
 
 #include <optional>
@@ -13,15 +14,15 @@ struct NextStep {
   std::vector<Point> start;      // new trials
   std::vector<Decision> judged;  // trials to promote, to pause and to stop
   bool ended = false;            // nothing is left to start, and nothing runs
-  bool hopeless = false;         // more trials have failed than may: what runs is to be stopped
+  bool hopeless = false;         // too many trials have failed: the running ones are to be stopped
 };
 
-// `points`: of a search that knows them beforehand, in its order; of tpe they are not looked at. `trials`:
-// all that there are, ascending by number. At most `parallel` go on at a time.
+// `points`: of a search that knows them in advance, in its order; ignored for tpe. `trials`: all that exist,
+// ascending by number. At most `parallel` run at a time.
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 
-// The next point of search tpe after these trials; nothing when the space has no more.
+// The next point of search tpe after these trials; nothing if the space has no more points.
 std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials);
 
 }  // namespace mlk::sweeps

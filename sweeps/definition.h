@@ -1,5 +1,5 @@
-// A sweep as its author means it: from the experiment file and the words of the command line to points that
-// can be run.
+// A sweep as its author defines it: from the experiment file and the words of the command line to runnable
+// points.
 #pragma once
 
 #include <string>
@@ -17,28 +17,28 @@ inline constexpr std::size_t most_points_of_sweep = 100'000;
 
 struct Definition {
   std::string name;  // of the experiment
-  YamlNode base;     // the experiment without `sweep:`, as it is written
+  YamlNode base;     // the experiment without `sweep:`, as written
   Spec spec;
   std::vector<Point>
-      points;        // at least one, all different, in the order of the search; of tpe the first alone
+      points;        // at least one, all different, in the order of the search; for tpe only the first
   Experiment first;  // of the first point
   FileContents files;
   std::vector<std::string> left_behind;
   Identity identity;     // of the sweep
   std::string kin;       // kin_of_sweep()
-  std::string files_of;  // whose copies of `files` its trials mount: the sweep's name
+  std::string files_of;  // the trials mount this sweep's copies of `files`
 };
 
-// `words`: PATH=VALUES of the command line. Throws Error: usage for mistakes in the file, in the words and
-// for too many points. Of the points only the first is made an experiment here.
+// `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,
+// and for too many points. Only the first point is made an experiment here.
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates);
 
-// How many trials the sweep is to have.
+// The planned number of trials.
 int planned_trials(const Definition& definition);
 
-// All points of the search: `listed` are those of the file that `points:` names. `trains`: `repeat` varies
-// the seed of `train:`, from `seed` on; of `run:` ${sweep.repeat}. Throws Error{usage}.
+// All points of the search: `listed` are those of the file that `points:` names. With `trains`, `repeat`
+// varies the seed of `train:`, starting at `seed`; for `run:` it varies ${sweep.repeat}. Throws Error{usage}.
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);
 
 }  // namespace mlk::sweeps

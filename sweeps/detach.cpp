@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// All objects of drivers of the sweep but those of which the name begins so.
+// Removes all objects of drivers of the sweep, except those whose name begins with the given prefix.
 void remove_others(kube::Client& client, const std::string& name_space, const std::string& sweep,
                    const std::string& name) {
   const kube::ListOptions of_drivers{.label_selector = std::string(labels::run) + "=" + sweep + "," +

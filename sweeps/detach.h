@@ -1,4 +1,4 @@
-// Giving a sweep a driver in the cluster, and what that driver reads when it starts.
+// Gives a sweep a driver in the cluster, and reads what that driver needs when it starts.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace mlk::sweeps {
 
-// Starts the driver with this Job and input, or again when it has ended; drivers of other commands for the
-// same sweep are removed then. May be cut off and repeated anywhere: at every moment there is one, or the one
-// from before. Returns false when it is there already, and goes on. Throws as Creation.
+// Starts the driver with this Job and input, or starts it again if it has ended. Then removes drivers of
+// other commands for the same sweep. May be cut off and repeated anywhere: at every moment either it or the
+// earlier driver exists. Returns false if it exists already and has not ended. Throws as Creation.
 bool start_driver(kube::Client& client, const std::string& name_space, const std::string& sweep,
                   nlohmann::json job, const std::string& input, const SubmitHooks& hooks);
 
@@ -22,7 +22,7 @@ struct DriverTask {
   FileContents folders;  // of `files:`, as they travel with the sweep
 };
 
-// `key`: of key_of_input(). Throws Error: not_found without it, failure when it is broken.
+// `key`: of key_of_input(). Throws Error: not_found if the input does not exist, failure if it is damaged.
 DriverTask read_driver_task(kube::Client& client, const std::string& name_space, const std::string& sweep,
                             const std::string& key);
 

@@ -1,7 +1,6 @@
-// Driving a sweep of which each trial is a run: starting trials as others end, until all have, or too many
-// have failed. All state is what lies in the cluster: a driver may be killed at any moment, and another goes
-// on. Trials may have been indexes of Jobs before: those go on by themselves, and count among the trials that
-// run at the same time.
+// Drives a sweep in which each trial is a run: starts trials as others end, until all have ended or too many
+// have failed. All state is in the cluster: a driver may be killed at any moment, and another one continues.
+// Trials that were started as indexes of Jobs run by themselves; they count among the parallel trials.
 #pragma once
 
 #include <chrono>
@@ -15,18 +14,18 @@ namespace mlk::sweeps {
 
 struct DriveHooks {
   SubmitHooks submit;
-  std::function<void(const SweepStatus&)> changed;         // how things stand, after every change
-  std::function<void(const std::string& holder)> waiting;  // somebody else drives the sweep
-  std::chrono::milliseconds judge_every{2000};  // trials that run, by what their logs say; for early stopping
+  std::function<void(const SweepStatus&)> changed;         // the state after every change
+  std::function<void(const std::string& holder)> waiting;  // another process drives the sweep
+  std::chrono::milliseconds judge_every{2000};  // how often early stopping reads the logs of running trials
   LeaseTimes lease{};
 };
 
-// Creates what the sweep consists of beside its trials; trials are started by drive(). A sweep that the
-// cluster has run by itself is driven from now on. Throws as submit_run().
+// Creates the sweep's own objects; drive() starts the trials. A sweep that the cluster has run by itself is
+// driven from now on. Throws as submit_run().
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
-// Until the sweep has ended or is stopped. While another process drives it this one waits, and takes over
-// when that one is gone. Throws Error, also the one of DriveHooks::submit.check_interrupted.
+// Runs until the sweep has ended or is stopped. While another process drives it this one waits, and takes
+// over when that one is gone. Throws Error, also the one of DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
 
 }  // namespace mlk::sweeps

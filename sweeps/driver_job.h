@@ -1,5 +1,5 @@
-// The driver of a detached sweep as objects: the Job that runs mlk, and ConfigMaps with what it has to know
-// to be the same driver as one on the machine where the sweep was started. Pure.
+// The objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with everything that makes
+// it the same driver as one on the machine where the sweep was started. Pure.
 #pragma once
 
 #include <optional>
@@ -19,34 +19,35 @@ inline constexpr char driver_account[] = "mlk-driver";  // the ServiceAccount
 inline constexpr std::size_t longest_input_part = 900 * 1024;
 inline constexpr int most_input_parts = 32;
 
-// Everything that decides what the sweep is, as it was said to `mlk sweep`: read again it gives the same
-// sweep.
+// Everything that decides the identity and the points of the sweep, as it was given to `mlk sweep`: reading
+// it again gives the same sweep.
 struct DriverInput {
   std::string version;  // of the mlk that wrote it
   ExperimentFile file;
   Overrides overrides;
   std::vector<std::string> parameters;               // words of the command line
-  std::vector<std::string> folders;                  // entries of `data:` of which the files travel
+  std::vector<std::string> folders;                  // entries of `data:` whose files travel
   std::map<std::string, std::string> texts;          // as in CarriedFiles
   std::map<std::string, std::string> own_templates;  // path -> text, of the user's own
   std::string image;                                 // of the driver
   bool local = false;                                // on the embedded cluster
   Identity sweep;                                    // that it drives
   std::string files_of;                              // the sweep whose copies of the files are mounted
-  std::string defined_as{};  // what define_sweep() calls it, with the mlk that wrote this
+  std::string defined_as{};  // the identity of the definition, computed by the mlk that wrote this
 };
 
 std::string to_text(const DriverInput& input);
-// Throws Error{failure} when it is none of this version of mlk.
+// Throws Error{failure} if it is not an input of this version of mlk.
 DriverInput parse_driver_input(std::string_view text);
 
-// The sweep as the input says it. `templates`: templates_of() it; `folders`: the contents of the entries that
-// it names. Throws Error: failure when this mlk takes it for another sweep than the mlk that wrote it.
+// The sweep of the input. `templates`: the result of templates_of(); `folders`: the contents of the entries
+// that it names. Throws Error{failure} if this mlk computes another identity than the mlk that wrote the
+// input.
 Definition definition_of(const DriverInput& input, const FileContents& folders, const Templates& templates);
-// For the one who writes it, as the last thing: fills in `defined_as`.
+// Call as the last step before writing: fills in `defined_as`.
 void settle(DriverInput& input, const FileContents& folders);
 
-// Names the input: what differs in anything has another one.
+// The name of the input: different inputs have different names.
 std::string key_of_input(std::string_view text);
 
 Templates templates_of(const DriverInput& input);
@@ -58,7 +59,7 @@ std::string driver_name(const std::string& sweep, const std::string& key);
 // "digits-abcde-driver-fghij-0"
 std::string input_part_name(const std::string& sweep, const std::string& key, int part);
 
-// The ConfigMaps that hold it, in their order. Throws Error{usage} when they would be too many.
+// The ConfigMaps that hold it, in order. Throws Error{usage} if there would be too many.
 std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std::string& text);
 
 struct DriverPlace {
@@ -67,7 +68,7 @@ struct DriverPlace {
       kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty: another cluster
 };
 
-// Without an owner yet. Throws Error{usage} for a template that makes none.
+// Without an owner yet. Throws Error{usage} if the template does not make a Job.
 nlohmann::json render_driver(const Definition& definition, const DriverInput& input,
                              const Templates& templates, const DriverPlace& place);
 

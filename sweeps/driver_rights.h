@@ -1,5 +1,5 @@
-// What the driver of a detached sweep may do in its namespace: the ServiceAccount with its Role, whether it
-// is there, and creating it.
+// The rights of a detached sweep's driver in its namespace: the ServiceAccount with its Role, a check whether
+// they exist, and their creation.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ class Client;
 
 namespace mlk::sweeps {
 
-// ServiceAccount, Role and RoleBinding, in the order of their creation. Throws Error{usage} for a template of
-// the user's that makes something else.
+// ServiceAccount, Role and RoleBinding, in the order of their creation. Throws Error{usage} if a template of
+// the user's makes something else.
 std::vector<nlohmann::json> render_driver_rights(const Templates& templates, const std::string& name_space);
 
-// For an administrator: what `kubectl apply -f -` takes.
+// As input of `kubectl apply -f -`, for an administrator.
 std::string rights_as_yaml(const std::vector<nlohmann::json>& rights);
 
 // Each right of the Role.
@@ -32,22 +32,22 @@ std::string words_of(const kube::AccessQuestion& question);
 struct AccountRights {
   enum class Account { there, missing, unknown };
   Account account = Account::unknown;
-  bool known = false;                // whether `missing` is: who may not ask for the account does not know
+  bool known = false;                // false if the user may not ask for the account
   std::vector<std::string> missing;  // "create jobs"
   bool enough() const { return account != Account::missing && missing.empty(); }
 };
 
-// What the driver's account may do, asked by somebody else: ClusterRole `edit` may impersonate the
-// ServiceAccounts of its namespace, and that is how the question is put. Throws ApiError.
+// The rights of the driver's account. The question is asked by impersonating the account: ClusterRole `edit`
+// may impersonate the ServiceAccounts of its namespace. Throws ApiError.
 AccountRights ask_for_account(kube::Client& client, const std::string& name_space,
                               const std::vector<nlohmann::json>& rights);
 
-// Asked by the driver for itself. Throws Error{cluster} with what it may not do.
+// The driver asks for itself. Throws Error{cluster} that lists the missing rights.
 void require_own_rights(kube::Client& client, const std::string& name_space,
                         const std::vector<nlohmann::json>& rights);
 
-// Creates what is missing, and gives a Role that is there these rights. Throws Error{cluster} when the user
-// may not do that.
+// Creates what is missing, and gives an existing Role these rights. Throws Error{cluster} if the user may not
+// do that.
 void create_driver_rights(kube::Client& client, const std::string& name_space,
                           const std::vector<nlohmann::json>& rights);
 

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::string_view before_error = "mlk: error: ";
 
-// mlk's own words, which stand before its hint; else what is known of any program.
+// mlk's own message, without its hint; for any other program the usual description of its end.
 std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
   for (const std::string& line : split(pod.end_message, '\n')) {
     if (!line.starts_with(before_error)) continue;
     failure.reason = printable(line.substr(before_error.size()));
     failure.message.clear();
   }
-  failure.attempts = 1;  // how often does not matter
+  failure.attempts = 1;  // the number of tries does not matter here
   return one_line(failure, now);
 }
 

@@ -1,4 +1,4 @@
-// How the driver of a detached sweep is. Pure.
+// The state of a detached sweep's driver. Pure.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace mlk::sweeps {
 struct DriverStatus {
   bool goes_on = false;  // its Job has not ended: it runs, or will be started
   bool runs = false;
-  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty when the sweep has none
+  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has none
 };
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now);

@@ -22,7 +22,7 @@ bool is_no_value(const json* value) {
 
 std::partial_ordering order_of_numbers(const json& a, const json& b) {
   if (a.is_number_float() || b.is_number_float()) return a.get<double>() <=> b.get<double>();
-  const auto beyond = [](const json& number) {  // what a signed integer holds
+  const auto beyond = [](const json& number) {  // true if it exceeds a signed integer
     return number.is_number_unsigned() && !std::in_range<std::int64_t>(number.get<std::uint64_t>());
   };
   if (beyond(a) && beyond(b)) return a.get<std::uint64_t>() <=> b.get<std::uint64_t>();
@@ -59,7 +59,7 @@ bool holds_for(const json* found, Operator op, const json& value, bool any_case)
       return order >= 0;
     case Operator::in:
     case Operator::not_in:
-      break;  // asked of each entry of the list
+      break;  // applied to each entry of the list
   }
   return false;
 }
@@ -74,7 +74,7 @@ bool is_fulfilled(const Comparison& comparison, const Lookup& lookup) {
   if (comparison.op == Operator::in)
     return std::any_of(value.begin(), value.end(), compares(Operator::equal));
   if (comparison.op == Operator::not_in) {
-    // An empty list has nothing that could be unequal: the value must be there all the same.
+    // Every value differs from all entries of an empty list, but there must be a value.
     return !is_no_value(found) && std::all_of(value.begin(), value.end(), compares(Operator::not_equal));
   }
   return holds_for(found, comparison.op, value, any_case);

@@ -35,10 +35,10 @@ namespace mlk::sweeps {
 inline constexpr std::size_t longest_expression = 4096;  // bytes
 inline constexpr int deepest_expression = 64;            // of parentheses, negations, lists and maps
 
-// The value of that name in one trial; null when it has none. The value must live as long as matches() runs.
+// The value of that name in one trial; null if it has none. The value must live until matches() returns.
 using Lookup = std::function<const nlohmann::json*(const std::string& name)>;
 
-// A name, and where it stands in the expression.
+// A name, and its place in the expression.
 struct NameUse {
   std::string name;
   Place place;
@@ -54,36 +54,36 @@ struct Comparison {
 
 struct Expression {
   enum class Kind { all, any, negation, comparison };
-  Kind kind = Kind::all;          // all of no parts: matches every trial
+  Kind kind = Kind::all;          // `all` without parts matches every trial
   std::vector<Expression> parts;  // of all and any: two or more as parsed; of a negation: one
   Comparison comparison;          // of that kind
 
   bool matches(const Lookup& lookup) const;
-  std::vector<NameUse> names() const;  // in the order of the text, as often as they stand there
+  std::vector<NameUse> names() const;  // in the order of the text, with repetitions
 };
 
-// `source_name` is what mistakes are told with, "--where". Throws Error{usage} with the place of the mistake:
-// text that is no expression, longer than longest_expression or nested deeper than deepest_expression.
+// Messages name `source_name`, "--where". Throws Error{usage} with the place of the mistake: text that is not
+// an expression, is longer than longest_expression, or is nested deeper than deepest_expression.
 Expression parse_expression(std::string_view text, const std::string& source_name);
 
-// In one form for each meaning: parses to the same again, unless it is longer than longest_expression.
+// The normal form: parsing it gives the same expression, unless it is longer than longest_expression.
 std::string to_string(const Expression& expression);
 
-// The same with every name as `known` has it. A name that is not among `known` may be the end of one of them,
-// from a dot on: lr for train.optimizer.lr. Throws Error{usage} with all names that no trial knows, or that
-// end several of them.
+// Returns the expression with every name replaced by the one in `known`. A name may also be the end of a
+// known one, from a dot on: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
+// ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
-// Refuses text that `name`, as known, is compared with by ==, != or in, and that is none of `values`: a state
-// that is misspelt would select nothing. Throws Error{usage} with all of them.
+// Throws Error{usage} if text that is compared with `name` by ==, != or in is not one of `values`, with all
+// of them: a misspelt state would select nothing.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
-// Whether values of that name are durations, which may be written 90s or 2h, as bare words too; the text
-// stays text here.
+// Whether values of that name are durations, which may be written 90s or 2h, also as bare words. Here the
+// text stays text.
 bool is_duration(std::string_view name);
 
-// Whether text of that name compares without regard to case.
+// Whether the case of text of that name is ignored.
 bool ignores_case(std::string_view name);
 
 }  // namespace mlk::sweeps

@@ -1,4 +1,4 @@
-// NameList and values of expressions, held against what there is.
+// Checks the names and values of expressions against the known ones.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ bool has_name(const NameList& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "a, b or 3 others": at most as many as are read.
+// "a, b or 3 others": lists only as many as people read.
 std::string some_of(const NameList& names, std::string_view last_word) {
   constexpr std::size_t few = 8;
   NameList told(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), few)));
@@ -35,7 +35,7 @@ NameList without_repeats(NameList names) {
   return names;
 }
 
-// Those that end in it, from a dot on.
+// The known names that end in `name`, from a dot on.
 NameList paths_ending_in(const std::string& name, const NameList& known) {
   NameList found;
   for (const std::string& path : known) {
@@ -51,7 +51,7 @@ std::string advice_on(const std::string& name, const NameList& known) {
   return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
-// The name as `known` has it; where it has none, a problem more.
+// The full name from `known`; if there is none, adds a problem.
 std::string resolved(const NameUse& use, const NameList& known, Problems& problems) {
   if (has_name(known, use.name)) return use.name;
   const NameList paths = paths_ending_in(use.name, known);

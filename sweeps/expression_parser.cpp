@@ -32,7 +32,7 @@ std::string shown(const Token& token) {
   }
 }
 
-// As the experiment file reads it, so that a value that was copied from there is equal.
+// As the experiment file reads it, so that a value copied from there is equal.
 json bare_value(const std::string& word) {
   const std::string lower = lower_case(word);
   if (lower == "null" || lower == "nan" || lower == "inf" || lower == "-inf") return nullptr;
@@ -43,7 +43,7 @@ json bare_value(const std::string& word) {
   return to_json(node);
 }
 
-// Of one kind within the same kind the parts are taken over: (a and b) and c are three.
+// Parts of the same kind are merged: (a and b) and c has three parts.
 Expression joined(Expression::Kind kind, std::vector<Expression> parts) {
   if (parts.size() == 1) return std::move(parts.front());
   Expression out;
@@ -81,7 +81,7 @@ class ExpressionParser {
   }
 
  private:
-  // Counts how deeply it is nested.
+  // Counts the depth of nesting.
   class Level {
    public:
     explicit Level(ExpressionParser& parser) : depth_(parser.depth_) {
@@ -97,7 +97,7 @@ class ExpressionParser {
   };
 
   const Token& next() const { return tokens_[at_]; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // the end stays
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // the end token stays
   bool is_sign(std::string_view sign) const {
     return next().kind == Token::Kind::sign && next().text == sign;
   }
@@ -187,7 +187,7 @@ class ExpressionParser {
     return out;
   }
 
-  // Text that is compared with < is quoted: a bare word there is a slip, lr < acuracy or memory < 16Gi.
+  // Text compared with < must be quoted: a bare word there is a mistake, as in lr < acuracy or memory < 16Gi.
   void require_order(Operator op) const {
     if (op != Operator::less && op != Operator::at_most && op != Operator::greater &&
         op != Operator::at_least)

@@ -35,8 +35,8 @@ Place place_at(const std::shared_ptr<const Source>& source, std::size_t at) {
   return {source, lines, line_break == std::string_view::npos ? at : at - line_break - 1};
 }
 
-// The text between single quotes, in which two of them mean one; nothing when it is not closed. `end` becomes
-// the place behind it.
+// The text between single quotes, in which '' means one quote; nothing if it is not closed. `end` becomes the
+// place after it.
 std::optional<std::string> single_quoted(std::string_view text, std::size_t start, std::size_t& end) {
   std::string out;
   for (std::size_t i = start + 1; i < text.size(); ++i) {
@@ -52,7 +52,7 @@ std::optional<std::string> single_quoted(std::string_view text, std::size_t star
   return std::nullopt;
 }
 
-// Behind the double quote that closes the one at `start`; npos when there is none.
+// The place after the double quote that closes the one at `start`; npos if there is none.
 std::size_t end_of_json_text(std::string_view text, std::size_t start) {
   for (std::size_t i = start + 1; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -80,7 +80,7 @@ std::string quoted_text(const std::shared_ptr<const Source>& source, std::size_t
   return value.get<std::string>();
 }
 
-// Of the sign that stands there; empty when there is none.
+// The sign at the start of the text; empty if there is none.
 std::string_view sign_at(std::string_view text) {
   for (const std::string_view sign : signs) {
     if (text.starts_with(sign)) return sign;

@@ -1,4 +1,4 @@
-// The words and signs that an expression (expression.h) consists of. Pure.
+// The tokens of an expression (expression.h). Pure.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 namespace mlk::sweeps {
 
 struct Token {
-  enum class Kind { word, text, sign, end };  // `text` stood in quotes
+  enum class Kind { word, text, sign, end };  // `text` was quoted
   Kind kind = Kind::end;
-  std::string text;  // without the quotes, and with escapes read
+  std::string text;  // without the quotes, with escapes decoded
   Place place;
 };
 
-// All of them, one `end` last, at the place behind the last one. Throws Error{usage}.
+// All tokens, then one `end` at the place after the last one. Throws Error{usage}.
 std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 
 // Throws Error{usage} with the place.
 [[noreturn]] void refuse(const Place& place, const std::string& what);
 
-// Whether a name may stand without quotes.
+// Whether a name may be written without quotes.
 bool is_plain_name(std::string_view text);
 
 std::string_view sign_of(Comparison::Operator op);  // "==", "not in"

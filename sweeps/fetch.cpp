@@ -30,7 +30,7 @@ constexpr int many_trials = 1000;
 
 using Reports = std::vector<std::pair<std::int64_t, double>>;
 
-// Evenly chosen, so that at most `most` are left; the first, the last and the best one always.
+// Keeps at most `most` points, evenly chosen, always with the first, the last and the best one.
 void thin(Reports& curve, std::size_t most, const Objective& objective) {
   if (curve.size() <= most) return;
   const std::size_t size = curve.size();
@@ -47,7 +47,7 @@ void thin(Reports& curve, std::size_t most, const Objective& objective) {
   curve = std::move(out);
 }
 
-// Puts what a log tells into its trial, after what was known of the time before.
+// Adds the lines of a log to its trial, after what was known from before.
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
   Reports reports;
@@ -109,8 +109,10 @@ class LogHarvest {
 
  private:
   bool needs_log(const Trial& trial) const {
-    if (trial.state == TrialState::running) return true;  // what is known may be of an earlier part of it
-    // A result tells no curve but that of the loss; logs of many trials would take too long for it.
+    if (trial.state == TrialState::running)
+      return true;  // what is known may be from an earlier part of its training
+    // A result contains only the curve of the loss; reading logs of many trials for other curves would take
+    // too long.
     const bool few = status_.trials.size() <= most_logs_for_curves;
     return (few && trial.curve.empty()) || trial.metrics.is_null() ||
            (status_.record.objective && !trial.objective) ||
@@ -124,12 +126,12 @@ class LogHarvest {
     const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
     const std::string failure = trial.failure;
     read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
-    // Of a long log this is the end alone.
+    // For a long log this is only its end.
     const bool whole =
         lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
     const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
     if (silent && whole) trial.failure = never_reported(objective->metric);
-    if (trial.state != TrialState::succeeded) trial.failure = failure;  // it has another
+    if (trial.state != TrialState::succeeded) trial.failure = failure;  // a succeeded trial has none
   }
 
   kube::Client& client_;
@@ -138,8 +140,7 @@ class LogHarvest {
   std::optional<MetricFinder> finder_;
 };
 
-// Whether all trials have ended, and the ledger has a line for each: what it lacks of them is another
-// question.
+// Whether all trials have ended and the ledger has a line for each. The lines may still be incomplete.
 bool may_be_in_ledger(const SweepObjects& objects, const Record& record) {
   const bool ended = record.driven ? !kube::annotation_of(objects.owner, labels::phase).empty()
                                    : std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
@@ -174,7 +175,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // Its pod may be seen later than its Job's end.
+    // Its pod may be seen later than the end of its Job.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
@@ -219,7 +220,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
     if (std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
-    return observe();  // not for the ledger: a trial of which the pod was left out has told nothing yet
+    return observe();  // not written to the ledger: a trial whose pod was not read has told nothing yet
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));
@@ -227,7 +228,7 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);
   apply_verdicts(status);
-  // Best effort: who may only look at the sweep sees it all the same.
+  // Best effort: a user who may only read the sweep still sees it.
   write_ledger(client, name_space, objects.owner, objects.config_maps, status.trials, status.ledger);
   return status;
 }

@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::string_view forms_text =
     "a list, {range: [1, 9, 2]}, {uniform: [a, b]}, {log_uniform: [a, b]}, {int: [a, b]} or {choice: [...]}";
 
-// The numbers of [a, b]; empty after telling what is wrong.
+// The numbers of [a, b]; empty after adding a problem.
 std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std::size_t least,
                                std::size_t most, Problems& problems) {
   std::vector<json> numbers;
@@ -40,7 +40,7 @@ std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std:
   return {};
 }
 
-// Decimal digits behind the point, as they were written, so that 0.1, 0.2, 0.3 are what a reader expects.
+// The decimal places as written, so that 0.1, 0.2, 0.3 appear as the reader expects.
 int decimals_of(const YamlNode& node) {
   const std::size_t point = node.text.find('.'), exponent = node.text.find_first_of("eE");
   int digits = 0;
@@ -171,7 +171,7 @@ YamlNode map_of(std::string key, YamlNode value, const Place& place) {
   return node;
 }
 
-// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would have; nullopt for anything else.
+// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for anything else.
 std::optional<YamlNode> read_interval(const std::string& text, const Place& place) {
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) return std::nullopt;
@@ -244,8 +244,8 @@ std::optional<Word> read_word(const std::string& word, Problems& problems) {
   const Place place{source, 0, equals + 1};
   if (std::optional<YamlNode> interval = read_interval(text, place))
     return Word{path, {source, 0, 0}, std::move(*interval)};
-  // As a list of YAML: commas part the values, and [128,128] is one of them. A blank in place of each
-  // character of the path but the last keeps the columns.
+  // As a YAML list: commas separate the values, and [128,128] is one of them. Blanks in place of the path
+  // keep the columns right.
   std::optional<YamlNode> values = parse_yaml(std::string(equals, ' ') + "[" + text + "]", source, problems);
   if (!values) return std::nullopt;
   return Word{path, {source, 0, 0}, std::move(*values)};

@@ -1,4 +1,4 @@
-// The forms in which the values of a parameter are written, in a file and on the command line. Pure.
+// The notations for the values of a parameter, in a file and on the command line. Pure.
 #pragma once
 
 #include <optional>
@@ -19,16 +19,16 @@ inline constexpr std::size_t most_values = 100'000;  // of one parameter
 std::optional<Parameter> read_form(const std::string& path, const YamlNode& node, const Names& names,
                                    Problems& problems);
 
-// A map of paths to values, or lists of them, as `when` and `except` have them.
+// A map of paths to values or lists of values, as in `when` and `except`.
 std::vector<Condition> read_conditions(const YamlNode& node, const std::string& of, const Names& names,
                                        Problems& problems);
 
-// A word of the command line: lr=0.1,0.01  momentum=0.5..0.9  lr=1e-5..1e-1:log  layers=1..9:2. The place of
-// values is the word itself. Mistakes go to `problems`.
+// A word of the command line: lr=0.1,0.01  momentum=0.5..0.9  lr=1e-5..1e-1:log  layers=1..9:2. The places of
+// its values are in the word itself. Mistakes go to `problems`.
 struct Word {
   std::string path;  // as written
   Place place;
-  YamlNode values;  // as it would stand in the file
+  YamlNode values;  // as in a file
 };
 std::optional<Word> read_word(const std::string& word, Problems& problems);
 

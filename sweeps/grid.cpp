@@ -34,13 +34,13 @@ std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
   return a != 0 && b > most_points / a ? most_points : a * b;
 }
 
-// A value of a parameter that stands for `count` ones between which no condition makes a difference.
+// A value of a parameter that represents `count` values which no condition distinguishes.
 struct Case {
   nlohmann::json value;
   std::uint64_t count;
 };
 
-// Those values that conditions name, each a case, and all others together.
+// Each value that a condition names is a case; all others together are one.
 std::vector<Case> cases_of(const Parameter& parameter, const std::vector<const Condition*>& conditions) {
   const Axis axis(parameter);
   std::vector<std::uint64_t> named;  // cells
@@ -87,7 +87,7 @@ class Counter {
   }
 
  private:
-  // Of all points that begin as `point` does, which stands for `each` ones.
+  // The number of points that begin with `point`; it represents `each` points.
   std::uint64_t from(std::size_t depth, Point& point, std::uint64_t each) {
     if (++visits_ > most_cases || is_left_out(space_, point)) return 0;
     if (depth == cases_.size()) return each;
@@ -119,7 +119,7 @@ class Lister {
   }
 
  private:
-  // A condition that holds for the first parameters of a point holds for the whole point.
+  // A condition on the first parameters of a point holds for all points that begin with them.
   void from(std::size_t depth, Point& point) {
     if (is_left_out(space_, point)) return count_left_out();
     if (depth == axes_.size()) {

@@ -1,4 +1,4 @@
-// What makes a sweep that sweep, and no other: its hash and its name. Pure.
+// The identity of a sweep: its hash and its name. Pure.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace mlk::sweeps {
 
-// `base` is the experiment without its `sweep:`, as it is written: the base values of what is swept do not
-// count, nor do tags, note, the values of the space, `parallel` and `max_failures`. So values that are added
-// extend the sweep. `digests`: sha256 of each file that travels along.
+// `base`: the experiment without its `sweep:`, as written. These do not count: the base values of swept
+// parameters, tags, note, the values of the space, `parallel` and `max_failures`. So added values extend the
+// same sweep. `digests`: sha256 of each file that travels along.
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 
-// What two sweeps have in common of which one may go on with the code of the other: the hash covers the same,
-// but for the image, the program, the data set and the files.
+// A hash that two sweeps share if one may continue with the code of the other: it covers the same, except the
+// image, the program, the data set and the files.
 std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates);
 
 }  // namespace mlk::sweeps

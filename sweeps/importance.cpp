@@ -19,7 +19,7 @@ constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
 using Leaves = std::vector<Leaf>;
 
-// How many values a parameter has, each with an equal part of 0 to 1; 0: any number.
+// The number of values of a parameter, each with an equal part of 0 to 1; 0: a continuous range.
 double value_count(const Parameter& parameter) {
   if (parameter.kind == Parameter::Kind::choice) return static_cast<double>(parameter.values.size());
   return parameter.kind == Parameter::Kind::integer ? parameter.high - parameter.low + 1 : 0;
@@ -29,7 +29,7 @@ double in_unit(double value, double low, double high) {
   return high > low ? std::clamp((value - low) / (high - low), 0.0, 1.0) : 0.5;
 }
 
-// The place of a value between 0 and 1, so that the whole range is uniform.
+// The place of a value between 0 and 1, such that the whole range is uniform.
 double encoded(const Parameter& parameter, const Point& point) {
   const auto found = point.find(parameter.path);
   if (found == point.end()) return no_value;
@@ -58,7 +58,7 @@ double random_encoded(const Parameter& parameter, std::mt19937_64& random) {
   return count >= 1 ? (std::floor(unit * count) + 0.5) / count : unit;
 }
 
-// Divides by the largest, so that squares neither overflow nor vanish. False when all are 0.
+// Divides by the largest, so that squares neither overflow nor underflow. False if all are 0.
 bool scale(std::vector<double>& y) {
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
@@ -66,7 +66,7 @@ bool scale(std::vector<double>& y) {
   return largest > 0;
 }
 
-// Cuts what is far on the worse side, then makes the mean 0 and the variance 1. False when all are equal.
+// Clips far values on the worse side, then makes the mean 0 and the variance 1. False if all are equal.
 bool standardise(std::vector<double>& y, const Objective& objective) {
   if (!scale(y)) return false;
   if (objective.goal == Objective::Goal::maximize) {
@@ -78,7 +78,7 @@ bool standardise(std::vector<double>& y, const Objective& objective) {
   if (upper > lower) {
     for (double& value : y) value = std::min(value, upper + 3 * (upper - lower));
   }
-  scale(y);  // what was cut may have been larger than all others by far
+  scale(y);  // the clipped values may have been far larger than all others
   const double count = static_cast<double>(y.size());
   const double mean = std::accumulate(y.begin(), y.end(), 0.0) / count;
   double squares = 0;
@@ -106,7 +106,7 @@ Samples samples_of(const Space& space, const std::vector<Trial>& trials) {
   return samples;
 }
 
-// How well trees predict the rows that they have not learned from.
+// How well trees predict the rows that they were not trained on.
 struct Held {
   std::vector<double> sum, count;
 
@@ -122,7 +122,7 @@ struct Held {
   }
 };
 
-// The leaves of every tree. Each has its own random values for what is no_value.
+// The leaves of every tree. Each tree has its own random values for no_value.
 std::vector<Leaves> grow_forest(const Space& space, const Samples& samples, double& fit) {
   std::mt19937_64 random(20140621);
   const std::size_t rows = samples.y.size();
@@ -180,8 +180,8 @@ Moments moments_of(const Leaves& leaves) {
   return {mean, squares};
 }
 
-// The variance of what the tree predicts on average at each value of the parameter: a leaf counts there with
-// the volume of its other sides.
+// The variance of the tree's mean prediction over the values of the parameter. A leaf has the weight of the
+// volume of its other sides.
 double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   const Edges edges(leaves, side);
   std::vector<double> change(edges.at.size(), 0);
@@ -198,7 +198,7 @@ double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   return variance;
 }
 
-// The same at each pair of values of two parameters. Contains what each explains alone.
+// The same over the pairs of values of two parameters. Includes what each explains alone.
 double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::size_t other) {
   const Edges across(leaves, one), along(leaves, other);
   const std::size_t columns = along.at.size();
@@ -215,7 +215,7 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
     change[end + right] += part;
   }
   double variance = 0;
-  std::vector<double> marginal(columns, 0);  // of this row, before it is summed along
+  std::vector<double> marginal(columns, 0);  // of this row, before it is summed
   for (std::size_t i = 0; i + 1 < across.at.size(); ++i) {
     double sum = 0;
     for (std::size_t j = 0; j + 1 < columns; ++j) {
@@ -227,14 +227,14 @@ double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::
   return variance;
 }
 
-// The mean over the trees of what `part` finds of the variance of each.
+// The mean over the trees of the share that `part` explains of each tree's variance.
 template <typename Part>
 double mean_share(const std::vector<Leaves>& forest, Part part) {
   double sum = 0;
   std::size_t count = 0;
   for (const Leaves& leaves : forest) {
     const Moments all = moments_of(leaves);
-    if (all.variance < 1e-12) continue;  // one leaf: it says nothing
+    if (all.variance < 1e-12) continue;  // a single leaf says nothing
     sum += std::clamp(part(leaves, all.mean) / all.variance, 0.0, 1.0);
     ++count;
   }

@@ -36,9 +36,9 @@ struct Importance {
 
 inline constexpr std::size_t fewest_trials = 12;
 
-// Of the trials that succeeded: what was stopped early has the value of an earlier step. Values far on the
-// worse side, of trainings that diverged, count as the upper end of the others (third quartile + 3
-// interquartile ranges). Takes at most 1000 of the trials, evenly: some seconds at most.
+// Uses the trials that succeeded: one that was stopped early has the value of an earlier step. Far values on
+// the worse side, from diverged trainings, count as the upper end of the others (third quartile + 3
+// interquartile ranges). Uses at most 1000 of the trials, evenly chosen: takes some seconds at most.
 Importance importance(const Space& space, const std::vector<Trial>& trials, const Objective& objective);
 
 }  // namespace mlk::sweeps

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t smallest_leaf = 3;  // rows
 constexpr int deepest = 40;
-constexpr double smallest_gap = 1e-9;  // between two values that a split separates: no side of a box is 0
+constexpr double smallest_gap =
+    1e-9;  // between two values that a split separates, so that no side of a box is 0
 
 struct Split {
   std::size_t feature = 0;
@@ -76,7 +77,7 @@ std::size_t Tree::grow(Growth& growth, std::size_t begin, std::size_t end, int d
   nodes_[node].value = growth.sum(begin, end) / static_cast<double>(end - begin);
   if (end - begin < 2 * smallest_leaf || depth == deepest) return node;
 
-  // Five sixths of the features, as the authors of fANOVA take.
+  // Five sixths of the features, like the authors of fANOVA.
   const std::size_t tried = (5 * width_ + 5) / 6;
   Split best;
   for (std::size_t i = 0; i < tried; ++i) {

@@ -30,7 +30,7 @@ class Tree {
   Tree(const Samples& samples, std::vector<std::size_t> bag, std::mt19937_64& random);
 
   double predict(const double* row) const;
-  // They fill the cube, and do not overlap.
+  // They fill the cube without overlap.
   std::vector<Leaf> leaves() const;
 
  private:
@@ -49,7 +49,7 @@ class Tree {
   std::vector<Node> nodes_;  // the root is the first
 };
 
-// The distributions of the standard library differ between libraries; these do not.
+// Unlike the distributions of the standard library, these are the same everywhere.
 double random_unit(std::mt19937_64& random);                           // from 0 to below 1
 std::size_t random_below(std::mt19937_64& random, std::size_t count);  // count is above 0
 

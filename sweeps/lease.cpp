@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// This process, for people and unlike any other.
+// A text that identifies this process, readable for people.
 std::string own_identity() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
@@ -127,7 +127,7 @@ void DriverLease::release() {
                   {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                    {"spec", {{"holderIdentity", ""}}}});
   } catch (const Error&) {
-    // It runs out by itself.
+    // It expires by itself.
   }
 }
 

@@ -1,5 +1,5 @@
-// Who drives a sweep: one process at a time, by a Lease. After client-go's leader election: a holder that has
-// not renewed for 15 s, as seen from here, is taken for dead; clocks of machines are not compared.
+// Ensures that one process at a time drives a sweep, by a Lease. After client-go's leader election: a holder
+// that has not renewed it for 15 s, measured here, counts as dead; clocks of machines are not compared.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ namespace mlk::sweeps {
 
 extern const kube::Resource lease_resource;
 
-// Others than these are for tests.
+// Other values are for tests.
 struct LeaseTimes {
-  std::chrono::milliseconds duration{15'000};  // without a renewal, after which its holder is taken for dead
-  std::chrono::milliseconds renew_deadline{10'000};  // the holder gives it up itself
+  std::chrono::milliseconds duration{15'000};  // without a renewal for so long, its holder counts as dead
+  std::chrono::milliseconds renew_deadline{10'000};  // after which the holder gives it up
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
-  // A server that has just started does not know yet who may do what.
+  // A server that has just started does not know the roles yet.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
@@ -32,8 +32,8 @@ class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name`: of the Lease, the sweep's; it belongs to the owner with that uid. `now`: another clock is for
-  // tests. The client must outlive it. For one thread.
+  // `name`: of the Lease, which is the sweep's; it belongs to the owner with that uid. `now`: another clock
+  // for tests. The client must outlive this. For one thread.
   DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
               LeaseTimes times = {}, std::function<Clock::time_point()> now = Clock::now);
 
@@ -41,13 +41,13 @@ class DriverLease {
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
-  // Takes or renews it. True while it is ours. Call once a second; most calls ask nothing of the server. What
-  // the server cannot answer costs the Lease when it lasts for renew_deadline. Throws ApiError for 401 and
-  // 403, to who was let in before when they last for longest_refusal.
+  // Takes or renews the Lease. True while it is ours. Call once a second; most calls do not ask the server.
+  // If the server fails for renew_deadline, the Lease is given up. Throws ApiError for 401 and 403; if they
+  // were allowed before, only after longest_refusal.
   bool hold();
-  void release();  // so that another may take it at once; best effort
+  void release();  // so that another process may take it at once; best effort
 
-  const std::string& holder() const { return holder_; }  // somebody else, when it is not ours
+  const std::string& holder() const { return holder_; }  // another process, if it is not ours
 
  private:
   bool take(Clock::time_point now);
@@ -60,13 +60,13 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};      // last time that it was ours for certain, that we asked
-  std::optional<Clock::time_point> answered_;  // last time that the server said who holds it
+  Clock::time_point renewed_{}, asked_{};      // the last time that it was certainly ours, that we asked
+  std::optional<Clock::time_point> answered_;  // the last time that the server told the holder
   nlohmann::json seen_;                        // the record of another holder
   Clock::time_point seen_since_{};             // since when it has not changed
 };
 
-// Whether anybody drives a sweep, for those who only look on.
+// Tells other processes whether a sweep has a driver.
 class DriverWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -75,9 +75,9 @@ class DriverWatch {
   DriverWatch(kube::Client& client, const std::string& name_space, std::string sweep)
       : client_(client), name_space_(name_space), sweep_(std::move(sweep)) {}
 
-  // Whether nobody has renewed or taken the Lease for 15 s, as seen from here: a driver that hands over to
-  // another is not missed. Call often; most calls ask nothing of the server. What the server does not answer,
-  // or does not let us know, is nobody's absence.
+  // True if the Lease was neither renewed nor taken for 15 s, measured here; so a hand-over between drivers
+  // does not count. Call often; most calls do not ask the server. If the server fails or refuses, the answer
+  // is false.
   bool nobody_drives(Clock::time_point now = Clock::now());
 
  private:

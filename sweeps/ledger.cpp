@@ -18,10 +18,10 @@ namespace {
 using json = nlohmann::json;
 using LedgerCurve = std::vector<std::pair<std::int64_t, double>>;
 
-// The longest line: keys, braces and the state, three numbers, the objective and two times take less than 300
-// bytes; a point of the curve is "[step,value],", of at most 16 + 24 + 4 bytes; in a failure every byte may
-// need a backslash. That makes 11908 bytes, and leaves room for keys of later versions: 64 lines of 14 KiB
-// with their newlines are 917568 bytes, and 900 KiB are 921600.
+// The size of the longest line: keys, braces and the state, three numbers, the objective and two times take
+// less than 300 bytes; a point of the curve is "[step,value],", at most 16 + 24 + 4 bytes; in a failure every
+// byte may need a backslash. That makes 11908 bytes, and leaves room for keys of later versions: 64 lines of
+// 14 KiB with newlines are 917568 bytes, and 900 KiB are 921600.
 constexpr std::size_t longest_rest = 300;
 constexpr std::size_t longest_curve_point = 44;
 static_assert(longest_rest + longest_point + longest_metrics + longest_curve * longest_curve_point +
@@ -31,7 +31,7 @@ static_assert(longest_rest + longest_point + longest_metrics + longest_curve * l
 constexpr std::int64_t most_steps_kept = 999'999'999'999'999;  // 15 digits and a sign
 constexpr int most_tries = 1'000'000;
 
-// At most `longest_curve` points, the first and the last among them, evenly chosen by their position.
+// At most `longest_curve` points, evenly chosen by position, always with the first and the last.
 LedgerCurve thinned_curve(const LedgerCurve& curve) {
   if (curve.size() <= longest_curve) return curve;
   LedgerCurve out;
@@ -48,7 +48,7 @@ std::string failure_line(const std::string& text) {
   return std::string(cut(line, longest_failure));
 }
 
-// Numbers and words; null without any.
+// Numbers and words; null if there are none.
 json bounded_metrics(const json& metrics) {
   json out;
   if (!metrics.is_object()) return out;
@@ -56,7 +56,7 @@ json bounded_metrics(const json& metrics) {
   for (const auto& [key, value] : metrics.items()) {
     const bool finite = value.is_number() && std::isfinite(value.get<double>());
     if (!finite && !value.is_string() && !value.is_boolean()) continue;
-    // A colon, a comma.
+    // Two more for a colon and a comma.
     size += json_text(json(key)).size() + json_text(value).size() + 2;
     if (size > longest_metrics) break;
     out[key] = value;
@@ -70,7 +70,7 @@ json curve_json(const LedgerCurve& curve) {
   return out;
 }
 
-// Points whose value or step no line can hold are left out before the others are chosen.
+// Points with a value or a step that does not fit into a line are dropped before the choice.
 LedgerCurve bounded_curve(const LedgerCurve& curve) {
   LedgerCurve out;
   std::copy_if(curve.begin(), curve.end(), std::back_inserter(out), [](const auto& point) {
@@ -79,11 +79,11 @@ LedgerCurve bounded_curve(const LedgerCurve& curve) {
   return thinned_curve(out);
 }
 
-// A whole number from 0 to `most`; `otherwise` when there is none.
+// A whole number from 0 to `most`; `otherwise` if there is none.
 std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return otherwise;
-  // One over the range of signed numbers is negative after this.
+  // An unsigned number beyond the signed range is negative after this.
   const auto value = found->get<std::int64_t>();
   return value < 0 || value > most ? otherwise : value;
 }
@@ -110,7 +110,7 @@ LedgerCurve curve_in_line(const json& value) {
   return bounded_curve(curve);
 }
 
-// A number for the state: of two that are otherwise alike the higher one wins.
+// The rank of a state: of two otherwise equal views the higher one wins.
 int state_order(TrialState state) {
   switch (state) {
     case TrialState::waiting:
@@ -127,7 +127,7 @@ int state_order(TrialState state) {
   return 0;
 }
 
-// Whether `b` wins. What stands behind the step in the rank only makes the choice the same for both orders.
+// Whether `b` wins. The parts of the rank after the step only make the choice independent of the order.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
     return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
@@ -144,7 +144,7 @@ bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
   return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
 }
 
-// The longer of the two, after what the other one has of the time before.
+// The longer curve, after the earlier points of the other one.
 LedgerCurve joined(const LedgerCurve& a, const LedgerCurve& b) {
   const LedgerCurve& longer = curve_is_longer(b, a) ? b : a;
   const LedgerCurve& other = &longer == &a ? b : a;
@@ -214,11 +214,11 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
-  // What another try had reached says nothing about this one.
+  // The progress of another try says nothing about this one.
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
-  // Nor does a verdict on an earlier one.
+  // Nor does a verdict on an earlier try.
   const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
   merged.tries = std::max(merged.tries, other.tries);
   if (of_same_try && merged.metrics.is_null() && !merged.objective) {

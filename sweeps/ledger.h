@@ -18,44 +18,44 @@
 
 namespace mlk::sweeps {
 
-// Bytes as JSON. A ledger holds no trial with a larger point: who makes points refuses such.
+// Bytes as JSON. The ledger holds no trial with a larger point: such points are refused before.
 inline constexpr std::size_t longest_point = 4096;
-// Bytes of metrics as JSON: those that do not fit are left out, from the end of the alphabet.
+// Bytes of metrics as JSON; those that do not fit are dropped, from the end of the alphabet.
 inline constexpr std::size_t longest_metrics = 4096;
 inline constexpr std::size_t longest_failure = 300;     // bytes of text
 inline constexpr std::size_t longest_curve = 64;        // points
 inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its newline; see ledger.cpp
 
-// A ConfigMap has room for 1 MiB, its metadata included.
+// A ConfigMap may have 1 MiB, including its metadata.
 inline constexpr std::size_t longest_shard = 900 * 1024;
 
-// Within the bounds above but for the point; on one line, without a newline. Numbers read back equal, times
-// to the microsecond.
+// On one line, without a newline; cut to the bounds above, except for the point. Numbers read back equal,
+// times to the microsecond.
 std::string to_line(const Trial& trial);
 
-// The inverse, of text from anywhere: nullopt for what is no trial or too long. Unknown keys are left out,
-// and so is what has the wrong type; what is too long is cut.
+// The inverse. The text may come from anywhere: nullopt if it is not a trial or is too long. Unknown keys and
+// values of the wrong type are ignored; long values are cut.
 std::optional<Trial> from_line(std::string_view line);
 
-// The trials of a shard (pack), in the order of its lines; lines that are no trials are left out.
+// The trials of a shard (pack), in the order of its lines; invalid lines are skipped.
 std::vector<Trial> from_shard(std::string_view text);
 
-// Two views of one trial as one. A success wins, whatever other tries have come to; else a view with more
-// tries; of the same try one that has ended, then the one with more steps. What the winner does not know it
-// takes from the other, but for a verdict (trial.h) on an earlier try. The same for both orders, and merging
-// a view again changes nothing.
+// Merges two views of one trial. A success wins, whatever other tries gave; else the view with more tries;
+// for the same try the one that has ended, then the one with more steps. The winner takes what it lacks from
+// the other, except a verdict (trial.h) on an earlier try. The order of the arguments does not matter, and
+// merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
-// A trial as its objects show it now, after `reported`, an earlier view of it while it had not ended: what it
-// had told then comes before what it tells now. `whole`: its last metrics as well, where it has none.
+// The trial as its objects show it now, combined with `reported`, an earlier view from before its end: what
+// was told then comes first. `whole`: also takes the last metrics if there are none now.
 Trial continued(const Trial& reported, Trial now, bool whole);
 
-// How many lines a shard of at most `limit` bytes holds, however long they become; at least one.
+// The number of lines that fit into a shard of at most `limit` bytes, however long they become; at least one.
 std::size_t lines_per_shard(std::size_t limit);
 
-// The lines as texts of at most `limit` bytes, each line with a newline. Line i always stands in text
-// i / lines_per_shard(limit): what lines become later moves none. Lines may be empty. Throws Error{failure}
-// for a line over `longest_line`.
+// The lines as texts of at most `limit` bytes, each line with a newline. Line i is always in text i /
+// lines_per_shard(limit), so a line that grows moves no other. Lines may be empty. Throws Error{failure} for
+// a line over `longest_line`.
 std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit = longest_shard);
 
 }  // namespace mlk::sweeps

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int most_writes = 5;  // of one shard, when others write at the same time
+constexpr int most_writes = 5;  // of one shard, if others write at the same time
 
 std::string shard_name(const std::string& sweep, std::size_t shard) {
   return fmt::format("{}-ledger-{}", sweep, shard);
@@ -41,8 +41,8 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// Cheap, for the thousands of which nothing is new. A trial that no line can hold as it is goes on to the
-// comparison of texts.
+// A cheap check for the thousands of trials without news. A trial that no line can hold unchanged fails it,
+// and its texts are compared.
 bool says_already(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;
@@ -118,7 +118,7 @@ bool write_ledger(kube::Client& client, const std::string& name_space, const jso
                   const std::map<int, Trial>& known, std::string* problem) {
   std::vector<Trial> ended;
   std::copy_if(trials.begin(), trials.end(), std::back_inserter(ended), [&](const Trial& trial) {
-    // One that was stopped without a reason goes on when the sweep is resumed.
+    // A trial that was stopped without a reason continues when the sweep is resumed.
     const bool for_good = trial.state == TrialState::stopped && !trial.failure.empty();
     const bool settled =
         trial.state == TrialState::succeeded || trial.state == TrialState::failed || for_good;

@@ -1,4 +1,4 @@
-// The ledger of a sweep in the cluster: ConfigMaps that keep what became of trials when their pods are gone.
+// The ledger of a sweep in the cluster: ConfigMaps that keep the results of trials when their pods are gone.
 #pragma once
 
 #include <map>
@@ -15,21 +15,21 @@ class Client;
 
 namespace mlk::sweeps {
 
-// The trials that the ledger knows, of the sweep's ConfigMaps.
+// The trials in the ledger, from the sweep's ConfigMaps.
 std::vector<Trial> read_ledger(const std::string& sweep, const std::vector<nlohmann::json>& config_maps);
 
-// How many trials it knows: cheap.
+// The number of trials in the ledger; cheap.
 std::size_t lines_of_ledger(const std::string& sweep, const std::vector<nlohmann::json>& config_maps);
 
-// Writes down what is known of trials that have ended, less what the ledger (`config_maps`, as they were
-// read) says already: `known` are the trials that read_ledger() found there, by number. Somebody else may
-// write at the same time: then theirs is merged with ours and written again. Best effort: false when
-// something could not be written; `problem` then says why.
+// Writes what is known of ended trials, without what the ledger (`config_maps`, as they were read) already
+// has. `known`: the trials that read_ledger() found there, by number. If another process writes at the same
+// time, its lines are merged with ours and written again. Best effort: false if something could not be
+// written, with the reason in `problem`.
 bool write_ledger(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                   const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                   const std::map<int, Trial>& known, std::string* problem = nullptr);
 
-// The same for these trials, also when they have not ended: what they have told, before their pods go.
+// The same for these trials, even if they have not ended: what they have told, before their pods are deleted.
 bool write_lines(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const std::vector<nlohmann::json>& config_maps, const std::vector<Trial>& trials,
                  std::string* problem = nullptr);

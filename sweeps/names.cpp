@@ -58,7 +58,7 @@ void put_into(YamlNode& node, const Point& point) {
   for (YamlEntry& entry : node.entries) put_into(entry.value, point);
 }
 
-// Values that make no difference to what runs, or that name the sweep itself.
+// Values that change nothing that runs, or that name the sweep itself.
 bool cannot_vary(const std::string& path) {
   constexpr std::array fixed{"name", "tags", "note", "sweep"};
   const std::string first = path.substr(0, path.find('.'));
@@ -90,7 +90,7 @@ Names::Names(const YamlNode& root) {
       });
     });
   }
-  if (root.find("run") != nullptr) own_.insert("repeat");  // sweep.repeat gives it, from 1 on
+  if (root.find("run") != nullptr) own_.insert("repeat");  // sweep.repeat sets it, from 1 on
   for (const std::string& key : settable_keys()) {
     if (!cannot_vary(key)) paths_.push_back(key);
   }

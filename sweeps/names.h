@@ -1,5 +1,5 @@
-// What the parameters of a sweep are called: values of the experiment by their paths, and names of the user's
-// own, which stand as ${sweep.NAME} in `run` and `env`. Pure.
+// The names of a sweep's parameters: values of the experiment by their paths, and the user's own names,
+// written ${sweep.NAME} in `run` and `env`. Pure.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@ class Names {
   // Of the experiment's tree. Keeps no reference to it.
   explicit Names(const YamlNode& root);
 
-  // The full path that `written` means: the path itself, a name of the user's own, or the only path of which
-  // it is the last word. What it cannot be is told to `problems`, at `place`.
+  // The full path that `written` means: the path itself, one of the user's own names, or the only path whose
+  // last word it is. If it is none of these, adds a problem at `place`.
   std::optional<std::string> resolve(const std::string& written, const Place& place,
                                      Problems& problems) const;
 
   bool is_own(const std::string& path) const { return own_.count(path) == 1; }
 
-  // Tells the names of the user's own that none of `parameters` gives a value.
+  // Adds a problem for each of the user's own names to which none of `parameters` gives a value.
   void check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const;
 
  private:
@@ -33,7 +33,7 @@ class Names {
     std::string name;
     Place place;
   };
-  std::vector<std::string> paths_;  // that the experiment file knows
+  std::vector<std::string> paths_;  // of the experiment file
   std::set<std::string> own_;
   std::vector<Use> uses_;
 };
@@ -41,13 +41,13 @@ class Names {
 // `roles.worker.count` as people write it, `workers.count`; other paths as they are.
 std::string with_short_role(const std::string& path);
 
-// Replaces each ${sweep.NAME} in `run` and `env` by the point's value; by nothing when it has none.
+// Replaces each ${sweep.NAME} in `run` and `env` by the point's value, or by nothing if it has none.
 void put_values(YamlNode& root, const Point& point);
 
-// Whether a text below has a ${sweep.NAME}.
+// Whether a text in the tree contains a ${sweep.NAME}.
 bool has_names(const YamlNode& node);
 
-// A value as it stands in a text: text as it is, anything else as JSON writes it.
+// A value as part of a text: text unchanged, anything else as JSON.
 std::string text_of_value(const nlohmann::json& value);
 
 }  // namespace mlk::sweeps

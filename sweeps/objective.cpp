@@ -27,7 +27,7 @@ std::optional<Objective::Goal> goal_named(std::string_view word) {
   return std::nullopt;
 }
 
-// What can be the key of a metrics line.
+// Sets the metric, which must be a valid key of a metrics line.
 void take_metric(const std::string& metric, const Place& place, Objective& objective, Problems& problems) {
   const bool plain = std::all_of(metric.begin(), metric.end(),
                                  [](char c) { return c > 0x20 && c < 0x7f && c != '=' && c != '"'; });
@@ -160,7 +160,7 @@ std::optional<double> value_of(const Objective& objective,
     }
     return best;
   }
-  // The last value is the mean of one.
+  // The last value is the mean of one value.
   const std::size_t wanted =
       objective.of == Objective::Of::mean ? static_cast<std::size_t>(std::max(objective.count, 1)) : 1;
   const std::size_t count = std::min(wanted, reports.size());

@@ -1,4 +1,4 @@
-// What a sweep optimises, and how a trial's metrics become one number. Pure.
+// The objective of a sweep, and how the metrics of a trial become one number. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,25 @@ namespace mlk::sweeps {
 
 struct Objective {
   enum class Goal { minimize, maximize };
-  enum class Of { last, best, mean };  // which of the values that a trial reports
+  enum class Of { last, best, mean };  // of the values that a trial reports
   Goal goal = Goal::minimize;
   std::string metric;  // "accuracy"
   Of of = Of::last;
-  int count = 1;      // of `mean`: the last so many values
-  std::string regex;  // finds the value in lines of the log, by its first group; empty: metrics lines
-  std::string position = "step";  // what lines count the way of a trial in: step, or epoch
+  int count = 1;      // of `mean`: the number of last values
+  std::string regex;  // finds the value in lines of the log by its first group; empty: metrics lines
+  std::string position = "step";  // in which lines give a trial's progress: step, or epoch
 };
 
-// Of an experiment file: `maximize accuracy`, or a map
-// {maximize: accuracy, of: last|best|mean, count: 10, regex: 'acc: (\S+)'}. `path` is what messages call it.
-// nullopt after adding at least one problem.
+// From an experiment file: `maximize accuracy`, or a map {maximize: accuracy, of: last|best|mean, count: 10,
+// regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one problem.
 std::optional<Objective> read_objective(const YamlNode& node, const std::string& path, Problems& problems);
 
-// Whether `a` is the better one. Neither is NaN.
+// Whether `a` is better than `b`. Neither may be NaN.
 bool is_better(const Objective& objective, double a, double b);
 
-// The one number of a trial, of its reports (step and value) in the order in which it made them; of fewer
-// than `count` the mean of all. nullopt when there are none, and when the trial diverged: the last value, or
-// one of those of the mean, is NaN or infinite. The best is that of the finite values.
+// The one number of a trial, from its reports (step and value) in the order in which it made them. The mean
+// of fewer than `count` reports is the mean of all. nullopt if there are none, and if the trial diverged: the
+// last value, or one of those in the mean, is NaN or infinite. `best` uses only the finite values.
 std::optional<double> value_of(const Objective& objective,
                                const std::vector<std::pair<std::int64_t, double>>& reports);
 

@@ -38,7 +38,7 @@ std::string first_failure(const SweepStatus& status) {
                      first->number, what);
 }
 
-// True for a trial that ended well and has a verdict: it has failed.
+// True for a trial that ended with 0 and has a verdict: it has failed.
 bool fail_by_verdict(Trial& trial) {
   if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
   trial.state = TrialState::failed;
@@ -69,7 +69,7 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
-      // A verdict on an earlier try; success otherwise stays.
+      // The verdict may be on an earlier try; otherwise a success stays.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
       trial->second = has_ended(known.state) ? combine(known, trial->second)
@@ -82,7 +82,7 @@ class SweepObservation {
       status_.trials.push_back(std::move(trial));
     }
     status_.phase = phase();
-    // Those that the driver has not come to yet.
+    // The trials that the driver has not started yet.
     const int all = static_cast<int>(status_.trials.size());
     if (status_.record.driven && !is_final(status_.phase))
       status_.counts.waiting += std::max(0, status_.record.trials - all);
@@ -101,8 +101,8 @@ class SweepObservation {
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
-  // Of a trial that is started again. When the pods of the earlier Job are gone, it had used up its tries:
-  // with fewer this view would lose against what the ledger says of the failure.
+  // For a trial that is started again. If the pods of the earlier Job are gone, it had used up its tries;
+  // with a lower number the ledger's view of the failure would win over this one.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -112,7 +112,7 @@ class SweepObservation {
     return out;
   }
 
-  // A trial that was started again later is that of the later try.
+  // A trial that was started again later is described by its later try.
   void read_batch(const Batch& batch) {
     const JobFacts* job = job_of(batch);
     for (std::size_t i = 0; i < batch.trials.size(); ++i) {
@@ -133,7 +133,7 @@ class SweepObservation {
     }
   }
 
-  // The newest of the lowest rank: that one reports for the run (CONTRACT.md).
+  // The newest pod of the lowest rank: it reports for the run (CONTRACT.md).
   static std::string reporting_pod(const RunObjects& run) {
     const PodFacts* best = nullptr;
     const Facts facts = read_facts(run);
@@ -158,7 +158,7 @@ class SweepObservation {
       if (trial.state == TrialState::waiting) status_.waits_for[number] = seen.why;
       if (trial.state == TrialState::waiting && seen.cannot_start) status_.cannot_start_of[number] = seen.why;
       trial.until = rung_of(run->second.owner, labels::until);
-      // One that is paused, or is just going on again, waits.
+      // A paused trial, or one that is just being resumed, is waiting.
       const bool paused = rung_of(run->second.owner, labels::paused) > 0;
       if (paused && trial.state == TrialState::stopped) trial.state = TrialState::waiting;
       const std::string never = kube::annotation_of(run->second.owner, labels::cannot_start);
@@ -223,7 +223,7 @@ class SweepObservation {
     }
   }
 
-  // What the driver wrote when it ended; before that by what the trials do.
+  // The phase that the driver wrote when it ended; before that, the phase of its trials.
   Phase driven_phase() const {
     const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, labels::phase));
     if (written) return *written;
@@ -241,12 +241,12 @@ class SweepObservation {
         batches_.empty() || std::any_of(batches_.begin(), batches_.end(),
                                         [&](const Batch& batch) { return job_of(batch) == nullptr; });
     if (lacks_jobs) return Phase::incomplete;
-    // Not by the facts, which take the Jobs for those of one run.
+    // Not from the facts: they treat the Jobs as those of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
       return batch.object && has_finished(*batch.object);
     });
     if (ended) {
-      // A Job that has ended for its failures leaves trials that nobody starts.
+      // A Job that ended because of its failures leaves trials that will not be started.
       const bool hopeless = counts.failed > status_.record.max_failures || counts.stopped > 0;
       return hopeless || counts.succeeded == 0 ? Phase::failed : Phase::succeeded;
     }
@@ -328,7 +328,7 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   if (!result.is_object()) return;
   trial.step = count_of(result, {"step"}, 0);
   if (const json& metrics = at_path(result, {"metrics"}); metrics.is_object()) trial.metrics = metrics;
-  // A result's curve is that of the loss (CONTRACT.md), and its metrics are the last ones.
+  // The curve in a result is that of the loss (CONTRACT.md), and its metrics are the last ones.
   const bool of_loss = !objective || (objective->metric == "loss" && objective->position == "step");
   for (const json& point : at_path(result, {"curve"})) {
     const bool pair =
@@ -378,20 +378,20 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   std::size_t succeeded = 0, failed = 0;
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = job.role != "trial";  // of a trial that is a run: one of its Jobs ends it
+    const bool of_run = job.role != "trial";  // of a trial that is a run: one of its Jobs decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
-    // A Job that ends for another reason leaves trials, which nobody starts.
+    // A Job that ends for another reason leaves trials that will not be started.
     hopeless = hopeless || (!of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason);
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
   const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
   row.steps = count_of(roles, {"trial"}, 0);
-  // Trials that no Job does are started by a driver, perhaps later.
+  // Trials outside of Jobs are started by a driver, perhaps later.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool drained = !kube::annotation_of(objects.owner, labels::draining).empty() && !active;
   const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
@@ -420,7 +420,7 @@ void use_objective(SweepStatus& status, const Objective& objective) {
   for (Trial& trial : status.trials) {
     const json& value = at_path(trial.metrics, {objective.metric.c_str()});
     trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
-    trial.curve.clear();  // it was that of the other metric
+    trial.curve.clear();  // it belonged to the other metric
   }
 }
 

@@ -1,4 +1,4 @@
-// Runs that were submitted one by one, as the trials of a sweep: for the same tables. Pure.
+// Treats runs that were submitted one by one as the trials of a sweep, for the same tables. Pure.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,14 @@
 
 namespace mlk::sweeps {
 
-// What is best among runs of which nobody has said it: the largest accuracy if one of them has told any, else
-// the smallest loss.
+// The default objective: the largest accuracy if one of the runs has reported any, else the smallest loss.
 Objective usual_objective(const std::vector<RunStatus>& runs);
 
-// The values of the experiment's file with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
+// The values of the experiment, with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
 Point parameters_of(const RunStatus& run);
 
-// The oldest is number 0. Parameters are the values of the experiments in which the runs differ, and `run`,
-// their names. `runs` have their experiments (RunFilter::configured).
+// The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name.
+// `runs` must have their experiments (RunFilter::configured).
 std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
 
 }  // namespace mlk::sweeps

@@ -41,7 +41,7 @@ std::optional<PointsFormat> points_format(std::string_view name) {
   return std::nullopt;
 }
 
-// Collects points, and tells what is wrong with one whatever the file's format is.
+// Collects points and reports invalid ones, for every format of the file.
 class PointsBuilder {
  public:
   explicit PointsBuilder(Problems& problems) : problems_(problems) {}
@@ -61,7 +61,7 @@ class PointsBuilder {
 
   bool has_column(const std::string& name) const { return columns_.contains(name); }
 
-  // false when there is room for no more.
+  // False if there is no room for more.
   bool add_point(Point point, const Place& place) {
     if (file_.points.size() == most_points) {
       problems_.add(place, fmt::format("more than {} points", most_points));
@@ -90,7 +90,7 @@ class PointsBuilder {
   std::map<std::string, std::size_t> lines_;  // by the JSON text of the point
 };
 
-// Other encodings and binary files.
+// Detects other encodings and binary files.
 bool check_points_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
@@ -109,8 +109,8 @@ bool check_points_text(const std::shared_ptr<const Source>& source, Problems& pr
   return true;
 }
 
-// A field as the plain scalar that it would be in YAML; what begins as a list or a map is YAML itself. null
-// when there is no value, also after adding a problem.
+// A field as the plain scalar that it would be in YAML; a field that begins like a list or a map is parsed as
+// YAML. null if there is no value, also after adding a problem.
 json field_value(const CsvField& field, Problems& problems) {
   if (field.text.empty()) return field.quoted ? json("") : json();
   if (field.text.front() == '[' || field.text.front() == '{') {
@@ -154,7 +154,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
   const std::size_t known_problems = problems.size();
   std::vector<std::string> names;
   if (reader.next(record)) names = read_header(record, builder, problems);
-  if (problems.size() > known_problems) return;  // what is wrong in the lines below would be more of the same
+  if (problems.size() > known_problems) return;  // the lines below would only repeat the problem
   while (reader.next(record)) {
     if (record.size() == 1 && record[0].text.empty() && !record[0].quoted) continue;  // blanks
     if (record.size() != names.size()) {
@@ -173,7 +173,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
   }
 }
 
-// Where byte `byte` of the text stands.
+// The place of byte `byte` of the text.
 Place place_of(const std::shared_ptr<const Source>& source, std::size_t byte) {
   const std::string_view before = std::string_view(source->text).substr(0, byte);
   const std::size_t newline = before.rfind('\n');
@@ -181,11 +181,11 @@ Place place_of(const std::shared_ptr<const Source>& source, std::size_t byte) {
           before.size() - (newline == std::string_view::npos ? 0 : newline + 1)};
 }
 
-// Where the entries of a list begin, in the text of valid JSON.
+// The places where the entries of a list begin, in the text of valid JSON.
 std::vector<Place> places_of_entries(const std::shared_ptr<const Source>& source) {
   std::vector<Place> places;
   std::size_t depth = 0, line = 0, line_start = 0;
-  bool in_string = false, due = false;  // due: the next thing begins an entry
+  bool in_string = false, due = false;  // due: the next token begins an entry
   const std::string& text = source->text;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -276,7 +276,7 @@ void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder
 bool is_points_file(std::string_view name) { return points_format(name).has_value(); }
 
 std::optional<PointsFile> read_points(const std::string& text, const std::string& name, Problems& problems) {
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // as some editors and spreadsheets write it
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // some editors and spreadsheets write it
   const std::size_t known_problems = problems.size();
   const std::optional<PointsFormat> format = points_format(name);
   const bool too_long = text.size() > longest_points_file;

@@ -1,4 +1,4 @@
-// A file of points that a sweep tries: a table or a list, made by a program or by hand. Pure.
+// A file with the points of a sweep: a table or a list, made by a program or by hand. Pure.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ inline constexpr std::size_t most_points = 100'000;
 
 struct PointsFile {
   std::vector<Point> points;  // at least one, all different, none empty; in the order of the file
-  // Every parameter and where it stands first, in this order. Whether it exists is for the caller to say.
+  // Every parameter and the place where it first occurs, in this order. The caller checks whether it exists.
   std::vector<std::pair<std::string, Place>> columns;
   std::vector<Place> places;  // of the points
 };
 
-// Whether the name ends as that of a file that can be read: .csv, .tsv, .json, .yaml, .yml; case is ignored.
+// Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.
 bool is_points_file(std::string_view name);
 
 // The points of a file that was read already, by the ending of its name:

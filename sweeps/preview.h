@@ -1,4 +1,4 @@
-// What a sweep will take, and what there is room for, before it starts. Pure.
+// What a sweep will need, and what there is room for, before it starts. Pure.
 #pragma once
 
 #include <map>
@@ -16,15 +16,15 @@ namespace mlk::sweeps {
 // By resource: cores, bytes, devices.
 using Amounts = std::map<std::string, double>;
 
-// Pods that are alike.
+// Pods with equal needs.
 struct PodNeed {
   int count = 1;
   Amounts requests, limits;
-  std::map<std::string, std::string> node_labels;  // that its node must have
+  std::map<std::string, std::string> node_labels;  // that the node must have
   nlohmann::json tolerations;                      // as in a pod
 };
 
-// What one trial needs while it runs.
+// The needs of one running trial.
 struct TrialNeed {
   std::vector<PodNeed> pods;
 
@@ -33,38 +33,39 @@ struct TrialNeed {
   double gpus() const;                                  // of any vendor
 };
 
-// Of the Jobs among a run's objects.
+// Derived from the Jobs among a run's objects.
 TrialNeed need_of(const Rendered& rendered);
 
-// Trials that need the same.
+// Trials with equal needs.
 struct TrialGroup {
   TrialNeed need;
   int trials = 0;
 };
-// Of these points. Throws Error{usage} for one that cannot be run, and the one of `check_interrupted`.
+// Groups these points. Throws Error{usage} for one that cannot be run, and the exception of
+// `check_interrupted`.
 std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks& hooks,
                                   const std::vector<Point>& points);
 
 struct Cost {
   double cpu_hours = 0, gpu_hours = 0,
-         hours = 0;  // the last one: from the first trial's start to the last end
+         hours = 0;  // the last one: from the start of the first trial to the end of the last
 };
-// Of trials that take so many minutes each, `parallel` at a time.
+// If each trial takes so many minutes, and `parallel` run at a time.
 Cost cost_of(const std::vector<TrialGroup>& groups, double minutes, int parallel);
 
-// How many trials there is room for at a time, and what there is too little of for more.
+// How many trials fit at a time, and which resource is missing for more.
 struct Room {
   int trials = 0;
-  std::string limit;  // "requests.cpu of quota team: 6 of 8 used"; empty when all fit
+  std::string limit;  // "requests.cpu of quota team: 6 of 8 used"; empty if all fit
 };
 
-// What ResourceQuotas leave, for at most `most` trials; nothing when none of them counts what trials need.
-// One with scopes counts only some pods: it is left out.
+// The room that ResourceQuotas leave for at most `most` trials; nothing if none of them limits what trials
+// need. A quota with scopes counts only some pods, and is ignored.
 std::optional<Room> room_in_quotas(const std::vector<nlohmann::json>& quotas, const TrialNeed& need,
                                    int most);
 
-// What the nodes leave, less what their pods request; one after another, each pod on the first node that has
-// room. Nodes that are cordoned, or tainted in a way that the pods do not tolerate, are left out.
+// The room that the nodes leave after the requests of their pods: each pod goes to the first node with room.
+// Nodes that are cordoned, or have a taint that the pods do not tolerate, are ignored.
 Room room_on_nodes(const std::vector<nlohmann::json>& nodes, const std::vector<nlohmann::json>& pods,
                    const TrialNeed& need, int most);
 

@@ -1,4 +1,4 @@
-// The quotas of a namespace, as far as they leave no room for any trial at all.
+// Quotas of a namespace that leave no room for any trial at all.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ class Client;
 
 namespace mlk::sweeps {
 
-// "the quota 'q' allows no pods": what one of the ResourceQuotas forbids altogether of what every sweep
-// consists of; empty when there is no such. Pure.
+// "the quota 'q' allows no pods": the first thing that every sweep needs and a ResourceQuota forbids
+// completely; empty if there is none. Pure.
 std::string what_quota_forbids(const std::vector<nlohmann::json>& quotas);
 
-// Throws Error{cannot_start} for a namespace in which no trial can ever run, before anything is created. Who
-// may not read quotas is let through: the cluster then refuses by itself.
+// Throws Error{cannot_start}, before anything is created, for a namespace in which no trial can ever run.
+// Does nothing if the user may not read quotas: then the cluster itself refuses.
 void require_quota(kube::Client& client, const std::string& name_space);
 
 }  // namespace mlk::sweeps

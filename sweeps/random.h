@@ -12,13 +12,13 @@
 
 namespace mlk::sweeps {
 
-// Distinct points of a space, none of them left out, one after the other. Which is the n-th depends on the
-// space, the seed and n alone, so that a sweep can be extended. The space must live as long.
+// Distinct points of a space, none excluded by `except`, one after the other. The n-th depends only on the
+// space, the seed and n, so that a sweep can be extended. The space must live as long.
 class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);
 
-  // Nothing when the space has no more, or when many tries in a row found none.
+  // Nothing if the space has no more points, or if many tries in a row found none.
   std::optional<Point> next();
 
  private:
@@ -30,10 +30,11 @@ class RandomPoints {
   std::vector<Axis> axes_;
   std::uint32_t index_ = 0;  // in the sequence of Sobol
   std::set<Point> given_;
-  std::optional<std::vector<Point>> rest_;  // once the sequence hardly finds new ones; given from the back
+  std::optional<std::vector<Point>>
+      rest_;  // used when the sequence hardly finds new ones; taken from the back
 };
 
-// The first `count` of them; fewer when the space has fewer.
+// The first `count` of them; fewer if the space has fewer.
 std::vector<Point> random_points(const Space& space, std::uint64_t seed, std::size_t count);
 
 }  // namespace mlk::sweeps

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
 constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
     {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
 
-// As many of the first values as take so many bytes: the owner is one object, and the points hold all values.
+// The first values, up to so many bytes: the owner is one object, and the points contain all values.
 json first_values(const std::vector<json>& values, std::size_t most_bytes) {
   json out = json::array();
   std::size_t bytes = 0;

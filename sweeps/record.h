@@ -1,4 +1,4 @@
-// What a sweep's owner says of the sweep itself, so that any machine can read its results. Pure.
+// What the owner of a sweep says about the sweep, so that any machine can read its results. Pure.
 #pragma once
 
 #include <optional>
@@ -16,22 +16,22 @@ struct Record {
   int trials = 0;
   int parallel = 1;
   int max_failures = 0;
-  nlohmann::json base;  // the experiment without `sweep:`, as it is written; null when it is not known
+  nlohmann::json base;  // the experiment without `sweep:`, as written; null if unknown
   std::string kin;      // kin_of_sweep()
-  // mlk starts the trials, each as a run; but for those that are indexes of Jobs, from before it was so. Else
-  // the cluster runs all as indexes of Jobs.
+  // True: mlk starts each trial as a run, except earlier ones that are indexes of Jobs. False: the cluster
+  // runs all trials as indexes of Jobs.
   bool driven = false;
 };
 
 nlohmann::json to_json(const Record& record);
-// Of the owner's data; what is missing or cannot be read is as in a Record{}.
+// Read from the owner's data; what is missing or unreadable keeps the value of a Record{}.
 Record read_record(const nlohmann::json& owner);
 
 Record record_of(const Definition& definition, int trials, bool driven);
 
-// What the owner of a sweep has beside that of a run.
+// The data that the owner of a sweep has in addition to that of a run.
 nlohmann::json owner_overlay(const Definition& definition, bool driven);
-// The merge patch for an owner whose sweep has so many trials now.
+// The merge patch for the owner when the sweep has so many trials.
 nlohmann::json owner_patch(const Definition& definition, int trials, bool driven);
 
 }  // namespace mlk::sweeps

@@ -1,4 +1,4 @@
-// What the cluster holds of a sweep: which trials there are, and in which Jobs.
+// The objects of a sweep in the cluster: which trials exist, and in which Jobs.
 #pragma once
 
 #include <map>
@@ -19,85 +19,86 @@ struct Resource;
 
 namespace mlk::sweeps {
 
-// All objects of one sweep, as the API server gives them, less what slim() takes out.
+// All objects of one sweep as the API server gives them, without what slim() removes.
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
-  std::vector<nlohmann::json> drivers{},
-      driver_pods{};                     // Jobs with the driver of a detached sweep: no trials
-  std::vector<nlohmann::json> events{};  // the cluster's warnings about them; without pods not asked for
+  std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
+  std::vector<nlohmann::json> events{};  // the cluster's warnings about them; without pods only on request
 };
 
 enum class WithPods { no, yes };
 
-// In four requests side by side; three without pods. Throws Error{not_found} without an owner.
+// Makes four requests in parallel; three without pods. Throws Error{not_found} if there is no owner.
 SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          WithPods pods);
 
 // The pods of a sweep.
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
                                        const std::string& sweep);
-// Of many pods no more than tells which trials run: of those that do, their metadata and that they do. When
-// none does, some of those that wait, which say why.
+// For many pods: only which trials run, from the metadata of the running pods. If none runs, also some of the
+// waiting ones, which have the reason.
 std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
                                                const std::string& sweep);
 
-// All of a sweep of that kind, in pages that the largest ConfigMaps do not make too large; slim().
+// Selects everything of a sweep of that kind, in pages that stay small even with the largest ConfigMaps; uses
+// slim().
 kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
 
-// Takes out what nobody looks at when the object is one of thousands: the pod template of a Job, the most of
-// a pod's spec, who manages which field. That is nine tenths of it. Pure.
+// Removes what is never used of an object that is one of thousands: the pod template of a Job, most of a
+// pod's spec, the managed fields. That is nine tenths of it. Pure.
 void slim(nlohmann::json& object);
-// The cluster's warnings about objects of the sweep. A sweep can be read without them, only less well
-// explained: who may not list them does without.
+// The cluster's warnings about objects of the sweep. Without the right to list them the result is empty: the
+// sweep is only explained less well.
 std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
                                            const std::string& sweep);
 
-// Those of namespace-wide `events` that are about objects of the sweep. Pure.
+// The namespace-wide `events` that concern objects of the sweep. Pure.
 std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
-// Gives the sweep its pods; those with a driver are put apart. Pure.
+// Sets the sweep's pods; those of a driver are kept separately. Pure.
 void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
 
-// Finds the sweep's owner among the ConfigMaps, and leaves out those of an earlier sweep of the name, which
-// are being collected. Puts what belongs to a driver apart. False without an owner. Pure.
+// Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
+// which are being garbage collected, and keeps those of a driver separately. False if there is no owner.
+// Pure.
 bool take_owner(SweepObjects& objects);
 
-// A ConfigMap with points. Those of a Job never change: its indexes are the trials. Others grow while a
-// driver starts a run for each of their trials.
+// A ConfigMap with points. That of a Job never changes: its indexes are the trials. Others grow; a driver
+// starts a run for each of their trials.
 struct Batch {
   int job = 0;  // number of the ConfigMap, and of the Job
   std::vector<TrialLine> trials;
   bool by_cluster = false;               // for a Job
-  std::optional<nlohmann::json> object;  // the Job; missing when whoever wrote the points down was cut off
+  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off
 };
 
 // Ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
 
-// Numbers of the trials that are indexes of Jobs; others are runs. Pure.
+// The numbers of the trials that are indexes of Jobs; the others are runs. Pure.
 std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
 
-// How many trials the Jobs that go on may have at work, now and later. Pure.
+// The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
 int places_taken(const std::vector<Batch>& batches);
 
-// The parallelism of each Job that is missing, by its number: what the others leave of `parallel`, and at
-// least 1. Pure.
+// The parallelism of each missing Job, by its number: the part of `parallel` that the other Jobs leave, and
+// at least 1. Pure.
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
-// Whether a Job goes on. Pure.
+// Whether any Job has not finished. Pure.
 bool any_job_goes_on(const std::vector<Batch>& batches);
-// Writes trials of a driven sweep down, before they are started: numbers and trials are never given twice. A
-// line with a number that is there already means another try of that trial, in a run of its own. In one
-// write, of a ConfigMap with at most so many bytes of points: returns how many of the first were written.
-// None when somebody else has written since `objects` were read. Throws ApiError.
+// Registers trials of a driven sweep before they are started, so that numbers are never given twice. A line
+// with an existing number means another try of that trial, in a run of its own. Makes one write, of a
+// ConfigMap with a limited number of bytes, and returns how many of the first trials were written; 0 if
+// another process has written since `objects` were read. Throws ApiError.
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);
 
-// Whether a Job says that it is Complete or Failed.
+// Whether a Job is Complete or Failed.
 bool has_finished(const nlohmann::json& job);
 
-// A ConfigMap that belongs to the sweep with this owner, and holds one text.
+// A ConfigMap that belongs to the sweep with this owner and contains one text.
 nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& name, const std::string& key,
                              const std::string& text);
 
@@ -106,7 +107,7 @@ std::string job_name(const std::string& sweep, int job);
 // The inverse; -1 for any other name.
 int number_of_job(const std::string& name, const std::string& sweep);
 
-// The ConfigMap with points of the highest number; nullptr without any.
+// The ConfigMap with points of the highest number; nullptr if there is none.
 const nlohmann::json* last_points(const SweepObjects& objects);
 
 }  // namespace mlk::sweeps

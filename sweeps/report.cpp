@@ -13,7 +13,7 @@
 namespace mlk::sweeps {
 namespace {
 
-// Each uses what stands before it only, and main.js starts them all.
+// Each uses only those before it; main.js starts them all.
 constexpr std::array<std::string_view, 9> scripts = {"dom.js",     "scale.js",  "data.js",
                                                      "chart.js",   "curves.js", "parallel.js",
                                                      "scatter.js", "table.js",  "main.js"};
@@ -31,7 +31,7 @@ std::string all_scripts() {
   return text;
 }
 
-// As a Content-Security-Policy names the one text that it lets in.
+// The hash by which a Content-Security-Policy allows one text.
 std::string policy_hash(std::string_view text) {
   const std::array<unsigned char, 32> digest = sha256(text);
   return "'sha256-" + base64_encode({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
@@ -63,7 +63,7 @@ std::string html_text(std::string_view text) {
   return safe;
 }
 
-// The template with {{name}} replaced. What was put in is not looked at again.
+// The template with {{name}} replaced. Replaced text is not searched again.
 std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
   std::string result;
   while (true) {

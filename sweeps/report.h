@@ -27,8 +27,8 @@ struct ReportData {
   std::string version;  // of mlk
 };
 
-// The file. At most some 17 MiB, however many trials there are; what was left out stands at its end. Computes
-// the importance of the parameters, so that it may take seconds.
+// The text of the file: at most about 17 MiB, however many trials there are; its end says what was left out.
+// Computes the importance of the parameters, which may take seconds.
 std::string report_html(const ReportData& data);
 
 }  // namespace mlk::sweeps

@@ -16,14 +16,14 @@ using nlohmann::json;
 
 bool has_value(const Trial& trial) { return trial.objective && std::isfinite(*trial.objective); }
 
-// Nothing that changes how its neighbours are shown, and no more than `bytes`.
+// The text without characters that change how their neighbours are shown, cut to `bytes`.
 std::string shown(const std::string& text, std::size_t bytes) {
   const std::string safe = printable(text);
   return safe.size() <= bytes ? safe : std::string(cut(safe, bytes)) + "…";
 }
 
-// Numbers stay numbers, so that they sort as such. A null of a point is a value, while the page reads null as
-// none.
+// Numbers stay numbers, so that they sort as such. A null in a point is a value, so it becomes text: the page
+// reads null as no value.
 json shown_value(const json& value, const ReportBounds& bounds) {
   if (value.is_number()) return std::isfinite(value.get<double>()) ? value : json(json_text(value));
   if (value.is_string()) return shown(value.get_ref<const std::string&>(), bounds.text);
@@ -34,13 +34,13 @@ double seconds_since_1970(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Nothing when it did not start; of one that goes on: until now.
+// Nothing if it did not start; for a running one the time until now.
 std::optional<double> seconds_taken(const Trial& trial, Time now) {
   if (!trial.started || (!trial.ended && trial.state != TrialState::running)) return std::nullopt;
   return std::max(0.0, std::chrono::duration<double>(trial.ended.value_or(now) - *trial.started).count());
 }
 
-// At most `most` indices from 0 to count - 1, evenly, both ends included.
+// At most `most` indices from 0 to count - 1, evenly spaced, both ends included.
 std::vector<std::size_t> evenly(std::size_t count, std::size_t most) {
   std::vector<std::size_t> found;
   const std::size_t taken = std::min(count, most);
@@ -64,7 +64,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::log_uniform, "log"},
                                                                {Parameter::Kind::integer, "integer"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // they tell the order; others follow as trials have them
+  constexpr std::size_t most_values = 100;  // they give the order; others follow as they occur in trials
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},
@@ -73,7 +73,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// The numbers among the last metrics that most trials have, without the objective's own.
+// The numeric last metrics that most trials have, without the objective's own.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;
@@ -165,7 +165,7 @@ json times_json(const ReportData& data, const ReportBounds& bounds) {
   return {{"paths", paths}, {"rows", rows}};
 }
 
-// The trials in the table, and which of them have curves and are drawn, by their places in the table.
+// The trials in the table, and the places in it of those that are drawn and of those with curves.
 void add_trials(json& page, const ReportData& data, const std::vector<Parameter>& parameters,
                 const ReportBounds& bounds) {
   std::vector<std::string> metrics = metric_names(data);
@@ -263,7 +263,7 @@ std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objec
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most) {
   if (candidates.size() <= most) return candidates;
-  // Failed ones last: best_of() knows none of them.
+  // Failed ones last: best_of() ignores them.
   std::vector<std::size_t> order = candidates;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const bool a_counts = has_value(trials[a]) && trials[a].state != TrialState::failed;
@@ -288,7 +288,8 @@ std::vector<std::string> count_paths(const Space& space) {
   for (const Parameter& parameter : space.parameters) {
     const bool varies = parameter.kind == Parameter::Kind::choice ? parameter.values.size() > 1
                                                                   : parameter.high > parameter.low;
-    const std::string word = parameter.path.substr(parameter.path.rfind('.') + 1);  // all of it without a dot
+    const std::string word =
+        parameter.path.substr(parameter.path.rfind('.') + 1);  // the whole path if it has no dot
     if (varies && words.count(word) == 1) found.push_back(parameter.path);
   }
   return found;
@@ -334,7 +335,7 @@ nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds) {
     page.update(shared_parts);
     if (tried.rows == 0 || script_json(page).size() <= bounds.bytes) return page;
     if (tried.metrics > 0) {
-      tried.metrics = 0;  // rather than trials
+      tried.metrics = 0;  // leaves out metrics rather than trials
     } else {
       tried.rows = std::min(tried.rows, data.trials.size()) / 2;
     }
@@ -343,8 +344,8 @@ nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds) {
 
 std::string script_json(const nlohmann::json& value) {
   std::string text;
-  // In JSON these stand within strings only. "</script>" and "<!--" would end the element or change how it is
-  // read; the separators of lines are written as escapes by json_text().
+  // In JSON these occur only inside strings. "</script>" and "<!--" would end the element or change how it is
+  // read; json_text() escapes line separators.
   for (const char c : json_text(value)) {
     switch (c) {
       case '<':

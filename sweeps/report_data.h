@@ -1,4 +1,4 @@
-// What the report of a sweep shows, decided: which trials are drawn, what is left out, how times compare.
+// Decides what the report of a sweep shows: which trials are drawn, what is left out, how times compare.
 // Pure.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mlk::sweeps {
 
-// The largest numbers of things in one report, and of bytes of a text.
+// The limits of one report: numbers of things, and bytes of a text.
 struct ReportBounds {
   std::size_t rows = 20'000;  // trials in the table
   std::size_t drawn = 500;    // trials in parallel coordinates and scatter plots
@@ -26,7 +26,7 @@ struct ReportBounds {
   std::size_t bytes = 16u << 20;  // of all data
 };
 
-// The index of the best trial that did not fail, of those that have a value.
+// The index of the best trial with a value that did not fail.
 std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objective& objective);
 
 // The indices of at most `most` of the candidates, ascending: the best fifth, and an even sample of the
@@ -34,24 +34,25 @@ std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objec
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most);
 
-// How long the trials took that succeeded, for each combination of counts of workers, servers and nodes.
+// The duration of successful trials for one combination of counts of workers, servers and nodes.
 struct CountTimes {
   Point counts;
   std::size_t trials = 0;
   double shortest = 0, median = 0, longest = 0;  // seconds
-  double speedup = 1;                            // the median of the first entry by this one's
+  double speedup = 1;                            // the median of the first entry divided by this one's
 };
 
-// Paths of such counts: "workers.count", "servers.count", or what else ends in "count", "nodes" or "workers".
+// The paths of such counts: "workers.count", "servers.count", or any other that ends in "count", "nodes" or
+// "workers".
 std::vector<std::string> count_paths(const Space& space);
 
-// In the order of the counts. Empty when nothing of the kind varies.
+// In the order of the counts. Empty if no count varies.
 std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Trial>& trials);
 
-// Everything that the page shows; its scripts (sweeps/report/data.js) say what the short names mean.
+// The content of the page; its scripts (sweeps/report/data.js) explain the short names.
 nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds = {});
 
-// As the text of a <script type="application/json"> element, which nothing in it can end.
+// The text of a <script type="application/json"> element; nothing in it can end the element.
 std::string script_json(const nlohmann::json& value);
 
 }  // namespace mlk::sweeps

@@ -34,7 +34,7 @@ std::optional<std::int64_t> reported_step(double value) {
   return static_cast<std::int64_t>(value);
 }
 
-// How far a trial has come, by what a line says of its steps and its epochs.
+// The progress of a trial, from the steps and epochs in a line.
 std::optional<std::int64_t> place_of(const std::string& position, std::optional<double> step,
                                      std::optional<double> epoch) {
   const std::optional<double> wanted = position == "epoch" ? epoch : step ? step : epoch;
@@ -68,7 +68,7 @@ std::optional<Reported> find_in_words(std::string_view line, const Objective& ob
   return found ? std::optional(reported) : std::nullopt;
 }
 
-// Python writes NaN, Infinity and -Infinity where JSON has no number: between quotes they can be read.
+// Python writes NaN, Infinity and -Infinity, which are not JSON: in quotes they can be parsed.
 std::string with_quoted_words(std::string_view line) {
   constexpr std::string_view words[] = {"-Infinity", "Infinity", "NaN"};
   std::string out;
@@ -115,7 +115,7 @@ std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective&
                   found->second};
 }
 
-// About how many states the pattern has: each repeat in braces copies what it repeats.
+// An estimate of the pattern's states: a repeat in braces copies the repeated part.
 std::size_t size_of_pattern(const std::string& pattern) {
   std::size_t size = pattern.size();
   for (std::size_t at = pattern.find('{'); at != std::string::npos; at = pattern.find('{', at + 1)) {
@@ -130,14 +130,14 @@ std::size_t size_of_pattern(const std::string& pattern) {
   return size;
 }
 
-// The library's search backtracks, which can take longer than anybody lives. GNU's can be told to follow all
-// possibilities side by side instead (Thompson 1968); the one of LLVM gives up by itself.
+// The library's search backtracks, which can take practically for ever. GNU's can be told to follow all
+// possibilities in parallel instead (Thompson 1968); LLVM's gives up by itself.
 std::regex compiled_pattern(const std::string& pattern) {
   auto flags = std::regex::ECMAScript;
 #ifdef __GLIBCXX__
   flags |= std::regex_constants::__polynomial;
 #endif
-  // A search starts anew at each character; one match from the beginning does not.
+  // A search restarts at each character; one match from the beginning does not.
   return std::regex("[\\s\\S]*?(?:" + pattern + ")[\\s\\S]*", flags);
 }
 
@@ -153,12 +153,13 @@ std::string why_no_pattern(const std::string& pattern) {
   if (pattern.find('\0') != std::string::npos) return "has a zero byte";
   if (size_of_pattern(pattern) > largest_pattern) return "the repeats in braces make it too large";
   try {
-    std::regex alone(pattern);  // so that a bracket too many does not close one of ours
+    std::regex alone(
+        pattern);  // compiled alone first, so that an extra bracket in it cannot close one of ours
     if (alone.mark_count() == 0) return "needs a group in parentheses that matches the number";
     compiled_pattern(pattern);
   } catch (const std::regex_error& error) {
     using namespace std::regex_constants;
-    // GNU's library does not tell these two apart.
+    // GNU's library does not distinguish these two.
     if (error.code() == error_paren || error.code() == error_badrepeat)
       return "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?";
     if (error.code() == error_brack) return "a '[' is not closed";
@@ -195,7 +196,7 @@ std::optional<Reported> MetricFinder::find(std::string_view line) const {
   std::match_results<std::string_view::const_iterator> match;
   try {
     if (!std::regex_match(line.begin(), line.end(), match, pattern_->regex)) return std::nullopt;
-  } catch (const std::regex_error&) {  // it took too long
+  } catch (const std::regex_error&) {  // the match took too long
     return std::nullopt;
   }
   const std::optional<double> value = number_in_text(std::string(trim(match[1].str())));

@@ -1,4 +1,4 @@
-// A metric in the lines that programs print. Pure.
+// Finds a metric in the lines that programs print. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,21 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // or epoch; absent when the line names none
-  double value = 0;                  // NaN and infinities too, as they were printed
+  std::optional<std::int64_t> step;  // or epoch; absent if the line has none
+  double value = 0;                  // also NaN and infinities, as printed
 };
 
-// Why the text cannot find a number in lines, in words that follow "regex: "; empty when it can. A pattern is
-// an ECMAScript regular expression of at most 256 bytes with a group, without references back to groups.
+// Why the pattern is invalid, to be appended to "regex: "; empty if it is valid. A pattern is an ECMAScript
+// regular expression of at most 256 bytes with a group and without back-references.
 std::string why_no_pattern(const std::string& pattern);
 
-// Finds the objective's metric in lines of a log. Without a regex these are, by their beginning, metrics
-// lines
-// ("mlk step=10 loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. How
-// far the trial has come is what the line has for the objective's position; for step, where there is none, an
-// epoch. Work and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB have no
-// reports.
+// Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
+// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
+// trial is the line's value for the objective's position; an epoch if there is no step. Work and memory for a
+// line are bounded, whatever the pattern; lines of more than 4 KiB are ignored.
 class MetricFinder {
  public:
-  // Throws Error{usage} for a regex that read_objective() would not have taken.
+  // Throws Error{usage} for a regex that read_objective() would refuse.
   explicit MetricFinder(const Objective& objective);
   ~MetricFinder();
   MetricFinder(MetricFinder&&) noexcept;
@@ -40,7 +38,7 @@ class MetricFinder {
  private:
   struct Pattern;
   Objective objective_;
-  std::unique_ptr<const Pattern> pattern_;  // null without a regex
+  std::unique_ptr<const Pattern> pattern_;  // null if there is no regex
 };
 
 }  // namespace mlk::sweeps

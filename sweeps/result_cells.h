@@ -7,7 +7,7 @@
 
 namespace mlk::sweeps {
 
-// Text as it is, anything else as JSON; "" for null.
+// Text unchanged, anything else as JSON; "" for null.
 std::string plain_cell(const nlohmann::json& value);
 
 }  // namespace mlk::sweeps

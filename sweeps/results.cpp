@@ -16,7 +16,7 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t most_parameter_columns = 512;  // nobody searches as many
+constexpr std::size_t most_parameter_columns = 512;  // more are not searched in practice
 constexpr std::size_t most_metric_columns = 256;
 
 bool has_rank(const Trial& trial) {
@@ -29,7 +29,7 @@ bool ranks_before(const Trial& a, const Trial& b, const Objective& objective) {
   return a.number < b.number;
 }
 
-// Paths of all parameters: those of the space in its order, then what else the trials have.
+// The paths of all parameters: those of the space in its order, then any others that the trials have.
 std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const Space& space) {
   std::vector<std::string> paths;
   std::set<std::string> known;
@@ -51,7 +51,7 @@ json parameter_value(const Point& point, const std::string& path) {
   return found == point.end() ? json() : found->second;
 }
 
-// Whether the space leaves a choice, or the trials differ.
+// Whether the space has a choice for it, or the trials differ.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
                                       [&](const Parameter& each) { return each.path == path; });
@@ -71,7 +71,7 @@ std::string path_tail(const std::string& path, std::size_t words) {
   return at == std::string::npos || words > 0 ? path : path.substr(at + 1);
 }
 
-// Names that no two columns share.
+// Makes names unique among the columns.
 class ColumnNames {
  public:
   void take(const std::string& name) { taken_.insert(name); }
@@ -85,7 +85,7 @@ class ColumnNames {
       });
       if (same == 1 && taken_.insert(name).second) return name;
     }
-    // Another path may end with the whole of this one.
+    // Another path may end with all of this one.
     return taken_.insert(path).second ? path : otherwise(path, "parameters");
   }
 
@@ -107,7 +107,7 @@ std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Obje
   for (const Trial& trial : trials) {
     if (!trial.metrics.is_object()) continue;
     for (const auto& [metric, value] : trial.metrics.items()) {
-      // The objective's own metric stands there already when the objective is its last value.
+      // If the objective is the last value of its metric, it has this column already.
       if (metric == objective.metric && objective.of == Objective::Of::last) continue;
       if (metrics.size() < most_metric_columns) metrics.insert(metric);
     }
@@ -140,8 +140,8 @@ std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objec
   return columns;
 }
 
-// As exact as anybody wants it, without digits that the clocks do not have. Times from elsewhere may be too
-// far apart for a difference in nanoseconds.
+// Rounded to what the clocks can measure. Times from elsewhere may be too far apart for a difference in
+// nanoseconds.
 json seconds_of(const Trial& trial) {
   if (!trial.started || !trial.ended) return nullptr;
   const auto milliseconds = [](Time time) {
@@ -185,7 +185,7 @@ Column column_named(const std::string& name, const std::vector<Column>& columns)
   };
   const auto exact = std::find_if(columns.begin(), columns.end(), is_named);
   if (exact != columns.end()) return *exact;
-  // A terminal shows the names in capitals.
+  // A terminal shows the names in capitals, so case does not count.
   const auto same = [&](const Column& column) {
     return column_in_lower_case(column.name) == column_in_lower_case(name);
   };
@@ -204,7 +204,7 @@ bool cell_is_nothing(const json& cell) {
   return cell.is_null() || (cell.is_number_float() && std::isnan(cell.get<double>()));
 }
 
-// Numbers by value and before texts, which are compared by their characters. Neither is nothing.
+// Numbers come before texts and are compared by value, texts by their characters. Neither argument is null.
 bool cell_is_less(const json& a, const json& b) {
   if (a.is_number() != b.is_number()) return a.is_number();
   return a.is_number() ? a < b : plain_cell(a) < plain_cell(b);

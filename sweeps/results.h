@@ -16,43 +16,43 @@ namespace mlk::sweeps {
 struct Column {
   enum class Kind { trial, state, objective, parameter, metric, duration, tries, failure };
   Kind kind;
-  std::string name;  // in this table the only one: "lr"; of parameters the shortest end of the path that is
+  std::string name;  // unique in this table: "lr"; for parameters the shortest unambiguous end of the path
   std::string of;    // the path of a parameter, or the name of a metric
 };
 
 struct ResultTable {
   std::vector<Column> columns;
-  std::vector<std::vector<nlohmann::json>> rows;  // as many cells as columns; null: there is no value
+  std::vector<std::vector<nlohmann::json>> rows;  // one cell for each column; null: no value
 };
 
-// What has failed has no rank, and neither has a trial without an objective. Among equals the lower number.
-// nullptr when no trial has a rank. Points into `trials`.
+// The best trial. Failed trials and trials without an objective have no rank. Of equal ones the lower number
+// wins. nullptr if no trial has a rank. Points into `trials`.
 const Trial* best(const std::vector<Trial>& trials, const Objective& objective);
 
 struct Order {
   std::string
-      sort;  // a column, a parameter's path or `objective`; "-lr" for the largest first; "": the best first
+      sort;  // a column, a parameter's path or `objective`; "-lr": the largest first; "": the best first
   std::size_t top = 0;  // so many at most; 0: all
 };
 
-// Trials without a rank, or without a value in that column, come last. Throws Error{usage} when there is no
+// Trials without a rank, or without a value in that column, come last. Throws Error{usage} if there is no
 // such column.
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order);
 
-// A row for each trial, in the same order. Columns: the trial's number, its state, the objective, the
-// parameters that vary, its duration in seconds once it has ended, its tries, and why it failed if any did.
-// `wide` adds the other parameters and the last metrics. Columns have the same names with and without it.
+// A row for each trial, in the same order. Columns: number, state, objective, the parameters that vary,
+// duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds the
+// other parameters and the last metrics. The names of columns do not depend on it.
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 
-// The text of a file, with a header and a newline behind each row. Numbers read back equal, lists and maps
-// are JSON. Nothing in it steers a terminal. CSV as RFC 4180 has it but with plain newlines; in TSV tabs and
-// newlines of a cell are blanks.
+// The text of a file, with a header and a newline after each row. Numbers read back equal; lists and maps are
+// JSON. Contains no control characters for a terminal. CSV follows RFC 4180, but with plain newlines; in TSV
+// tabs and newlines of a cell become blanks.
 std::string to_csv(const ResultTable& table);
 std::string to_tsv(const ResultTable& table);
 
-// A table of GitHub's Markdown, with rounded numbers.
+// A table in GitHub's Markdown, with rounded numbers.
 std::string to_markdown(const ResultTable& table);
 
 // For a terminal: rounded numbers, durations such as 3m20s, headers in capitals.

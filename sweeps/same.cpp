@@ -31,7 +31,7 @@ std::vector<json> of_kin(std::vector<json> owners, const std::string& kin) {
 void adopt(Definition& definition, const json& owner) {
   definition.identity = {kube::name_of(owner), kube::label_of(owner, labels::hash)};
   definition.files_of = definition.identity.run;
-  // A sweep's copies of files never change: other files are other copies.
+  // A sweep's copies of files never change: other files get other copies.
   constexpr std::size_t suffix = 5;
   const std::string digests = digests_of(definition.first, definition.files).dump();
   if (text_of(owner, {"data", "digests"}) != digests)

@@ -24,7 +24,7 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// A parameter or a metric with the name of a field hides it: its author chose the name.
+// A parameter or a metric with the name of a field hides the field, since its author chose the name.
 Values values_of_trial(const Trial& trial) {
   Values out{{"trial", trial.number},
              {"state", to_string(trial.state)},
@@ -58,7 +58,7 @@ Values named_values(const RunStatus& run, Time now) {
                       {"age", seconds_between(run.created, now)},
                       {"duration", seconds_between(run.started, run.ended)},
                       {"tags", run.tags}};
-  for (const auto& [name, value] : fields) out[name] = value;  // of an experiment `run` is its program
+  for (const auto& [name, value] : fields) out[name] = value;  // `run` in an experiment is its program
   for (const std::string& tag : run.tags) {
     const std::size_t equals = tag.find('=');
     const bool valued = equals != std::string::npos;
@@ -94,7 +94,7 @@ void read_duration(json& value, const Place& place, Problems& problems) {
   }
 }
 
-// age > 2h: a number is never more than text.
+// age > 2h: the duration becomes a number, since a number is never greater than text.
 void read_durations(Expression& expression, Problems& problems) {
   Comparison& comparison = expression.comparison;
   if (expression.kind == Expression::Kind::comparison && is_duration(comparison.left.name)) {
@@ -107,8 +107,8 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
-// The places of those of `values` for which the expression holds. `known`: names that none of them has, and
-// that may be used all the same. `states`: what the fields `state` and `phase` may say.
+// The indexes of those of `values` for which the expression holds. `known`: further names that may be used.
+// `states`: the possible values of the fields `state` and `phase`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<std::string> known,
                                    const States& states, const std::string& text) {
   for (const Values& each : values) {
@@ -154,7 +154,7 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
   for (const auto& [name, value] : named_values(RunStatus{}, now)) known.insert(name);
   std::vector<Values> values;
   for (const RunStatus& run : runs) values.push_back(named_values(run, now));
-  // Without any run nothing is known of names; a mistake in the expression is one all the same.
+  // Without runs no names are known, but mistakes in the expression are still reported.
   if (runs.empty()) {
     parse_expression(expression, "--where");
     return {};

@@ -1,4 +1,4 @@
-// The trials and the runs that an expression means, by all that is known of them. Pure.
+// Selects trials and runs by an expression over everything that is known of them. Pure.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace mlk::sweeps {
 
-// `expression` is the value of --where; an empty one means all trials. Names are paths of parameters, or
+// `expression` is the value of --where; an empty one selects all trials. Names are paths of parameters or
 // their last words, metrics, and trial, state, objective, step, tries, failure, duration (seconds, or text
-// such as 10m). Throws Error{usage}, with a caret, for a mistake and for a name that no trial knows.
+// such as 10m). Throws Error{usage}, with a caret, for a mistake and for a name that no trial has.
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
 
-// The same of runs. Names are values of the experiment (RunFilter::configured), metrics, and run, name, mode,
-// phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h); tags is the list
-// of them, and `tags.team` of the tag team=vision is vision, of a tag without a value true. What an
-// experiment or a metric calls like one of these is hidden by it.
+// The same for runs. Names are values of the experiment (RunFilter::configured), metrics, and run, name,
+// mode, phase (also: state), step, restarts, why, age and duration (seconds, or text such as 2h). `tags` is
+// their list; `tags.team` of the tag team=vision is vision, of a tag without a value true. A value of the
+// experiment or a metric is hidden by one of these names.
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression);
 

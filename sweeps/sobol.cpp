@@ -66,11 +66,12 @@ constexpr std::array<Directions, sobol_dimensions> all_directions() {
 
 constexpr auto directions = all_directions();
 
-// Whether a bit is flipped depends on those above it: a random permutation of the halves of every interval.
+// Whether a bit is flipped depends on the bits above it: a random permutation of the halves of every
+// interval.
 std::uint32_t scrambled(std::uint64_t key, std::uint32_t x) {
   std::uint32_t result = 0;
   for (unsigned bit = 0; bit < bits; ++bit) {
-    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));  // tells lengths apart
+    const std::uint64_t above = (1ull << bit) | (bit == 0 ? 0 : x >> (bits - bit));  // distinguishes lengths
     const auto flip = static_cast<std::uint32_t>(mix(key + above) & 1);
     result = result << 1 | ((x >> (bits - 1 - bit) & 1) ^ flip);
   }

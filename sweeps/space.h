@@ -1,5 +1,4 @@
-// The space that a sweep searches: parameters, the values that each may have, and the combinations that are
-// left out. Pure.
+// The space that a sweep searches: parameters, their possible values, and the excluded combinations. Pure.
 #pragma once
 
 #include <map>
@@ -10,11 +9,11 @@
 
 namespace mlk::sweeps {
 
-// One choice of values, by the path of the parameter: {"train.optimizer.lr": 0.1}. A parameter whose
-// conditions do not hold is absent.
+// A value for each parameter, by its path: {"train.optimizer.lr": 0.1}. A parameter whose conditions do not
+// hold is absent.
 using Point = std::map<std::string, nlohmann::json>;
 
-// Holds for a point in which `path` is present and has one of `values`.
+// Holds for a point that has `path` with one of `values`.
 struct Condition {
   std::string path;
   std::vector<nlohmann::json> values;
@@ -31,16 +30,15 @@ struct Parameter {
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the others, both included
-  std::vector<Condition> when;         // all must hold; on parameters that stand earlier in the space
+  std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
 };
 
 struct Space {
   std::vector<Parameter> parameters;
-  std::vector<std::vector<Condition>>
-      except;  // points for which all conditions of an entry hold are left out
+  std::vector<std::vector<Condition>> except;  // a point is excluded if all conditions of an entry hold
 };
 
-// Whether all of them hold; also when there are none.
+// Whether all of them hold; true if there are none.
 bool holds(const std::vector<Condition>& conditions, const Point& point);
 
 bool is_left_out(const Space& space, const Point& point);

@@ -26,7 +26,7 @@ constexpr int most_trials = 100'000;
 
 bool decides_by_count(Search::Kind kind) { return kind == Search::Kind::random || kind == Search::Kind::tpe; }
 
-// A whole number from `least` to `most`, or nothing after telling what is wrong.
+// A whole number from `least` to `most`, or nothing after adding a problem.
 std::optional<std::int64_t> whole_of(const YamlNode& node, const std::string& of, std::int64_t least,
                                      std::int64_t most, Problems& problems) {
   const json value = to_json(node);
@@ -57,7 +57,7 @@ class Reader {
       out_.points_file = points->text;
       out_.points_place = points->place;
     }
-    // The columns of a file with points give values too; they are known only when it is read.
+    // The columns of a file with points also give values; they are known only when it is read.
     if (out_.points_file.empty()) names_.check_all_given(out_.space.parameters, problems_);
     if (!out_.points_file.empty() && !out_.space.parameters.empty())
       problems_.add(out_.points_place,
@@ -83,7 +83,7 @@ class Reader {
     }
     std::erase_if(root_.entries, [](const YamlEntry& entry) { return entry.key == "sweep"; });
     if (sweep.kind != YamlNode::Kind::map && sweep.kind != YamlNode::Kind::null)
-      check_section(sweep, schema_section("sweep"), "sweep", problems_);  // says that it must be a map
+      check_section(sweep, schema_section("sweep"), "sweep", problems_);  // reports that it must be a map
     return sweep;
   }
 
@@ -114,7 +114,7 @@ class Reader {
     }
   }
 
-  // One of the command line replaces that of the file.
+  // A parameter on the command line replaces that of the file.
   void read_argument(const std::string& argument) {
     const std::optional<Word> word = read_word(argument, problems_);
     if (!word) return;
@@ -124,7 +124,7 @@ class Reader {
       put(std::move(*parameter));
   }
 
-  // Those that others depend on come first: a search chooses one after the other.
+  // A parameter must come after those on which its conditions depend: a search chooses them in order.
   void check_order() {
     std::vector<Parameter>& all = out_.space.parameters;
     std::vector<Parameter> ordered;
@@ -296,7 +296,7 @@ class Reader {
     }
   }
 
-  // Points that the search tries first.
+  // Reads the points that the search tries first.
   void read_start(const YamlNode& node) {
     if (node.kind != YamlNode::Kind::list) {
       problems_.add(node.place, "start of search tpe must be a list of points such as [{lr: 0.1}], not " +
@@ -326,7 +326,7 @@ class Reader {
       if (parameter.path != path) continue;
       if (Axis(parameter).place_of(to_json(entry.value))) return true;
       problems_.add(entry.place, fmt::format("{} is no value of {}", describe(entry.value), path));
-      return true;  // it is there, though wrong
+      return true;  // it exists, though it is wrong
     }
     problems_.add(entry.place, path + " is no parameter of the sweep");
     return false;

@@ -1,5 +1,5 @@
-// What a sweep is: its space, how it is searched, what is best. Read from the file's `sweep:` and the words
-// of the command line. Pure.
+// The specification of a sweep: its space, its search, its objective. Read from the file's `sweep:` and the
+// words of the command line. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct Search {
 };
 std::string_view to_string(Search::Kind kind);
 
-// Which trials are ended before they are whole.
+// Early stopping: which trials end before their full length.
 struct EarlyStop {
   enum class Rule { none, asha, median };
   Rule rule = Rule::none;
   AshaOptions asha;
   MedianOptions median;
-  bool resumes = false;  // of asha: trials keep checkpoints, so that they can be paused and go on
+  bool resumes = false;  // of asha: trials keep checkpoints, so they can be paused and resumed
 };
 
-// What becomes of trials that do badly, and why so, for people; empty without such a choice.
+// A description for people of the fate of bad trials and its reason; empty without early stopping.
 std::string describe(const EarlyStop& stop);
 
 struct Spec {
@@ -48,11 +48,11 @@ struct Spec {
   EarlyStop stop;
   std::string points_file;  // `points:`, as written; empty: none
   Place points_place;
-  nlohmann::json decides;  // what of it makes the sweep that sweep: search, objective, stop
+  nlohmann::json decides;  // the parts that belong to the sweep's identity: search, objective, stop
 };
 
-// `root` is the experiment with its `sweep:`, if it has one, which is taken out. `words`: PATH=VALUES of the
-// command line, over those of the file. Mistakes go to `problems`.
+// `root` is the experiment; its `sweep:`, if any, is removed. `words`: PATH=VALUES of the command line, which
+// override the file. Mistakes go to `problems`.
 Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems);
 
 }  // namespace mlk::sweeps

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double worst = std::numeric_limits<double>::infinity();
 
-// The smaller the better; never NaN.
+// Lower is better; never NaN.
 double cost_of(Goal goal, double value) {
   if (!std::isfinite(value)) return worst;
   return goal == Goal::minimize ? value : -value;
@@ -27,7 +27,7 @@ bool has_come_to(const Progress& trial, std::int64_t resource) {
                      [&](const auto& report) { return report.first >= resource; });
 }
 
-// The cost of the last report up to the resource, else of the first one; nothing without reports.
+// The cost of the last report up to the resource, else of the first report; nothing without reports.
 std::optional<double> cost_up_to(const Progress& trial, Goal goal, std::int64_t resource) {
   std::optional<std::pair<std::int64_t, double>> chosen;  // resource and cost
   for (const auto& [at, value] : trial.reports) {
@@ -49,7 +49,7 @@ struct Standing {
   const Progress* trial = nullptr;
 };
 
-// Those that stand at the rung, the best first; of equal ones the earlier trial.
+// The trials at the rung, the best first; of equal ones the earlier trial.
 std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::size_t rung, Goal goal,
                                    const std::vector<Progress>& trials) {
   std::vector<Standing> standings;
@@ -72,18 +72,18 @@ std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::
 
 bool has_started(const Progress& trial) { return trial.until > 0 || !trial.reports.empty(); }
 
-// Whether it will still report something without being promoted.
+// Whether it will report more without a promotion.
 bool is_under_way(const Progress& trial) {
   return trial.state == TrialState::running ||
          (trial.state == TrialState::waiting && has_started(trial) && !has_come_to(trial, trial.until));
 }
 
-// The decisions of one call, as they are found.
+// Collects the decisions of one call.
 class Promotions {
  public:
   Promotions(const std::vector<std::int64_t>& rungs, int free) : rungs_(rungs), free_(free) {}
 
-  // Whether the trial stood at this rung and may go on to the next one. Trials that run keep their place.
+  // Whether the trial was at this rung and may go on to the next one. Running trials keep their place.
   bool promote(const Progress& trial, std::size_t rung) {
     const bool runs = trial.state == TrialState::running;
     if (!runs && (trial.state != TrialState::waiting || free_ <= 0)) return false;
@@ -112,7 +112,7 @@ class Promotions {
   std::vector<Decision> decisions_;
 };
 
-// The best trial of the highest rung goes on, when otherwise none would ever come to max.
+// Promotes the best trial of the highest rung, if otherwise no trial would ever reach max.
 void promote_last(const std::vector<std::int64_t>& rungs, Goal goal, const std::vector<Progress>& trials,
                   Promotions& promotions) {
   for (std::size_t rung = rungs.size(); rung-- > 0;) {
@@ -123,24 +123,24 @@ void promote_last(const std::vector<std::int64_t>& rungs, Goal goal, const std::
   }
 }
 
-// Of the values; at least one.
+// The median; there must be at least one value.
 double median_of(std::vector<double> costs) {
   std::sort(costs.begin(), costs.end());
   const std::size_t half = costs.size() / 2;
   return costs.size() % 2 == 1 ? costs[half] : costs[half - 1] / 2 + costs[half] / 2;
 }
 
-// Resource, and the mean of the costs up to there; ascending.
+// The resource, and the mean of the costs up to it; ascending.
 using Means = std::vector<std::pair<std::int64_t, double>>;
 
 Means running_means(const Progress& trial, Goal goal) {
   Means means;
   for (const auto& [at, value] : trial.reports) means.emplace_back(at, cost_of(goal, value));
-  std::sort(means.begin(), means.end());  // one sum, in whichever order the reports came
+  std::sort(means.begin(), means.end());  // so the sum does not depend on the order of the reports
   double sum = 0, count = 0;
   for (auto& [at, cost] : means) {
     sum += cost;
-    cost = cost_of(Goal::minimize, sum / ++count);  // the sum of large ones may be no number
+    cost = cost_of(Goal::minimize, sum / ++count);  // the sum of large values may overflow
   }
   return means;
 }

@@ -1,4 +1,4 @@
-// One point of a sweep, and what became of it.
+// One point of a sweep, and its result.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ struct Trial {
   std::string hash;  // of the point (hash_of): the same in every sweep
   Point point;
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;           // how far it may train before it is judged; 0: nothing was decided
+  std::int64_t until = 0;           // how far it may train before it is judged; 0: no decision yet
   int tries = 0;                    // pods or runs that were started for it
   std::int64_t step = 0;            // of its last metrics
   nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first
-  std::optional<double> objective;  // what the sweep optimises, as it defines it; absent when unknown
-  std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the objective's metric
-  std::string failure;                                 // one line, printable: why it failed
+  std::optional<double> objective;  // the objective of the sweep; absent if unknown
+  std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
+  std::string failure;                                 // one line, printable: the reason of the failure
   std::optional<Time> started, ended;
 
   bool operator==(const Trial&) const = default;
 };
 
-// Why a trial that ended well has failed all the same: what it was to tell it never told, or not as a number.
-// Kept as Trial::failure of a trial that ended well without an objective, wherever it is written down.
+// The reason for which a trial that ended with 0 counts as failed: it never reported the objective, or never
+// as a number. Stored as Trial::failure of such a trial, everywhere.
 std::string never_reported(const std::string& metric);
 std::string diverged(const std::string& metric);
-// Whether `failure` is one of these.
+// Whether `failure` is such a text.
 bool is_verdict(std::string_view failure);
 
-// 12 characters, of the values alone.
+// 12 characters, computed from the values alone.
 std::string hash_of(const Point& point);
 
 }  // namespace mlk::sweeps

@@ -11,24 +11,24 @@
 
 namespace mlk::sweeps {
 
-// Which trials of a sweep there are is written down, in a ConfigMap for each Job, before any of its Jobs is
-// created: whoever goes on after a cut knows how many Jobs there are. What is created twice is there once.
+// Registers the trials in one ConfigMap for each Job, before any of the Jobs is created: after a cut another
+// process knows how many Jobs there are. Creating an object twice gives one object.
 class TrialIndexes {
  public:
   // References must outlive it. `owner_uid`: of the sweep's owner; empty for a check on the server alone.
   TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                std::string owner_uid);
 
-  // False when other trials stand there under this number: somebody else has added them at the same time.
+  // False if there are other trials under this number: another process has added them at the same time.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the Jobs that are missing of trials which are written down. Returns those batches.
+  // Creates the missing Jobs of registered trials. Returns their batches.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
 
-  // `job` but for its may_fail.
+  // `job`, without its may_fail.
   TrialsObjects objects_of(TrialsJob job) const;
 
-  // Deletes what this object has created.
+  // Deletes everything that this object has created.
   void take_back();
 
  private:

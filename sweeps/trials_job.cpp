@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr char points_folder[] = "/etc/mlk/points";
 constexpr char index_field[] = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
-// The failure rules of a run would end the Job, and with it all trials; here they end the trial.
+// The failure rules of a run would end the Job with all its trials; here they end only the trial.
 json rules_for_trials(json rules) {
   for (json& rule : rules) {
     if (rule["action"] == "FailJob") rule["action"] = "FailIndex";
@@ -29,7 +29,7 @@ json rules_for_trials(json rules) {
   return rules;
 }
 
-// MLK_RANK is 0 in every trial: a trial has the number of its index, and an address that follows from it.
+// MLK_RANK is 0 in every trial: a trial has the number of its index, and an address derived from it.
 json environment_of(const json& of_run, const std::string& run, bool has_train) {
   json out = json::array(
       {{{"name", "MLK_TRIAL_INDEX"}, {"valueFrom", {{"fieldRef", {{"fieldPath", index_field}}}}}}});

@@ -15,26 +15,26 @@ namespace mlk::sweeps {
 inline constexpr std::size_t most_points_bytes = 900 * 1024;  // of one ConfigMap; etcd takes 1.5 MiB
 inline constexpr int most_indexes = 20'000;                   // of one Job
 
-// A trial as the Job's ConfigMap has it: one line in points.jsonl, and one in points.env.
+// A trial in the Job's ConfigMap: one line in points.jsonl, and one in points.env.
 struct TrialLine {
   int number = 0;
   std::string hash;
   Point point;
   Delta delta;
-  int attempt = 1;  // the how manyth line of the sweep with this number; batches_of() counts them
+  int attempt = 1;  // counts the lines of the sweep with this number, from 1; batches_of() sets it
 
   std::size_t bytes() const;  // of both lines
 };
 std::string points_line(const TrialLine& trial);
 
-// The inverse of points_line for all lines of a text; what is no such line is left out.
+// The inverse of points_line, for all lines of a text; invalid lines are skipped.
 std::vector<TrialLine> parse_points(std::string_view text);
 
 struct TrialsJob {
   int job = 0;                    // the sweep's Jobs are counted from 0
   std::vector<TrialLine> trials;  // ascending by number
   int parallel = 1;
-  int may_fail = 0;  // more failed trials than this end the Job
+  int may_fail = 0;  // more failed trials end the Job
 };
 
 // Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps of so many bytes.

@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds patience{60'000};  // of silence before it is worth a word
-constexpr int rests = 4;                               // of the length of a look
+constexpr std::chrono::milliseconds patience{60'000};  // so long a silence is reported
+constexpr int rests = 4;                               // the rest after a look, in lengths of the look
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
@@ -27,9 +27,9 @@ struct SweepWatch::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = true;
-  std::optional<Clock::time_point> looking_since;  // of the thread that waits
+  std::optional<Clock::time_point> looking_since;  // by the thread that waits
   Clock::time_point rest_until{};
-  // Last, so that they stop before what their callbacks use is gone.
+  // Declared last, so that they stop before the things that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;
 
   void mark() {
@@ -39,7 +39,7 @@ struct SweepWatch::State {
     }
     changed.notify_all();
   }
-  // Those without which a sweep cannot be read.
+  // The ones without which a sweep cannot be read.
   std::array<const kube::Reflector*, 3> all() const { return {config_maps.get(), jobs.get(), pods.get()}; }
 };
 
@@ -54,7 +54,7 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
   state.config_maps = watch(kube::resources::config_maps);
   state.jobs = watch(kube::resources::jobs);
   state.pods = watch(kube::resources::pods);
-  // Of the whole namespace, and it may be forbidden: what it says is looked at with the next change.
+  // Of the whole namespace, possibly forbidden: its news are read with the next change.
   kube::ListOptions warnings;
   warnings.field_selector = "type!=Normal";
   state.events =

@@ -1,4 +1,4 @@
-// All objects of one sweep, kept current.
+// Current copies of all objects of one sweep.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@ namespace mlk::sweeps {
 
 class SweepWatch {
  public:
-  // The client must outlive it. Watching starts at once; nothing is waited for.
+  // The client must outlive it. Watching starts at once; the constructor does not wait.
   SweepWatch(kube::Client& client, const std::string& name_space, const std::string& sweep);
   ~SweepWatch();
   SweepWatch(const SweepWatch&) = delete;
   SweepWatch& operator=(const SweepWatch&) = delete;
 
-  // True when something has changed since the last call, false after `timeout`. Who takes long to look at the
-  // objects of a large sweep is not called for every change: between two looks there is a rest, longer than a
-  // look by far. A look is what lies between objects() and looked(), or the next wait(). For one thread.
+  // True if something has changed since the last call, false after `timeout`. Reading the objects of a large
+  // sweep takes long, so not every change returns: after a look there is a rest that is much longer than the
+  // look. A look is the time between objects() and looked(), or the next wait(). For one thread.
   bool wait(std::chrono::milliseconds timeout);
 
   // nullopt before the first lists have arrived. Throws Error{not_found} when the sweep was deleted, and the

@@ -1,4 +1,4 @@
-// Looking into the tree of commands.
+// Queries about the tree of commands.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace mlk {
 // The commands below `app` that users see; hidden ones have no group.
 std::vector<const CLI::App*> visible_commands(const CLI::App& app);
 
-// Any command below `app` of that name; nullptr without one.
+// A command below `app` of that name; nullptr if there is none.
 const CLI::App* find_command(const CLI::App& app, const std::string& name);
 
 // The long flags that may follow `command`, the global ones included.
 std::vector<std::string> option_names(const CLI::App& command, const CLI::App& root);
 
-// The option that `word` ("--flag" or "-f") means after `command`; nullptr without one.
+// The option that `word` ("--flag" or "-f") means after `command`; nullptr if there is none.
 const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word);
 
 }  // namespace mlk

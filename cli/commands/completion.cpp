@@ -1,5 +1,5 @@
-// mlk completion: the script for a shell. The scripts ask `mlk __complete WORDS...`, which walks the command
-// tree, so that they cannot drift from it.
+// mlk completion: prints the script for a shell. The scripts call `mlk __complete WORDS...`, which walks the
+// command tree, so they always know the same flags.
 
 #include <set>
 
@@ -30,8 +30,8 @@ void completion(const CompletionOptions& options, Session& session) {
   }
 }
 
-// The runs of the namespace; nothing when the cluster does not answer at once. The cluster on this machine is
-// not started for it.
+// The runs of the namespace; none if the cluster does not answer at once. Does not start the cluster on this
+// machine.
 std::vector<std::string> run_names(Session& session) {
   if (session.local() && !local::running()) return {};
   const std::unique_ptr<kube::Client> client = session.connect(Session::Attended::no);
@@ -45,13 +45,13 @@ std::vector<std::string> run_names(Session& session) {
   std::vector<std::string> names;
   for (const nlohmann::json& item : found.at("items")) {
     const std::string run = kube::label_of(item, labels::run);
-    // A shell takes the names apart.
+    // A shell splits the output into words.
     if (run == kube::name_of(item) && is_label(run)) names.push_back(run);
   }
   return names;
 }
 
-// Up to the next dot after `typed`: a part of the file at a time.
+// Completes up to the next dot after `typed`: one part of the file at a time.
 std::vector<std::string> keys_to_set(const std::string& typed) {
   std::set<std::string> parts;
   for (const std::string& key : settable_keys()) {
@@ -87,10 +87,10 @@ class Line {
  public:
   Line(CLI::App& root, Session& session) : root_(root), session_(session), command_(&root) {}
 
-  // What may stand where the last of `words` stands.
+  // The words that may take the place of the last of `words`.
   std::vector<std::string> candidates(const std::vector<std::string>& words) {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
-    // Bash makes "=" a word of its own.
+    // Bash treats "=" as a word of its own.
     const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
     if (value_of_ != nullptr) return starting_with(last, "", values_of(*value_of_, last));
     if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {
@@ -134,7 +134,7 @@ class Line {
     }
   }
 
-  // A global flag says which cluster has the runs: it is taken as the command itself would take it.
+  // A global flag selects the cluster of the runs: it is parsed as the command itself would parse it.
   void obey(const CLI::Option& option, const std::string& value) {
     const auto names = option.get_lnames();
     CLI::Option* global = names.empty() ? nullptr : root_.get_option_no_throw("--" + names.front());
@@ -161,14 +161,14 @@ void add_completion(CLI::App& root, Session& session) {
   command->callback([options, &session] { completion(*options, session); });
 
   CLI::App* complete = root.add_subcommand("__complete", "")->group("");
-  complete->prefix_command()->fallthrough(false);  // the words are not ours to obey, flags among them
+  complete->prefix_command()->fallthrough(false);  // the words, including flags, are data here
   complete->set_help_flag("");
   complete->callback([complete, &root, &session] {
     try {
       for (const std::string& word : Line(root, session).candidates(complete->remaining()))
         session.out << printable(word) << '\n';
     } catch (const std::exception&) {
-      // Of a cluster that does not answer, or a flag that is wrong: a completion has nobody to tell.
+      // The cluster does not answer, or a flag is wrong: a completion cannot show errors.
     }
   });
 }

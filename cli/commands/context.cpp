@@ -1,4 +1,5 @@
-// mlk context: which cluster, user and namespace, which file says so, and what one may do there.
+// mlk context: shows the cluster, the user and the namespace, the file that they come from, and the user's
+// permissions.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ struct ContextOptions {
   std::string output;
 };
 
-// What mlk's commands need, by the words of the researcher.
+// A permission that mlk's commands need, in the words of a researcher.
 struct Need {
   std::string purpose;
   std::vector<kube::AccessQuestion> questions;
@@ -50,10 +51,10 @@ std::vector<Need> needs() {
           {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 
-// What only the cluster can tell.
+// Facts that only the cluster can tell.
 struct Told {
   std::string version;
-  std::string known_as;  // the user, as the cluster knows it
+  std::string known_as;  // the user's name on the cluster
   json allowed = json::object();
 };
 
@@ -124,7 +125,7 @@ void print_text(std::ostream& out, const kube::Config& config, const kube::Login
   }
 }
 
-// What the configuration says is shown also when the cluster cannot be asked.
+// The configuration is shown even if the cluster cannot be asked.
 void context(const ContextOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const kube::Config& config = client->config();

@@ -35,7 +35,7 @@ bool says_that_it_has_ended(const sweeps::SweepStatus& status, Session& session)
   return true;
 }
 
-// Single trials of a sweep that is driven, each with its run if it has one.
+// Single trials of a driven sweep, each with its run if it has one.
 class ChosenTrials {
  public:
   ChosenTrials(kube::Client& client, const std::string& sweep, const std::string& doing)
@@ -44,7 +44,7 @@ class ChosenTrials {
         runs_(sweeps::runs_of(objects_)),
         doing_(doing) {}
 
-  // Throws Error: not_found when there is none of the number, usage for an index of a Job.
+  // Throws Error: not_found if there is no trial of that number, usage for an index of a Job.
   const sweeps::Trial& trial(int number) const {
     const auto found = std::find_if(status_.trials.begin(), status_.trials.end(),
                                     [&](const sweeps::Trial& each) { return each.number == number; });
@@ -58,7 +58,7 @@ class ChosenTrials {
                             name(number), doing_),
                 fmt::format("{} the whole sweep: mlk {} {}", doing_, doing_, status_.sweep));
   }
-  // Of its newest try; nullptr when it has not been started.
+  // The run of its newest try; nullptr if it has not been started.
   const RunObjects* run(int number) const {
     const auto found = runs_.find(status_.newest_runs.at(number));
     return found == runs_.end() ? nullptr : &found->second;
@@ -136,7 +136,7 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // A stop of it may have been cut off: this does the rest.
+    // An earlier stop may have been cut off: this completes it.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
     if (sweeps::has_ended(trial.state) && !is_stopped) {
@@ -170,7 +170,7 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
 std::vector<json> give_up_trials(kube::Client& client, const std::string& sweep,
                                  const std::vector<int>& numbers, Session& session) {
   const std::string& name_space = client.config().name_space;
-  // Writes down what the logs tell, which go with the pods.
+  // Stores what the logs tell, since the logs are lost with the pods.
   sweeps::read_sweep(client, name_space, sweep, sweeps::Harvest::all);
   const ChosenTrials trials(client, sweep, "delete");
   std::vector<json> owners;

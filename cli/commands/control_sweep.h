@@ -1,4 +1,4 @@
-// Stopping sweeps and single trials of theirs, and letting them go on: for stop, resume and delete.
+// Stops and resumes sweeps and single trials; for stop, resume and delete.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ namespace kube {
 class Client;
 }
 
-// Each says on standard error what became of the sweep. All throw Error.
+// Each function reports on standard error. All throw Error.
 void stop_sweep(kube::Client& client, const std::string& sweep, Session& session);
 void drain_sweep(kube::Client& client, const std::string& sweep, Session& session);
 void resume_sweep(kube::Client& client, const std::string& sweep, Session& session);
 
-// Of a sweep that is driven; Error{usage} for one that the cluster runs by itself: an index of a Job can be
-// neither stopped nor removed.
+// For a driven sweep. Throws Error{usage} for a sweep that the cluster runs by itself: an index of a Job can
+// be neither stopped nor removed.
 void stop_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                  Session& session);
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    Session& session);
 
-// The owners of these trials' runs, to be deleted. What the trials have told is in the ledger afterwards, and
-// those that have not ended are stopped for good there: no driver starts them again.
+// The owners of these trials' runs, to be deleted. Afterwards the ledger has what the trials have told, and
+// marks those that have not ended as stopped for good: no driver starts them again.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, Session& session);
 

@@ -1,5 +1,5 @@
-// mlk delete: remove runs with everything that belongs to them. The cluster's garbage collector does the
-// work, so it goes on when mlk is gone. Deleting what is not there is no mistake.
+// mlk delete: removes runs with everything that belongs to them. The cluster's garbage collector does the
+// work, so it continues without mlk. Deleting a run that does not exist is not an error.
 
 #include <algorithm>
 #include <filesystem>
@@ -33,14 +33,14 @@ struct DeleteOptions {
   std::string timeout;
 };
 
-// The owner of the run that the user means; a bare name only while it has one run, since deleting its newest
-// run twice would delete two.
+// The owner of the run that the user means. A bare name is accepted only if it has one run: otherwise
+// deleting "the newest" twice would delete two.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   require_run_name(name);
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
-  if (!is_label(name)) return std::nullopt;  // it would be another selector
+  if (!is_label(name)) return std::nullopt;  // it would act as another selector
   std::vector<std::string> runs;
   const kube::ListOptions named{
       .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
@@ -57,11 +57,12 @@ std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   return client.find(kube::resources::config_maps, name_space, runs.front());
 }
 
-// What to tell of the checkpoints that stay; empty when there are none.
+// The message about checkpoints that stay; empty if there are none.
 std::string what_stays(const json& owner, const Session& session, const std::string& name_space) {
   const std::optional<RunStatus> recorded = recorded_status(owner);
   const json result = recorded ? recorded->result : json();
-  std::optional<CheckpointPlace> place = checkpoint_place(owner, json());  // all of them, not the newest
+  std::optional<CheckpointPlace> place =
+      checkpoint_place(owner, json());  // the folder of all checkpoints, not the newest one
   if (!place) return "";
   session.find_folder(*place, name_space);
   std::error_code ignored;
@@ -80,20 +81,22 @@ void remove_owner(kube::Client& client, const json& owner) {
     client.remove(kube::resources::config_maps, client.config().name_space, kube::name_of(owner),
                   {.uid = kube::uid_of(owner), .propagation = "Background", .grace_seconds = {}});
   } catch (const kube::ApiError& error) {
-    if (error.status() != 404 && error.status() != 409) throw;  // somebody else has deleted it in between
+    if (error.status() != 404 && error.status() != 409) throw;  // it was deleted in between
   }
 }
 
-// What belongs to one run, by uid: a new run of the same name may already be there while the old one goes.
+// The objects of one run, by uid: a new run of the same name may already exist while the old one is being
+// deleted.
 class Belongings {
  public:
   Belongings(kube::Client& client, const json& owner)
       : client_(client), run_(kube::name_of(owner)), label_(is_sweep(owner) ? labels::sweep : labels::run) {
     owners_.insert(kube::uid_of(owner));
     try {
-      count_jobs();  // now: they go before their pods, which nothing else connects with the run
+      count_jobs();  // now: they are deleted before their pods, and nothing else connects the pods with the
+                     // run
     } catch (const kube::ApiError& error) {
-      if (error.status() != 403) throw;  // who may delete may perhaps not list
+      if (error.status() != 403) throw;  // a user who may delete may lack the right to list
     }
   }
   const std::string& run() const { return run_; }
@@ -105,7 +108,7 @@ class Belongings {
     try {
       left += ours_of(secrets);
     } catch (const kube::ApiError& error) {
-      if (error.status() != 403) throw;  // not everyone who may delete a run may look at Secrets
+      if (error.status() != 403) throw;  // a user who may delete a run may lack the right to see Secrets
     }
     return left;
   }
@@ -157,7 +160,7 @@ void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Se
   }
 }
 
-// Looks before deleting anything, so that one ambiguous name leaves every run as it is.
+// Looks up all names before deleting anything, so that one ambiguous name leaves every run unchanged.
 std::vector<json> owners_to_delete(const DeleteOptions& options, Session& session, kube::Client& client) {
   const Selection& selection = options.selection;
   std::vector<RunAddress> targets;

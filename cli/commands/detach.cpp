@@ -27,10 +27,10 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   const sweeps::Definition& sweep = request.definition;
   sweeps::DriverInput out;
   out.version = session.version;
-  // Without its folder, which differs from machine to machine and makes no other sweep.
+  // Without the folder, which differs from machine to machine and is not part of the sweep's identity.
   out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
-  // This machine may have bounded it.
+  // This machine may have limited it.
   if (request.local) out.overrides.set.push_back(fmt::format("sweep.parallel={}", sweep.spec.parallel));
   out.parameters = source.parameters;
   for (const DataEntry& entry : sweep.first.data) {
@@ -116,7 +116,7 @@ Driver prepare_driver(Session& session, kube::Client& client, const sweeps::Star
   out.job = render_driver(request.definition, input, request.templates, {request.name_space, kubeconfig});
   json unborn;
   unborn["metadata"]["name"] = request.definition.identity.run;
-  (void)sweeps::input_objects(unborn, out.input);  // it is not too large
+  (void)sweeps::input_objects(unborn, out.input);  // throws if the input is too large
   if (!request.local)
     require_account(session, client, request.templates, request.name_space, options, request.dry_run);
   SubmitHooks hooks{.note = [](const std::string&) {},
@@ -134,7 +134,7 @@ void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                                  std::chrono::system_clock::now());
   };
   const Phase phase = started.started == 0 ? status().phase : Phase::running;
-  if (is_final(phase)) return;  // and no driver is needed any more
+  if (is_final(phase)) return;  // it has ended: no driver is needed
   const bool is_new =
       sweeps::start_driver(client, name_space, started.sweep, driver.job, driver.input, hooks);
   session.note(fmt::format("its driver {} in the cluster, as job/{}{}", is_new ? "starts" : "goes on",

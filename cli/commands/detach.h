@@ -1,4 +1,4 @@
-// mlk sweep --detach: a sweep gets a driver in the cluster, and this machine may be switched off.
+// mlk sweep --detach: gives a sweep a driver in the cluster, so that this machine may be switched off.
 #pragma once
 
 #include <optional>
@@ -27,26 +27,26 @@ struct DetachOptions {
 
 void add_detach_options(CLI::App& command, DetachOptions& options);
 
-// What the sweep is made of, as it was typed.
+// The sweep as it was typed.
 struct SweepSource {
   const ExperimentFile& file;
   const PrepareOptions& prepared;
   const std::vector<std::string>& parameters;
 };
 
-// The driver's Job without its owner, and what it is to read.
+// The driver's Job, without its owner, and the objects that it reads.
 struct Driver {
   nlohmann::json job;
   std::string input;
 };
 
-// Makes the driver's objects and asks the cluster for all that could refuse them, so that nothing is created
-// that would have no driver. Without the ServiceAccount and its Role: creates them with --create-rbac, else
-// prints them for an administrator. Throws Error, then cluster.
+// Makes the driver's objects and asks the cluster for everything that could be refused, so that no sweep is
+// created without a driver. If the ServiceAccount or its Role is missing: creates them with --create-rbac,
+// otherwise prints them for an administrator and throws Error{cluster}. Throws Error.
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 
-// Once the sweep is there. Says how it goes on.
+// Call when the sweep exists. Reports how it continues.
 void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                   const sweeps::Started& started, const SubmitHooks& hooks);
 

@@ -25,10 +25,10 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-constexpr std::size_t most_streams = 50;  // as stern has it
+constexpr std::size_t most_streams = 50;  // the limit of stern
 constexpr std::chrono::seconds drain_patience{10};
 
-// Of trials that are runs, by the runs' names.
+// For trials that are runs, by the names of the runs.
 void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string, int>& numbers) {
   for (const json& map : objects.config_maps) {
     const int number = parse_int(kube::annotation_of(map, labels::trial), -1);
@@ -36,7 +36,7 @@ void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string
   }
 }
 
-// What a driver in the cluster says is no trial's, and shown when it is asked for.
+// The output of a driver in the cluster belongs to no trial; it is shown only on request.
 const std::vector<json>& pods_of(const sweeps::SweepObjects& objects, const LogFilter& filter) {
   return filter.role == labels::driver ? objects.driver_pods : objects.pods;
 }
@@ -86,8 +86,8 @@ class SweepLogs {
     follow(memory_.with_gone(pods));
   }
 
-  // Those that are followed, as they are now, and as many new ones as there are streams left: pods that wait
-  // have no log yet, and do not take the place of others.
+  // The pods that are followed, in their newest state, and as many new ones as there are free streams.
+  // Waiting pods have no log yet, and use no stream.
   void follow(const std::vector<json>& pods) {
     const std::set<std::string> open = follower_.unfinished();
     std::size_t streams = open.size();

@@ -75,7 +75,7 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// The words of `advice` that stand for something, by what was typed.
+// The advice, with its placeholders replaced by what was typed.
 std::string filled_in(std::string_view advice, const std::string& word,
                       const std::vector<std::string>& rest) {
   const auto operand =

@@ -1,4 +1,4 @@
-// What people type who know kubectl, git, Docker or Slurm, and what does it here.
+// Words and flags of kubectl, git, Docker and Slurm, and the mlk command for each.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace mlk {
 
-// Advice for an unknown command, as the rest of a line that begins with "hint: "; empty when there is none.
-// `rest`: the words after it, of which the first that is no flag takes the place of RUN or FILE.
+// Advice for an unknown command, as the rest of a line that begins with "hint: "; empty if there is none.
+// `rest`: the words after it; the first that is not a flag replaces RUN or FILE.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
 // Advice for a flag that `command` does not have.

@@ -13,14 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a checkout, where nothing was installed, by the path of the page.
+// In a checkout, where nothing is installed: the path of the page.
 std::string manual_of_experiments() {
   try {
     const fs::path page = local::own_program().parent_path().parent_path() / "man" / "mlk-experiment.5";
     std::error_code error;
     if (fs::is_regular_file(page, error)) return "man -l " + shell_word(page.string());
   } catch (const Error&) {
-    // Then it is where manuals are.
+    // It is installed where manuals are.
   }
   return "man mlk-experiment";
 }

@@ -1,4 +1,4 @@
-// An experiment as the commands get it: from a file's path and flags.
+// Loads an experiment from the path and the flags of a command.
 #pragma once
 
 #include <string>
@@ -24,10 +24,10 @@ struct ExperimentOptions {
 // FILE, --set and -e, the same in every command that takes an experiment.
 void add_experiment_options(CLI::App& command, ExperimentOptions& options);
 
-// What the flags say, and the environment.
+// The values of the flags and the environment.
 PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session);
 
-// Throws Error{usage} when a cluster would not know what to run: without an image nothing does.
+// Throws Error{usage} if no image is named: a cluster could not run anything.
 void require_image(const Experiment& experiment, const std::string& file);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// mlk local: the cluster on this machine, which --local means.
+// mlk local: controls the cluster on this machine, which --local uses.
 
 #include "cli/local/local.h"
 
@@ -84,7 +84,7 @@ void add_local(CLI::App& root, Session& session) {
     kubeconfig(session);
   });
 
-  // What `up` and the server start in the background; no part of the interface.
+  // `up` and the server start these in the background; they are not part of the interface.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
     session.exit_code = static_cast<ExitCode>(local::serve({.program = local::own_program()}));
   });

@@ -1,4 +1,4 @@
-// Lines of a run's log as they are printed.
+// Prints lines of a run's log.
 #pragma once
 
 #include <ostream>
@@ -15,11 +15,11 @@ namespace kube {
 class Client;
 }
 
-// "worker/0 text", the prefix in the rank's colour. Of the text's control characters only colours stay, and
-// these where colours are on.
+// Prints "worker/0 text", the prefix in the rank's colour. Control characters in the text are made harmless;
+// colours stay if colours are on.
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
 
-// All that the logs hold now, on standard output.
+// Prints everything that the logs hold now, on standard output.
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// mlk logs: what all ranks of a run printed, merged by time, each line with its role/rank.
+// mlk logs: prints the output of all ranks of a run, merged by time, each line with its role/rank.
 
 #include <map>
 
@@ -29,7 +29,7 @@ struct LogsOptions {
   int rank = -1;
 };
 
-// Throws Error{usage} for a role, or a rank, that the run does not have.
+// Throws Error{usage} for a role or a rank that the run does not have.
 void require_rank(const nlohmann::json& owner, const LogFilter& filter) {
   const std::map<std::string, int> roles = roles_of(owner);
   if (roles.empty()) return;
@@ -87,7 +87,7 @@ void logs(const LogsOptions& options, Session& session) {
   print_logs(session, *client, run, filter);
 }
 
-// CLI11's own check shows the bounds of a double to whoever mistypes.
+// CLI11's own check would print the bounds of a double.
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {

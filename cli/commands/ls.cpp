@@ -1,4 +1,4 @@
-// mlk ls: the runs of the namespace, or the trials of a sweep.
+// mlk ls: lists the runs of the namespace, or the trials of a sweep.
 
 #include <optional>
 #include <set>
@@ -29,7 +29,7 @@ struct LsOptions {
   std::string output;
 };
 
-// The trials of a sweep that the cluster runs: indexes of a Job, which have names like a run's.
+// Prints the trials of a sweep that the cluster runs: indexes of a Job, with names in the form of runs.
 void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::Trial>& trials,
                   const std::string& output, Session& session) {
   if (output == "json") {
@@ -47,8 +47,8 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// The runs of those trials of a driven sweep for which --where holds; nothing when all are meant. Of a sweep
-// that the cluster runs it prints the trials, and says so.
+// The runs of those trials of a driven sweep that match --where; nothing means all. For a sweep that the
+// cluster runs, prints the trials itself, and says so.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

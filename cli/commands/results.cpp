@@ -1,4 +1,4 @@
-// mlk results: the trials of a sweep, the best first, in forms for people and programs.
+// mlk results: prints the trials of a sweep, the best first, for people or programs.
 
 #include "sweeps/results.h"
 
@@ -28,7 +28,7 @@ struct ResultsOptions {
   bool plot = false;
 };
 
-// What the table is made of.
+// The content of the table.
 struct Shown {
   std::vector<sweeps::Trial> trials;
   sweeps::Objective objective;
@@ -59,7 +59,7 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address, const Res
           status.record.space};
 }
 
-// All runs of the experiment's name, or the one that was named.
+// All runs of the experiment's name, or only the run of that name.
 Shown trials_of_runs(kube::Client& client, const RunAddress& address, const ResultsOptions& options) {
   const bool one = options.sweep == address.run;
   RunFilter filter{.name = one ? "" : options.sweep, .configured = true};

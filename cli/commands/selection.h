@@ -1,4 +1,4 @@
-// Which runs and trials a command is for: those that are named, and those for which --where holds.
+// Selects the runs and trials that a command applies to: by name, and by --where.
 #pragma once
 
 #include <map>
@@ -24,21 +24,21 @@ struct Selection {
 // --where and --yes.
 void add_where_options(CLI::App& command, Selection& selection);
 
-// The runs, sweeps and trials for which `where` holds: of all runs and sweeps of the namespace, or of those
-// that are named: of a sweep its trials, of an experiment its runs. Newest first; trials by number. Throws
-// Error.
+// The runs, sweeps and trials that match `where`. Without names: of all runs and sweeps of the namespace. A
+// named sweep stands for its trials, an experiment's name for its runs. Newest first; trials by number.
+// Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
-// Says what would become of `targets`, and asks, unless --yes was said: whether to do it. `doing` is "stop",
-// "delete"... Without anything to do it says so, and the answer is no. Throws Error{usage} when nobody can be
-// asked.
+// Prints what would happen to `targets`, and asks whether to do it, unless --yes was given. `doing` is
+// "stop", "delete"... If there are no targets, says so and returns false. Throws Error{usage} if there is no
+// terminal to ask on.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
-// "digits-abcde", of a trial "digits-abcde/7".
+// "digits-abcde", for a trial "digits-abcde/7".
 std::string name_of(const RunAddress& address);
 
-// The numbers of the trials among `targets`, by their sweeps.
+// The numbers of the trials among `targets`, by sweep.
 std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets);
 
 }  // namespace mlk

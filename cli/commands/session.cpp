@@ -39,7 +39,7 @@ std::unique_ptr<kube::Client> Session::connect(Attended attended) {
                 "on a cluster, name the claim in the experiment file");
   }
   kube::Config config = kube::load_config(flags);
-  if (local() && !global.local) config.source += " (MLK_LOCAL)";  // easily forgotten
+  if (local() && !global.local) config.source += " (MLK_LOCAL)";  // this variable is easily forgotten
   kube::PluginHost host;
   if (attended == Attended::yes) {
     host.say = [this](const std::string& text) { note(text); };
@@ -105,9 +105,9 @@ std::string Session::command(const std::string& words) const {
 std::string Session::with_flags(const std::string& hint) const {
   std::string flags;
   try {
-    flags = command("").substr(4);  // less "mlk "
+    flags = command("").substr(4);  // without "mlk "
   } catch (const Error&) {
-    return hint;  // MLK_LOCAL is what cannot be read
+    return hint;  // the value of MLK_LOCAL is wrong
   }
   const std::size_t at = hint.rfind(": mlk ");
   if (flags.empty() || at == std::string::npos || hint.find(flags) != std::string::npos) return hint;

@@ -1,4 +1,5 @@
-// What every command may use of the world: streams, the user's wishes about cluster and colour, interruption.
+// The part of the world that commands may use: streams, the user's choice of cluster and colour,
+// interruption.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ namespace local {
 struct UpOptions;
 }
 
-// Filled from the flags that stand before or after any command.
+// Filled from the flags before or after any command.
 struct GlobalOptions {
   kube::ConfigFlags cluster;
   bool local = false;                // --local: the embedded cluster, started when it is not up
@@ -37,47 +38,49 @@ struct Session {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   std::string version;
-  const std::atomic<int>& interrupted;                 // signal that asked us to stop; 0: none
+  const std::atomic<int>& interrupted;                 // the signal that asked us to stop; 0: none
   std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
-  std::function<std::string()> read_answer{};  // a line that somebody types; empty: nobody can be asked
+  std::function<std::string()>
+      read_answer{};  // reads a line that the user types; empty: there is no user to ask
   GlobalOptions global;
-  ExitCode exit_code = ExitCode::ok;  // set by commands that end well and still have something to tell
+  ExitCode exit_code = ExitCode::ok;  // set by commands that succeed but have something to report
 
-  // Whether the cluster on this machine is meant: by --local, or by MLK_LOCAL=1 unless a flag names another
+  // Whether the cluster on this machine is used: because of --local, or of MLK_LOCAL=1 unless a flag names
+  // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
   // one. Throws Error{usage} for a value of MLK_LOCAL that is none.
   bool local() const;
-  // Connects to the cluster that the flags mean. Unattended, as for a key that is pressed, nobody can be
-  // asked to log in, and a credential plugin has two seconds. Throws Error.
+  // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
+  // log in, and a credential plugin has two seconds. Throws Error.
   enum class Attended { yes, no };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes);
-  // What `typed` means (run/find.h), and a hint on how to list runs when there is none.
+  // The meaning of `typed` (run/find.h); adds a hint on how to list runs if there is none.
   RunAddress find_run(kube::Client& client, const std::string& typed);
-  // Says where on this machine the place is, with --local.
+  // Fills in the folder of the place on this machine, with --local.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
-  void note(const std::string& message);  // plain talk on err
-  // `hint` in which the command at the end, ": mlk WORDS", has those flags: rooms below do not know them.
+  void note(const std::string& message);  // any other message, on err
+  // Adds the flags to the command at the end of `hint`, ": mlk WORDS". Lower rooms do not know the flags.
   std::string with_flags(const std::string& hint) const;
-  // "mlk WORDS" with the flags that mean the same cluster again, for hints.
+  // "mlk WORDS" with the flags that select the same cluster again, for hints.
   std::string command(const std::string& words) const;
   void check_interrupted() const;  // throws Error{interrupted}
   bool color_out() const;
   bool color_err() const;
 };
 
-// Throws Error{usage} for a run that is no sweep.
+// Throws Error{usage} for a run that is not a sweep.
 void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 
-// Standard output cannot be written: ends a command that would go on for long. Whoever runs the command says
-// why, and nothing about a reader that has gone.
+// Standard output cannot be written; ends a command that would go on for long. Its caller prints the reason,
+// except for a reader that has gone.
 struct OutputFailed {};
 
-// The embedded cluster as --local and --volume want it. Throws Error{usage} for a --volume that is none.
+// The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.
 local::UpOptions local_up_options(const Session& session);
 
-// Milliseconds that waiting loops sleep between looks at Session::interrupted.
+// How long waiting loops sleep between checks of Session::interrupted.
 inline constexpr std::chrono::milliseconds interrupt_poll{100};
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// mlk status: what a run is doing, and why it is not doing more.
+// mlk status: shows the state of a run, and why it is not further.
 
 #include "cli/run/status.h"
 
@@ -63,7 +63,7 @@ void print(const std::vector<Observed>& observed, const StatusOptions& options, 
 void status(const StatusOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   std::vector<Observed> observed;
-  std::optional<Error> missing;  // the others are shown all the same
+  std::optional<Error> missing;  // the first missing run; the others are shown anyway
   for (const std::string& typed : options.runs) {
     try {
       const RunAddress address = session.find_run(*client, typed);

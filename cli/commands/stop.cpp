@@ -1,4 +1,4 @@
-// mlk stop and mlk resume: suspend the Jobs of a run after a last checkpoint, and let them go on.
+// mlk stop and mlk resume: suspend the Jobs of a run after a last checkpoint, and resume them.
 
 #include <algorithm>
 #include <map>
@@ -53,11 +53,11 @@ std::vector<json> to_change(const RunObjects& objects, bool suspended) {
   return jobs;
 }
 
-// The generations of the Jobs of a run as this command left them, by name: whoever changes them later wants
-// something else.
+// The generations of the Jobs of a run as this command left them, by name: a later generation means that
+// another command has changed them.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Takes the mark away again when the first Job is refused: nothing was stopped then.
+// If the first Job is refused, removes the mark again: nothing was stopped then.
 Generations suspend_all(kube::Client& client, const RunObjects& objects, bool marked_now) {
   Generations generations;
   for (const json& job : objects.jobs)
@@ -85,14 +85,14 @@ bool was_resumed(const RunObjects& objects, const Generations& generations) {
   });
 }
 
-// Whether mlk's runtime trains and has nowhere to keep a checkpoint.
+// Whether mlk's runtime trains and has no place for a checkpoint.
 bool loses_training(const json& owner) {
   const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   return at_path(experiment, {"train"}).is_object() &&
          at_path(experiment, {"checkpoint", "volume"}).is_null();
 }
 
-// The last metrics lines that the pods of a run print: their logs go with them.
+// The last metrics lines that the pods of a run print: the logs are lost with the pods.
 class LastLines {
  public:
   LastLines(kube::Client& client, RunWatcher& watcher)
@@ -107,7 +107,7 @@ class LastLines {
     }
   }
 
-  // When all pods have ended: what is still on its way.
+  // Call when all pods have ended: also waits for the lines on their way.
   std::map<std::string, MetricsLine> all() {
     const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
     while (!follower_.finished() && steady_clock::now() < deadline) {
@@ -126,7 +126,7 @@ class LastLines {
   std::map<std::string, MetricsLine> lines_;
 };
 
-// Until the processes of the run have ended.
+// Waits until the processes of the run have ended.
 class StopWait {
  public:
   StopWait(Session& session, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
@@ -153,7 +153,8 @@ class StopWait {
                 "look at it with: " + session_.command("status " + run_));
   }
 
-  // Before anything is stopped, so that the ends of its pods are seen; not for longer than the user waits.
+  // Waits until the watches work, before anything is stopped, so that the ends of the pods are seen; not
+  // longer than the user wants.
   void for_watches() {
     while (!watcher_.synced() && steady_clock::now() < deadline_) {
       if (session_.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
@@ -168,8 +169,8 @@ class StopWait {
   const steady_clock::time_point deadline_;
 };
 
-// One run that is being stopped. Watches while the pods write their last checkpoint, since their results go
-// with them.
+// One run that is being stopped. Watches while the pods write their last checkpoint, since their results are
+// lost with them.
 class RunStop {
  public:
   RunStop(Session& session, kube::Client& client, std::string run, steady_clock::time_point deadline)
@@ -194,8 +195,8 @@ class RunStop {
                     "Jobs of run " + run_ + " go on, and could not be suspended: " + problem);
       return;
     }
-    // The mark stands from before the first Job is suspended until after the last one goes on: whichever of
-    // stop and resume is cut off, saying it again does the rest.
+    // The mark exists from before the first Job is suspended until after the last one resumes. If a stop or a
+    // resume is cut off, repeating it completes it.
     const bool marks = before.phase != Phase::stopped;
     if (marks) {
       if (loses_training(objects.owner)) session_.warn("no checkpoint volume: resume will start at step 0");
@@ -236,7 +237,7 @@ class RunStop {
   bool over_ = false;
 };
 
-// So many at a time as can be watched: all of these get their signal before the first is waited for.
+// As many at a time as can be watched: all of these get their signal before the first is waited for.
 void stop_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                std::chrono::seconds timeout) {
   constexpr std::size_t most_at_once = 16;
@@ -250,8 +251,8 @@ void stop_runs(Session& session, kube::Client& client, const std::vector<std::st
   }
 }
 
-// What the command line means: the one run that is named, or all for which --where holds. Empty when nothing
-// is to be done.
+// The runs that the command line means: the one that is named, or all that match --where. Empty if there is
+// nothing to do.
 std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
                                    kube::Client& client) {
   if (!options.selection.where.empty()) {
@@ -304,7 +305,7 @@ void resume_run(kube::Client& client, const std::string& run, Session& session) 
   }
   for (const json& job : to_change(objects, false)) set_suspended(client, job, false);
   json patch = {{"metadata", {{"annotations", {{labels::stopped, nullptr}}}}}};
-  // What it had trained is gone with its pods, and its results are those of weights that are no more.
+  // Its training was lost with its pods, and its results are of weights that no longer exist.
   if (loses_training(objects.owner)) patch.update(record_removal_patch(), true);
   client.patch(kube::resources::config_maps, name_space, run, patch);
   session.note("resumed " + run);

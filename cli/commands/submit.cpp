@@ -1,4 +1,4 @@
-// mlk submit: create the objects of a run, and on request wait for its end.
+// mlk submit: creates the objects of a run, and waits for its end on request.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ void print_handle(const std::string& run, const SubmitOptions& options, const st
                   Session& session) {
   if (options.output == "json") {
     nlohmann::json handle{{"run", run}};
-    if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run asks no cluster
+    if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run does not know the cluster
     session.out << json_text(handle) << '\n';
   } else {
     session.out << run << '\n';
@@ -121,7 +121,7 @@ void add_submit(CLI::App& root, Session& session) {
   auto options = std::make_shared<SubmitOptions>();
   CLI::App* command = root.add_subcommand("submit", "Create a run from an experiment file");
   add_experiment_options(*command, options->experiment);
-  // A flag with an optional value: "--dry-run FILE" must not take the file for it.
+  // A flag with an optional value: "--dry-run FILE" must not take FILE for it.
   command
       ->add_flag("--dry-run{client}", options->dry_run,
                  "=client: only render; =server: let the cluster check it. Nothing is created")

@@ -32,9 +32,9 @@ constexpr std::size_t preview_label_width = 12;
 const kube::Resource quota_resource{"", "v1", "resourcequotas", "ResourceQuota"};
 const kube::Resource node_resource{"", "v1", "nodes", "Node"};
 
-// What the cluster tells; nothing where it may not be asked.
+// Facts about the cluster; empty where they may not be read.
 struct ClusterView {
-  std::vector<Trial> trials;  // of the sweep, when it is there already
+  std::vector<Trial> trials;  // of the sweep, if it exists already
   std::optional<std::vector<json>> quotas, nodes;
   std::vector<json> pods;  // on the nodes
 };
@@ -46,16 +46,16 @@ struct NumberedPoint {
 };
 
 struct SweepPreview {
-  std::vector<NumberedPoint> points;  // of search tpe the first alone
-  int trials = 0, fresh = 0;          // in all, and of them those that are not there
-  sweeps::TrialNeed need;             // of the largest of the new ones
+  std::vector<NumberedPoint> points;  // with search tpe only the first one
+  int trials = 0, fresh = 0;          // in all; those that do not exist yet
+  sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;
   std::optional<double> minutes;
-  bool measured = false;  // minutes: of trials that have ended
+  bool measured = false;  // minutes: measured on trials that have ended
   std::optional<Room> quota, nodes;
 };
 
-// Nothing when it may not be listed, or the server does not know it.
+// Nothing if it may not be listed, or the server does not know it.
 std::optional<std::vector<json>> list_if_allowed(kube::Client& client, const kube::Resource& resource,
                                                  const std::string& name_space,
                                                  const kube::ListOptions& options = {}) {
@@ -118,7 +118,7 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   out.fresh = static_cast<int>(fresh.size());
   out.trials = static_cast<int>(known.size()) + out.fresh;
   if (sweep.spec.search.kind == sweeps::Search::Kind::tpe) {
-    // Which points come is not known; the first one tells what they need.
+    // The points are not known in advance; the first one shows what they need.
     out.trials = std::max(static_cast<int>(known.size()), sweeps::planned_trials(sweep));
     out.fresh = out.trials - static_cast<int>(known.size());
     out.groups = sweeps::groups_of(request, hooks, sweep.points);
@@ -141,7 +141,7 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   return out;
 }
 
-// Of many the first and the last.
+// The first and the last of many.
 std::vector<const NumberedPoint*> shown_points(const SweepPreview& preview) {
   std::vector<const NumberedPoint*> out;
   const std::size_t count = preview.points.size();

@@ -1,4 +1,4 @@
-// What mlk sweep --dry-run tells: the points, what they will take, and what there is room for now.
+// The output of mlk sweep --dry-run: the points, what they need, and what there is room for now.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@ namespace mlk {
 struct Session;
 
 struct PreviewOptions {
-  std::optional<double> trial_minutes;  // how long a trial takes; empty: as those that have ended
+  std::optional<double> trial_minutes;  // how long a trial takes; empty: as long as those that have ended
   bool as_json = false;
 };
 
-// Without a client nobody is asked: then nothing is told of the cluster, nor of trials that have ended.
-// Throws Error{usage} for a point that cannot be run, and ApiError.
+// Without a client, shows nothing about the cluster and about trials that have ended. Throws Error{usage} for
+// a point that cannot be run, and ApiError.
 void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
                    const PreviewOptions& options);
 

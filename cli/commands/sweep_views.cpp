@@ -47,7 +47,7 @@ std::string best_text(const SweepStatus& status) {
   return fmt::format("{} ({}/{})", objective_text(status, *best), status.sweep, best->number);
 }
 
-// Of the trials that have ended, for those that are left; empty when nothing can be said yet.
+// An estimate from the trials that have ended; empty if none can be made yet.
 std::string time_left(const SweepStatus& status, Time now) {
   const int done = status.counts.succeeded + status.counts.failed;
   const int left = status.counts.waiting + status.counts.running;
@@ -70,7 +70,7 @@ std::string took(const SweepStatus& status, Time now) {
   return (status.ended ? "took " : "since ") + format_duration(seconds);
 }
 
-// The values of a parameter as places on an axis: its numbers, or what stands at 0, 1, 2 ...
+// The values of a parameter as places on an axis: its numbers, or the values at 0, 1, 2 ...
 struct PlottedAxis {
   ui::PlotPoints points;
   std::vector<std::string> categories;
@@ -166,7 +166,7 @@ std::string progress_bar(const SweepStatus& status, std::size_t width, Time now)
   const std::size_t done = size(counts.succeeded + counts.failed + counts.stopped);
   const Trial* best = sweeps::best_of(status);
   const std::string left = time_left(status, now);
-  // What a narrow terminal has no room for is left out, the last word of these first.
+  // On a narrow terminal parts are left out, the last part first.
   struct Part {
     std::string text;
     int rank;

@@ -1,4 +1,4 @@
-// mlk templates: the templates in force, or the text of one, to be copied and changed.
+// mlk templates: lists the templates in use, or prints one, to be copied and changed.
 
 #include "cli/render/templates.h"
 

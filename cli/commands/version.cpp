@@ -1,4 +1,4 @@
-// mlk version: of mlk, and the oldest Kubernetes that it works with.
+// mlk version: prints the version of mlk, and the oldest Kubernetes that it works with.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -54,7 +54,7 @@ const json* member(const json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// Four digits that tell something, and no exponent where people count: 0.004507, 68750.
+// Four significant digits, and no exponent for usual sizes: 0.004507, 68750.
 std::string number(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
@@ -66,7 +66,7 @@ std::string step_text(const RunStatus& status) {
   return status.steps > 0 ? fmt::format("{}/{}", whole_number(*step), status.steps) : step->dump();
 }
 
-// "12s ago", of numbers of a run that goes on and may have come further; empty when they are new.
+// "12s ago", for numbers of a running run that may be out of date; empty if they are new.
 std::string age_text(const RunStatus& status, Time now) {
   constexpr seconds new_enough{10};
   if (is_final(status.phase) || status.phase == Phase::stopped || !status.result_at ||
@@ -104,7 +104,7 @@ std::vector<double> curve_of(const RunStatus& status) {
   return values;
 }
 
-// "2 workers 1 server": those that run.
+// "2 workers 1 server": the running ones.
 std::string running_text(const RunStatus& status) {
   std::vector<std::pair<std::string, int>> roles;
   for (const RankStatus& rank : status.ranks) {
@@ -123,7 +123,8 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// Words in lines of at most `width` columns; one line when it is 0. A longer word has a line of its own.
+// Splits words into lines of at most `width` columns; one line if it is 0. A longer word gets a line of its
+// own.
 std::vector<std::string> fold(const std::string& text, std::size_t width) {
   if (width == 0) return {text};
   std::vector<std::string> lines{""};
@@ -189,7 +190,7 @@ class StatusPrinter {
     if (values.size() < 2) return;
     const std::size_t room =
         width_ > label_width + 40 ? std::min<std::size_t>(width_ - label_width - 30, 64) : 32;
-    // A loss falls by orders of magnitude: on a linear scale all but the start of it would lie on the ground.
+    // A loss falls by orders of magnitude: on a linear scale most of the curve would be flat.
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     const bool logarithmic = *low > 0 && *high / *low >= 10;
     std::vector<double> heights = values;
@@ -200,7 +201,7 @@ class StatusPrinter {
                               number(values.back()), logarithmic ? " (log)" : ""));
   }
 
-  // The newest that is known; while a run goes on, where it will be.
+  // The newest known one; while a run is going on, the place where it will be.
   void print_checkpoint() {
     std::string text = status_.last_checkpoint;
     if (status_.checkpoint) text += (text.empty() ? "in " : " in ") + describe(*status_.checkpoint);
@@ -225,7 +226,7 @@ class StatusPrinter {
     }
   }
 
-  // Less the last words that stand above already.
+  // The reason of the rank without the last words that are printed above.
   std::string reason_of(const RankStatus& rank) const {
     const std::optional<Failure>& first = status_.first_failure;
     const bool told = first && first->role == rank.role && first->rank == rank.rank &&
@@ -280,7 +281,7 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns) {
-  // On a narrow terminal the reason is worth more than what `status` tells as well.
+  // On a narrow terminal the reason is more useful than columns that `status` has as well.
   const bool all = columns == Columns::all;
   const bool narrow = !all && width != 0 && width < least_for_all_columns;
   std::vector<std::string> headers{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE"};

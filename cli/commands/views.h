@@ -1,4 +1,4 @@
-// Runs as people read them.
+// Runs in forms for people.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace mlk {
 
 struct Session;
 
-enum class Columns { usual, all };  // all: also what sets the runs of one name apart
+enum class Columns { usual, all };  // all: also the values in which runs of one name differ
 
-// `mlk status` and `mlk ls` on the session's standard output.
+// Print `mlk status` and `mlk ls` on the session's standard output.
 void print_status(const RunStatus& status, Session& session);
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns);
 
-// The same on any stream. `width`: columns of the terminal, 0 for a pipe (nothing is cut off or folded then).
+// The same on any stream. `width`: columns of the terminal; 0 for a pipe, where nothing is cut off or folded.
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
                   Time now);
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
@@ -27,9 +27,9 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
 
 // "Running  step 420/2000  loss 0.31  2 workers 1 server  restarts 1  worker/1: ..."
 std::string progress_line(const RunStatus& status);
-// Phase and reason alone: what changes seldom enough for a log.
+// Phase and reason only: they change seldom enough for a log.
 std::string phase_line(const RunStatus& status);
-// The same without the time that is left until the next try: two of them differ if something has changed.
+// The same without the time until the next try: two such lines differ only if something has changed.
 std::string untimed(std::string phase_line);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// mlk wait: until runs have ended; the exit code tells how.
+// mlk wait: waits until runs have ended; the exit code tells how.
 
 #include <algorithm>
 #include <string>

@@ -82,7 +82,7 @@ json check_section(const YamlNode& node, const Section& section, const std::stri
       problems.add(node.place, fmt::format("{} is missing: {}", join_path(path, key.name), key.doc));
       continue;
     }
-    // Through the same check, so that the sections inside get their defaults too.
+    // Checked in the same way, so that the sections in it get their defaults too.
     YamlNode fallback = parse_yaml(key.fallback, "default");
     fallback.place = node.place;
     out[std::string(key.name)] = check_key(fallback, key, join_path(path, key.name), problems);

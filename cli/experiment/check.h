@@ -1,4 +1,4 @@
-// A tree held against the schema: unknown keys, types, defaults.
+// Checks a tree against the schema: unknown keys, types, defaults.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace mlk {
 
-// The node as JSON with every default of the section filled in. `path` is what messages call it; "" is the
-// file. What is wrong goes to `problems`, and the result is then incomplete.
+// The node as JSON with every default of the section filled in. Messages call the section `path`; "" is the
+// file. Mistakes go to `problems`; then the result is incomplete.
 nlohmann::json check_section(const YamlNode& node, const Section& section, const std::string& path,
                              Problems& problems);
 

@@ -1,4 +1,4 @@
-// An experiment as its author meant it: validated, every default filled in. Pure values.
+// An experiment after validation, with every default filled in. Plain values.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace mlk {
 
-// The replicas of one role. count >= min >= 1; the run goes on while `min` are left.
+// The replicas of one role. count >= min >= 1; the run continues while at least `min` are left.
 struct Role {
   int count = 1;
   int min = 1;
@@ -25,7 +25,7 @@ struct DataEntry {
   std::string name;
   std::string mount;  // absolute path in the pods
   std::string
-      files;  // folder as written, relative to the experiment file; empty for every other kind of volume
+      files;  // the folder as written, relative to the experiment file; empty for every other kind of volume
   bool read_only = true;
 };
 
@@ -34,14 +34,14 @@ struct Experiment {
   std::string mode;                  // single, ps, allreduce or a job type of the user's
   std::string image;                 // empty: none given
   bool has_train = false;            // false: `run:` has the program
-  std::vector<std::string> command;  // of `run:`; a string was made sh -c
+  std::vector<std::string> command;  // of `run:`; a text became sh -c
   std::map<std::string, Role> roles;
   std::vector<DataEntry> data;
   std::chrono::seconds start_timeout{0};
   std::optional<std::chrono::seconds> time_limit;
 
-  // The whole file as JSON: overrides applied, short forms spelled out (`workers` is roles.worker), every
-  // default in its place. Loading it again gives the same experiment. What has no field above is read from
+  // The whole file as JSON: overrides applied, short forms written out (`workers` is roles.worker), every
+  // default filled in. Loading it again gives the same experiment. Keys without a field above are read from
   // here.
   nlohmann::json effective;
 };

@@ -36,7 +36,7 @@ bool is_index(const std::string& step) {
   return is_whole_number(step) && step.size() <= 4 && step.front() != '-';
 }
 
-// `workers` and `roles.worker` are one place: a flag may name it either way, whichever the file chose.
+// `workers` and `roles.worker` are the same place: a flag may use either name, whichever the file uses.
 void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
     const YamlNode* roles = root.find("roles");
@@ -60,7 +60,7 @@ void set_path(YamlNode& root, const std::string& argument, const std::string& fr
     problems.add({source, 0, 0}, from + " needs KEY=VALUE, for example train.steps=500");
     return;
   }
-  // Blanks in place of the key keep the columns.
+  // Blanks in place of the key keep the columns right.
   std::optional<YamlNode> value =
       parse_yaml(std::string(equals + 1, ' ') + argument.substr(equals + 1), source, problems);
   if (!value) return;
@@ -95,7 +95,7 @@ void set_path(YamlNode& root, const std::string& argument, const std::string& fr
   if (node->kind == YamlNode::Kind::null) node->place = {source, 0, equals + 1};
 }
 
-// NAME=VALUE, VALUE as it is.
+// NAME=VALUE; VALUE is taken as it is.
 void set_variable(YamlNode& root, const std::string& argument, Problems& problems) {
   const auto source = std::make_shared<const Source>(Source{"-e", argument});
   const std::size_t equals = argument.find('=');
@@ -110,7 +110,7 @@ void set_variable(YamlNode& root, const std::string& argument, Problems& problem
   const Place place{source, 0, 0};
   YamlNode& env = child(root, "env", root.find("env") != nullptr ? root.find("env")->place : place);
   if (env.kind == YamlNode::Kind::null) env.place = place;
-  if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list) return;  // the check tells
+  if (env.kind == YamlNode::Kind::scalar || env.kind == YamlNode::Kind::list) return;  // the check reports it
   child(env, argument.substr(0, equals), place) =
       text_node(argument.substr(equals + 1), {source, 0, equals + 1});
 }

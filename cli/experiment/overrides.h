@@ -1,4 +1,4 @@
-// Values from flags and the environment, put into the tree of the file before it is checked.
+// Values from flags and the environment, put into the tree of the file before validation.
 #pragma once
 
 #include "cli/experiment/load.h"
@@ -7,7 +7,7 @@
 
 namespace mlk {
 
-// In order of their precedence: the image, then -e, then --set. `root` is a map.
+// In rising precedence: the image, then -e, then --set. `root` is a map.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
 }  // namespace mlk

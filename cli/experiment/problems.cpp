@@ -15,8 +15,8 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t longest_excerpt = 100;
-constexpr std::size_t longest_shown = 4096;  // nobody wrote a longer line by hand
-constexpr std::size_t most_problems = 20;    // beyond these the first ones explain the rest
+constexpr std::size_t longest_shown = 4096;  // no longer line is written by hand
+constexpr std::size_t most_problems = 20;    // the first ones explain the rest
 constexpr std::size_t most_kept = 1000;      // a hostile file could have a million
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -40,7 +40,7 @@ std::string_view line_of(const Source& source, std::size_t line) {
 
 bool word_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Errors travel into logs and tickets; a line with a password on it must not go with them.
+// Errors are copied into logs and tickets; a line with a password must not be.
 bool may_hold_secret(std::string_view line) {
   std::size_t start = 0;
   while (start < line.size()) {
@@ -53,7 +53,7 @@ bool may_hold_secret(std::string_view line) {
     const bool followed =
         end < line.size() && std::string_view(":=\"'").find(line[end]) != std::string_view::npos;
     const std::string_view word = line.substr(start, end - start);
-    // `secret:` itself is how one refers to a Secret.
+    // `secret:` itself is the way to refer to a Secret.
     if (followed && word != "secret" && names_secret(word)) return true;
     start = end;
   }
@@ -64,7 +64,7 @@ bool may_hold_secret(std::string_view line) {
   return false;
 }
 
-// The line and a caret below the column; of a long line the part around it.
+// The line and a caret below the column; of a long line only the part around it.
 std::string excerpt(const Place& place) {
   std::string_view line = line_of(*place.source, place.line);
   if (trim(line).empty() || line.size() > longest_shown || !is_utf8(line) || may_hold_secret(line)) return "";
@@ -90,7 +90,7 @@ void Problems::add(const Place& place, std::string what) {
     return other.place.source == place.source && other.place.line == place.line &&
            other.place.column == place.column && other.what == what;
   };
-  // A bad node behind an alias is met once for each use.
+  // A bad node behind an alias is found once for each use.
   if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back({place, printable(what)});
 }
 
@@ -98,8 +98,8 @@ void Problems::throw_if_any(const std::string& hint) const {
   if (found_.empty()) return;
   std::vector<const Problem*> sorted;
   for (const Problem& problem : found_) sorted.push_back(&problem);
-  // The file's name comes from outside and may be "-e" as well: flags have one line, so their names decide
-  // only there.
+  // Sorted by place within a text. Texts are sorted by name only if they are flags: the name of the file
+  // comes from outside and may be "-e" as well.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
     const bool a_flag = a->place.source->name.starts_with("-"),
                b_flag = b->place.source->name.starts_with("-");
@@ -126,7 +126,7 @@ void Problems::throw_if_any(const std::string& hint) const {
 bool looks_like_secret(std::string_view value) {
   struct Pattern {
     std::string_view prefix;
-    std::size_t shortest;  // length of the whole value
+    std::size_t shortest;  // of the whole value
   };
   static constexpr std::array<Pattern, 14> patterns{{{"ghp_", 20},
                                                      {"gho_", 20},
@@ -159,7 +159,7 @@ bool names_secret(std::string_view variable) {
                  [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
   const std::vector<std::string> words = split(upper, '_');
   if (words.empty()) return false;
-  // SSL_KEY_FILE and the like say where the secret lies.
+  // SSL_KEY_FILE and the like hold the place of a secret, not the secret.
   static const std::vector<std::string> places{"FILE", "PATH", "DIR", "URL", "NAME"};
   if (std::find(places.begin(), places.end(), words.back()) != places.end()) return false;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -1,4 +1,4 @@
-// Mistakes in text: where they are, what they are, and how they are shown.
+// Mistakes in text: their place, their description, and how they are shown.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace mlk {
 
-// A text that people wrote: a file, a template, or the value of a flag.
+// A text written by people: a file, a template, or the value of a flag.
 struct Source {
   std::string name;  // as shown: the path, "--set", "-e"
   std::string text;
@@ -22,15 +22,15 @@ struct Place {
   std::size_t column = 0;
 };
 
-// Collects mistakes, so that all of them are told at once.
+// Collects mistakes, so that all of them are reported at once.
 class Problems {
  public:
   void add(const Place& place, std::string what);
   bool empty() const { return found_.empty(); }
   std::size_t size() const { return found_.size(); }
 
-  // Throws Error{usage} unless empty: for each mistake, in the order of the text, "name:line:column: what",
-  // then the line and a caret. A line that may hold a secret is not shown.
+  // Throws Error{usage} unless there are none: for each mistake, in the order of the text, "name:line:column:
+  // what", then the line and a caret. A line that may hold a secret is not shown.
   void throw_if_any(const std::string& hint = "") const;
 
  private:
@@ -41,9 +41,9 @@ class Problems {
   std::vector<Problem> found_;
 };
 
-// Whether text looks like a key, token or password that must not stand in plain text.
+// Whether the text looks like a key, token or password, which must not be written in plain text.
 bool looks_like_secret(std::string_view value);
-// Whether a variable of this name usually holds one: HF_TOKEN, db_password, AWS_SECRET_ACCESS_KEY.
+// Whether a variable of this name usually holds a secret: HF_TOKEN, db_password, AWS_SECRET_ACCESS_KEY.
 bool names_secret(std::string_view variable);
 
 }  // namespace mlk

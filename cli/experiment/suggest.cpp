@@ -14,7 +14,7 @@ struct Synonym {
   std::string_view key;
 };
 
-// Words of other tools.
+// Words of other tools, and what mlk calls them.
 constexpr Synonym synonyms[] = {
     {" learning_rate learningrate learning-rate ", "lr"},
     {" batch_size batchsize batch-size minibatch ", "batch"},
@@ -56,12 +56,13 @@ std::string our_word(const std::string& written) {
   return word;
 }
 
-// Where in the file keys of that name stand, sections among them; of lists and roles the form one types.
+// The places in the file where keys of that name may stand, including sections; lists and roles in the form
+// that one types.
 void find_places(const Section& section, const std::string& path, const std::string& name,
                  std::vector<std::string>& found) {
   for (const Key& key : section.keys) {
     if (key.name == name && key.type != Type::later) found.push_back(path + name);
-    // A role's keys are looked for below workers and servers, and no deeper than people write.
+    // The keys of a role are looked for below workers and servers, and no deeper than people write.
     if (key.type == Type::section && key.detail != "patch" && key.detail != "role.patch")
       find_places(schema_section(key.detail), path + std::string(key.name) + ".", name, found);
   }
@@ -79,7 +80,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   if (has(word)) return fmt::format("; did you mean '{}'?", word);
   std::vector<std::string> places;
   find_places(schema_section("experiment"), "", word, places);
-  constexpr std::size_t most_places = 2;  // more say nothing
+  constexpr std::size_t most_places = 2;  // more would not help
   if (!places.empty() && places.size() <= most_places) {
     if (places.front() == word)
       return fmt::format("; did you mean '{}' of the file itself, outside of {}?", word, path);
@@ -87,7 +88,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   }
   const std::string near = nearest(written, names);
   if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
-  constexpr std::size_t few = 6;  // are told whole; of many only the likely one
+  constexpr std::size_t few = 6;  // so few are all shown; of more only the likely one
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
 

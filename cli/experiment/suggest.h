@@ -1,4 +1,4 @@
-// What the author of a file probably meant.
+// Guesses what the author of a file meant.
 #pragma once
 
 #include <string>
@@ -9,15 +9,14 @@
 
 namespace mlk {
 
-// Advice on a key that `section` does not have, to follow the problem: "; did you mean
-// 'train.optimizer.lr'?". `path` is what messages call the section, "" for the file. Empty when nothing is
-// near.
+// Advice on a key that `section` does not have, to be appended to the problem: "; did you mean
+// 'train.optimizer.lr'?". Messages call the section `path`, "" for the file. Empty if nothing is near.
 std::string suggest_key(const std::string& written, const Section& section, const std::string& path);
 
-// Advice on a value that stands where `section` is due: "; write workers: {count: 3}".
+// Advice on a value in the place of a `section`: "; write workers: {count: 3}".
 std::string suggest_section(const YamlNode& value, std::string_view section, const std::string& path);
 
-// Advice on text that is no choice of "a|b|c": "; did you mean 'adam'?".
+// Advice on text that is not one of the choices "a|b|c": "; did you mean 'adam'?".
 std::string suggest_choice(const std::string& written, std::string_view choices);
 
 }  // namespace mlk

@@ -24,13 +24,13 @@ bool is_text(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar;
 
 struct Range {
   double low = 0, high = 0;
-  bool above_low = false, below_high = false;  // without the ends themselves
+  bool above_low = false, below_high = false;  // the ends themselves are excluded
 
   bool contains(double x) const {
     return (above_low ? x > low : x >= low) && (below_high ? x < high : x <= high);
   }
   std::string words() const {
-    // Not 1e+12: bounds of whole numbers are told in full.
+    // Not 1e+12: bounds of whole numbers are written out.
     const auto number = [](double x) {
       return x == std::floor(x) ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x);
     };
@@ -97,7 +97,7 @@ json choice_value(const YamlNode& node, std::string_view detail, const std::stri
   return wrong(node, path, expected, problems, is_text(node) ? suggest_choice(node.text, detail) : "");
 }
 
-// The text, if `valid` says so of it.
+// The text, if `valid` accepts it.
 json text_value(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
   if (!is_text(node) || !valid(node.text)) return wrong(node, path, expected, problems);
@@ -108,7 +108,7 @@ bool is_object_name(const std::string& text) {
   if (text.size() > 253) return false;
   const std::vector<std::string> parts = split(text, '.');
   return !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-    // Names of objects may begin with a digit, unlike those of runs.
+    // Unlike names of runs, names of objects may begin with a digit.
     return is_dns_label("a" + part, 254) && !part.empty() && part.front() != '-';
   });
 }
@@ -119,7 +119,7 @@ bool is_absolute_path(const std::string& text) {
   return std::find(parts.begin(), parts.end(), "..") == parts.end();
 }
 
-// Two spellings of one path are one text from here on: without '.', doubled slashes and a slash at the end.
+// Different spellings of one path become one text: '.', doubled slashes and a slash at the end are removed.
 json path_value(const YamlNode& node, const std::string& path, Problems& problems) {
   const json value =
       text_value(node, path, "an absolute path without '..' or ':'", problems, is_absolute_path);
@@ -162,7 +162,7 @@ bool is_retry_rule(const std::string& text) {
          std::stoi(ends[0]) <= std::stoi(ends[1]);
 }
 
-// A list of texts that all are `valid`.
+// A list of texts, each of which `valid` accepts.
 json list_value(const YamlNode& node, const std::string& path, std::string_view expected_list,
                 std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
@@ -267,8 +267,8 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
   return out;
 }
 
-// A decimal number, exactly, in units of 10^-digits; nullopt when it is none, has more digits, or is over
-// 10^17.
+// A decimal number, exactly, in units of 10^-digits; nullopt if the text is not a number, has more digits, or
+// is over 10^17.
 std::optional<long long> decimal(std::string_view text, int digits) {
   const std::string_view whole = text.substr(0, text.find('.'));
   std::string fraction(whole.size() < text.size() ? text.substr(whole.size() + 1) : "");
@@ -299,7 +299,7 @@ std::optional<long long> memory_bytes(std::string_view text) {
   }
   const std::optional<long long> thousandths = decimal(text, 3);
   if (!thousandths) return std::nullopt;
-  // In this order, so that 3.001k is 3001 bytes: a product of whole numbers is exact.
+  // Multiplied in this order, 3.001k is 3001 bytes: a product of whole numbers is exact.
   const long double bytes = static_cast<long double>(*thousandths) * static_cast<long double>(scale) / 1000;
   if (bytes < 1 || bytes > 1e18L) return std::nullopt;
   return static_cast<long long>(bytes);
@@ -402,7 +402,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::section:
     case Type::sections:
     case Type::section_map:
-      break;  // check.cpp walks into these
+      break;  // check.cpp checks these
   }
   return nullptr;
 }

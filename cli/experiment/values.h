@@ -1,4 +1,4 @@
-// The values of single keys: from a node to JSON, by the key's type.
+// The values of single keys: from a node to JSON, by the type of the key.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@
 
 namespace mlk {
 
-// The node as JSON, normalised; null after adding a problem that names `path`. For every type but the
+// The node as normalised JSON; null after adding a problem that names `path`. For every type except the
 // sections.
 nlohmann::json check_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems);
 
-// "'many'", "a list", "nothing": what a message says came instead of what was expected.
+// "'many'", "a list", "nothing": how a message describes a value that was not expected.
 std::string describe(const YamlNode& node);
 
 bool is_dns_label(std::string_view text, std::size_t longest);
 
-// Bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt when it is none, is zero or is
-// too large. CPUs of 2, 0.5 or 250m in thousandths.
+// The bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt if it is not one, is zero or
+// is too large. For CPUs such as 2, 0.5 or 250m: thousandths.
 std::optional<long long> memory_bytes(std::string_view text);
 std::optional<long long> cpu_millis(std::string_view text);
 

@@ -49,7 +49,7 @@ void complete_variant(json& section, const std::string& path, std::span<const Va
     for (const Variant& variant : variants) {
       if (has(variant, key)) types.push_back(variant.type);
     }
-    if (types.empty()) continue;  // every type has it
+    if (types.empty()) continue;  // a key of every type
     refuse(path + "." + key,
            fmt::format("{}.{} is for {}; {} has no use for it", path, key, join(types, " and "), own->type));
   }

@@ -1,4 +1,4 @@
-// Sections whose `type` decides which other keys they have, and their defaults.
+// Sections whose `type` decides which other keys they have and what their defaults are.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace mlk {
 
-// The keys that one type has beside those of every type; null: it must be given.
+// The keys that one type has in addition to the common ones; null: it must be given.
 struct Variant {
   std::string type;
   std::vector<std::pair<std::string, nlohmann::json>> keys;
@@ -19,8 +19,8 @@ struct Variant {
 std::span<const Variant> optimizer_variants();
 std::span<const Variant> schedule_variants();
 
-// Fills in the defaults of the section's type. What belongs to other types only, or is missing, is told to
-// `refuse`, with the path of the key: `path` is the section's. A type that the schema refused is left alone.
+// Fills in the defaults of the section's type. Calls `refuse`, with the path of the key (`path` is the
+// section's), for keys of other types and for missing ones. Skips a type that the schema refused.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const std::function<void(const std::string& path, const std::string& what)>& refuse);
 

@@ -24,7 +24,7 @@ constexpr std::size_t most_bytes = 1 << 20;
 constexpr std::size_t most_nodes = 10000;
 constexpr std::size_t deepest = 32;
 
-// Ends the parser at once: what follows is not worth reading.
+// Stops the parser at once: the rest is not worth reading.
 struct Abandon {};
 
 std::size_t count_nodes(const YamlNode& node) {
@@ -73,7 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     node.plain = tag == "?" || tag.empty();
     node.place = place(mark);
-    // "!" is what the parser says of a quoted scalar; !!str has the same effect.
+    // The parser gives a quoted scalar the tag "!"; !!str has the same effect.
     if (!node.plain && tag != "!" && tag != "tag:yaml.org,2002:str") refuse_tag(mark, tag);
     finish(std::move(node), anchor);
   }
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.add(place(mark), "this alias refers to a value that holds it");
       throw Abandon();
     }
-    // Sizes are kept with the anchors, so that a bomb of aliases is seen before it is built.
+    // Anchors keep their sizes, so that a bomb of aliases is detected before it is built.
     nodes_ += known->second.nodes - 1;
     if (open_.size() + known->second.depth > deepest) too_deep(mark);
     check_count(mark);
@@ -170,7 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
-      // The parser places what is missing at the next thing it finds.
+      // The parser gives a missing value the place of whatever comes next.
       const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
       if (missing) node.place = parent.key_place;
       if (parent.node.find(parent.key) != nullptr) {
@@ -197,7 +197,7 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// Binary files and other encodings; the parser would make something of them.
+// Binary files and other encodings: the parser would accept some of them.
 bool check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
@@ -219,7 +219,7 @@ bool check_text(const std::shared_ptr<const Source>& source, Problems& problems)
   return true;
 }
 
-// The parser's words for the commonest mistakes, in the user's terms.
+// Replaces the parser's words for the most common mistakes by the user's terms.
 std::string explain(const YAML::Exception& error) {
   const std::string& message = error.msg;
   if (message.find("document indicator") != std::string::npos) return "a quote is not closed";
@@ -236,8 +236,8 @@ std::string explain(const YAML::Exception& error) {
 
 void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
                       Problems& problems) {
-  // A tab in the indentation is misread as part of a value, so the parser's complaint comes later, or is
-  // about something else.
+  // The parser reads a tab in the indentation as part of a value, so its complaint comes later, or is about
+  // something else.
   std::size_t line = 0;
   for (const std::string& text : split(source->text, '\n')) {
     if (line > static_cast<std::size_t>(std::max(error.mark.line, 0))) break;
@@ -251,7 +251,7 @@ void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::E
   }
   Place place{source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
               static_cast<std::size_t>(std::max(error.mark.column, 0))};
-  // Beyond the text (in the mark of the end that parse_yaml adds): the end of its last line.
+  // Beyond the text, in the end mark that parse_yaml adds: shown at the end of the last line.
   const std::string_view text = trim(source->text);
   const auto last_line = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   if (place.line > last_line) {
@@ -286,8 +286,8 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
                                    Problems& problems) {
   const std::size_t known_problems = problems.size();
   if (!check_text(source, problems)) return std::nullopt;
-  // The mark of the end makes the parser see a quote that is never closed: alone it takes the file's end for
-  // the quote's.
+  // The end mark makes the parser notice a quote that is never closed: otherwise it takes the end of the file
+  // for the end of the quote.
   std::istringstream in(text + (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);
   try {
@@ -352,7 +352,7 @@ nlohmann::json to_json(const YamlNode& node) {
     if (std::from_chars(text.data(), end, value).ec == std::errc()) return value;
   }
   if (is_number(text)) {
-    // Not from_chars: the standard library of macOS has none for floating point.
+    // Not from_chars: the standard library of macOS does not have it for floating point.
     std::istringstream in(text);
     in.imbue(std::locale::classic());
     double value = 0;

@@ -1,4 +1,5 @@
-// YAML as a tree that remembers where each value stands. For experiment files and templates: text by people.
+// YAML as a tree that remembers the place of each value. For experiment files and templates: text written by
+// people.
 #pragma once
 
 #include <memory>
@@ -19,12 +20,12 @@ struct YamlNode {
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
   std::string text;    // of a scalar
-  bool plain = false;  // a scalar without quotes, so that 5 may be a number
+  bool plain = false;  // a scalar without quotes, which may be a number
   std::vector<YamlNode> items;
   std::vector<YamlEntry> entries;
   Place place;
 
-  const YamlNode* find(std::string_view key) const;  // of a map; nullptr when it has none
+  const YamlNode* find(std::string_view key) const;  // of a map; nullptr if it has no such key
 };
 
 struct YamlEntry {
@@ -33,21 +34,20 @@ struct YamlEntry {
   YamlNode value;
 };
 
-// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases written out; UTF-8
-// without control characters. Throws Error{usage} with every mistake it can find. An empty text gives a null
-// node.
+// Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases expanded; UTF-8 without
+// control characters. Throws Error{usage} with every mistake that it finds. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
-// For text that is a part of `source`, with the same lines and columns: what is wrong is added to `problems`,
-// and then there is no node.
+// For text that is a part of `source`, with the same lines and columns. Mistakes are added to `problems`;
+// then there is no node.
 std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
                                    Problems& problems);
 
-// Free content as JSON. Plain scalars are typed as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
+// Any content as JSON. Plain scalars have types as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
 // false and null may also be capitalised as in YAML 1.2.
 nlohmann::json to_json(const YamlNode& node);
 
-// As JSON writes numbers; .5 and 1. also count. Whole numbers have no leading zero.
+// A number as JSON writes it; .5 and 1. also count. Whole numbers have no leading zero.
 bool is_whole_number(std::string_view text);
 bool is_number(std::string_view text);
 

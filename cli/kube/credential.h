@@ -1,4 +1,4 @@
-// What is presented to a server to be let in.
+// The credentials that are presented to a server.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace mlk::kube {
 struct Credential {
   std::string token;
   std::string certificate_pem, key_pem;
-  std::optional<Time> expires{};  // as whoever made it says
+  std::optional<Time> expires{};  // as its issuer says
 
   bool operator==(const Credential& other) const {
     return token == other.token && certificate_pem == other.certificate_pem && key_pem == other.key_pem;

@@ -7,11 +7,11 @@
 namespace mlk::kube {
 namespace {
 
-// A server that refuses whatever it is given, or a plugin whose answers are old, would otherwise have the
-// plugin run for each request.
+// Without this pause, a server that refuses every credential, or a plugin with expired answers, would make
+// every request run the plugin.
 constexpr std::chrono::seconds between_calls{10};
 
-constexpr std::chrono::seconds oidc_margin{10};  // client-go's: the request has to arrive as well
+constexpr std::chrono::seconds oidc_margin{10};  // as in client-go: the request has to arrive in time
 
 Error oidc_error(const char* what) {
   return Error(ExitCode::cluster, std::string("the id-token of auth-provider oidc ") + what,

@@ -1,4 +1,4 @@
-// Fields of a kubeconfig's entry, read and checked. Errors name the file and the entry, never a secret.
+// Reads and checks the fields of a kubeconfig's entry. Errors name the file and the entry, never a secret.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t credential_file_limit = 1u << 20;
 
 Error entry_error(const std::string& what, const std::string& hint = "");  // Error{usage}
 
-// What a YAML 1.1 reader, which client-go uses, takes for a boolean.
+// A boolean by the rules of YAML 1.1, which client-go uses.
 bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
 // `field` names a file relative to the one that defines the entry, `field`-data holds base64; both at once

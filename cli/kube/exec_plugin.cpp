@@ -23,10 +23,10 @@ namespace {
 using json = nlohmann::json;
 
 const std::string exec_group = "client.authentication.k8s.io/";
-constexpr std::size_t shortest_secret = 4;  // shorter ones are words of the text as well
+constexpr std::size_t shortest_secret = 4;  // shorter ones also occur as ordinary words
 constexpr std::size_t longest_words = 600;
 
-// Of a map as the file has it: text, or a value of JSON.
+// The field of a map in the file: text, or a value as JSON.
 std::string field_text(const json& map, const char* key) {
   const auto found = map.find(key);
   if (found == map.end() || found->is_null() || found->is_structured()) return "";
@@ -93,7 +93,7 @@ Error plugin_error(const ExecPlugin& plugin, const std::string& what, const std:
   return Error(ExitCode::cluster, plugin_name(plugin) + " " + what, hint);
 }
 
-// All texts of a value: what must not be shown of an answer.
+// Collects all texts of a value: parts of an answer that must not be shown.
 void collect_texts(const json& value, std::set<std::string>& texts) {
   if (value.is_string()) texts.insert(value.get<std::string>());
   if (value.is_structured()) {
@@ -110,7 +110,7 @@ std::set<std::string> secrets_of(const ExecPlugin& plugin, const std::string& ou
   } else {
     secrets.insert(std::string(trim(output)));
   }
-  // Of texts with several lines, keys among them, also each line.
+  // For texts with several lines, such as keys, also each line.
   for (const std::string& secret : std::set<std::string>(secrets)) {
     for (const std::string& line : split(secret, '\n')) secrets.insert(std::string(trim(line)));
   }

@@ -1,5 +1,6 @@
-// Credential plugins of kubeconfigs (`exec:`): how an entry is written, what the program is told, and what
-// its answer means, by the API client.authentication.k8s.io. All of it is pure; exec_call.h runs the program.
+// Credential plugins of kubeconfigs (`exec:`): the form of an entry, the input of the program, and the
+// meaning of its answer, by the API client.authentication.k8s.io. All of it is pure; exec_call.h runs the
+// program.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ struct ExecPlugin {
   std::string api_version;  // client.authentication.k8s.io/v1 or v1beta1
   std::string command;      // a path, or a name to look up in PATH
   std::vector<std::string> args;
-  std::vector<std::pair<std::string, std::string>> env;  // a name once; values may be secret
+  std::vector<std::pair<std::string, std::string>> env;  // each name once; values may be secret
   InteractiveMode mode = InteractiveMode::if_available;
   std::string install_hint;
   bool provide_cluster_info = false;
@@ -36,21 +37,22 @@ struct ExecPlugin {
 // the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 
-// Whether the program may talk with the user. Throws Error{cluster} when it has to and there is no terminal.
+// Whether the program may interact with the user. Throws Error{cluster} if it has to and there is no
+// terminal.
 bool is_interactive(const ExecPlugin& plugin, bool stdin_is_terminal);
 
 // The value of KUBERNETES_EXEC_INFO.
 std::string exec_info(const ExecPlugin& plugin, const Config& config, bool interactive);
 
-// What the program printed. Throws Error{cluster}, which never shows any of it.
+// Parses the output of the program. Throws Error{cluster}, which never contains any of it.
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin);
 
-// The error that a run means which did not end well. Its stderr is shown without secrets. Pure.
+// The error for a run that failed. Contains its stderr without secrets. Pure.
 Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::chrono::seconds patience);
-// There is no such program.
+// The error for a program that does not exist.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);
 
-// Text of the program that people may see: printable, and without the values of `env` and what is in
+// Text of the program that may be shown: printable, and without the values of `env` and the texts in
 // `output`.
 std::string without_secrets(const std::string& text, const ExecPlugin& plugin, const std::string& output);
 

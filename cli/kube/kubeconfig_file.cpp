@@ -17,7 +17,7 @@ Error broken(const std::filesystem::path& file, const std::string& what) {
   return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
 }
 
-// More than any kubeconfig has. Aliases make a tree of any size from a few bytes, or one without an end.
+// More than any kubeconfig has. With aliases a few bytes can make a tree of any size, or an endless one.
 constexpr std::size_t deepest = 32;
 constexpr std::size_t most_values = 10000;
 
@@ -25,7 +25,7 @@ Error too_deep(const std::filesystem::path& file) {
   return broken(file, "nested deeper than " + std::to_string(deepest) + " levels");
 }
 
-// A scalar as the tag or, without quotes, its look says.
+// A scalar with the type of its tag or, if it has no quotes, of its form.
 json typed_scalar(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
@@ -38,8 +38,8 @@ json typed_scalar(const YAML::Node& node) {
   return text;
 }
 
-// YAML to JSON with every scalar as text: which of them are numbers or booleans, the fields know. Only
-// extensions, which belong to others, are read as they are meant.
+// YAML to JSON with every scalar as text: the reader of a field knows its type. Only extensions, which belong
+// to other programs, keep their types.
 class YamlReader {
  public:
   explicit YamlReader(const std::filesystem::path& file) : file_(file) {}
@@ -81,7 +81,7 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
     const JsonBounds bounds{.depth = deepest, .values = most_values};
     if (const std::string why = over_bounds(text, bounds); !why.empty()) throw broken(file, why);
     json parsed = json_or_null(text, bounds);
-    if (!parsed.is_null()) return parsed;  // otherwise perhaps YAML in braces
+    if (!parsed.is_null()) return parsed;  // otherwise it may be YAML in braces
   }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));

@@ -1,4 +1,4 @@
-// kubeconfig files as they are written: reading, and merging a list of them, by client-go's rules.
+// Reads kubeconfig files and merges a list of them, by client-go's rules.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +13,17 @@
 
 namespace mlk::kube {
 
-// One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:`, all of
-// them text, lists and maps, and the file that defined it.
+// One entry of clusters, users or contexts: the fields under its `cluster:`, `user:` or `context:` (text,
+// lists and maps), and the file that defined it.
 struct KubeconfigEntry {
   std::filesystem::path file;
   std::map<std::string, std::string> text;                // scalars
   std::map<std::string, std::vector<std::string>> lists;  // lists of scalars: as-groups
-  // exec, auth-provider, as-user-extra; and `extensions`, a list of maps, with its scalars as YAML means them
+  // exec, auth-provider, as-user-extra; and `extensions`, a list of maps, whose scalars have their YAML
+  // types.
   std::map<std::string, nlohmann::json> maps;
 
-  bool has(const std::string& field) const;  // as text that is not empty
+  bool has(const std::string& field) const;  // and is text that is not empty
   std::string get(const std::string& field) const;
 };
 
@@ -32,11 +33,11 @@ struct Kubeconfig {
   std::filesystem::path current_context_file;
 };
 
-// Pure. At most 32 levels, and in YAML 10000 values with all aliases written out. Throws Error{usage} naming
-// the file and what is wrong in it; never shows a value of a user entry.
+// Pure. At most 32 levels, and in YAML 10000 values with all aliases expanded. Throws Error{usage} that names
+// the file and the mistake; never contains a value of a user entry.
 Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
 
-// The first file to define a name wins, whole; so does the first that sets current-context. Pure.
+// The first file that defines a name wins as a whole; so does the first that sets current-context. Pure.
 Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files);
 
 }  // namespace mlk::kube

@@ -9,9 +9,9 @@ namespace mlk::kube {
 namespace {
 
 constexpr int largest_page = 500, smallest_page = 10;  // objects
-constexpr std::size_t large_page = 8u << 20;           // bytes: the next page asks for less after it
+constexpr std::size_t large_page = 8u << 20;           // in bytes: the page after it asks for fewer objects
 
-// Of one list in all: a server, or what stands before it, may go on for ever.
+// Of all pages together: a server, or a proxy before it, may never end the list.
 constexpr std::size_t most_items = 200'000;
 constexpr std::size_t most_bytes = 512u << 20;
 constexpr int most_pages = 1000;  // a page may be empty
@@ -68,8 +68,7 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     if (paged) request.query.emplace_back("limit", std::to_string(limit));
     if (!next.empty()) request.query.emplace_back("continue", next);
     const Response response = send(request);
-    if (response.status == 410 &&
-        !next.empty()) {  // the snapshot that the pages are of has been compacted away
+    if (response.status == 410 && !next.empty()) {  // the snapshot of the pages was compacted away
       result = ListResult();
       next.clear();
       paged = false;

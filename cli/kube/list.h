@@ -8,13 +8,13 @@
 
 namespace mlk::kube {
 
-// The request for the list, or with `watch` for its changes, that `options` select. Pure.
+// The request for the list that `options` select or, with `watch`, for its changes. Pure.
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 
-// All pages of one consistent list. `send` carries out one request; what it throws goes through. When a page
-// after the first is refused because the list has grown too old, the whole is asked for at once. Items get
-// kind and apiVersion, which the server leaves out in lists. Throws ApiError.
+// All pages of one consistent list. `send` makes one request; its exceptions pass through. If a page after
+// the first is refused because the list has become too old, the whole list is requested at once. Items get
+// kind and apiVersion, which servers omit in lists. Throws ApiError.
 ListResult list_pages(const std::function<Response(const Request&)>& send, const Resource& resource,
                       const std::string& name_space, const ListOptions& options, const Config* config);
 

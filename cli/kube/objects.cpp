@@ -6,7 +6,7 @@
 namespace mlk::kube {
 namespace {
 
-// Keys hold slashes and dots, which a JSON pointer would read as its own.
+// Keys contain slashes and dots, which a JSON pointer would misread.
 std::string entry_of(const json& object, const char* map, const std::string& key) {
   if (!object.is_object()) return "";
   const auto metadata = object.find("metadata");

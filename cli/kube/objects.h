@@ -20,13 +20,13 @@ inline std::string text_at(const json& object, const json::json_pointer& path) {
   const json& value = object.at(path);
   return value.is_string() ? value.get<std::string>() : "";
 }
-// The same for a whole number; one of more than nine digits is cut to a billion.
+// The same for a whole number; more than nine digits become a billion.
 int number_at(const json& object, const json::json_pointer& path, int otherwise);
 std::string name_of(const json& object);
 std::string uid_of(const json& object);
-// Makes an object of a server safe to be read: what is no object becomes an empty one, and parts that every
-// object has (metadata with its labels and annotations, spec, status, data) are left out where they are of
-// another type. Fields further down are read by functions that take a wrong type for a missing field.
+// Makes an object of a server safe to read: a value that is not an object becomes an empty one, and the parts
+// that every object has (metadata with its labels and annotations, spec, status, data) are removed if they
+// have the wrong type. Functions that read deeper fields treat a wrong type as a missing field.
 void repair(json& object);
 std::string label_of(const json& object, const std::string& key);
 std::string annotation_of(const json& object, const std::string& key);

@@ -20,18 +20,18 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_waiting = 64u << 20;  // bytes of events that were not read yet
+constexpr std::size_t most_waiting = 64u << 20;  // bytes of events that are not read yet
 
-struct Stopped {};  // thrown on the reflector's thread to leave whatever it is doing
+struct Stopped {};  // thrown on the reflector's thread to end it
 
-// How a watch ended.
+// The end of a watch.
 enum class WatchEnd {
   in_order,  // go on from the last resource version
   broken,    // the same, but after a wait
-  expired,   // the resource version is too old: list anew, after a wait
+  expired,   // the resource version is too old: list again, after a wait
 };
 
-// Doubling waits with jitter that start over after a calm time.
+// Doubling waits with jitter; they start over after a calm time.
 class Backoff {
  public:
   explicit Backoff(const ReflectorTimes& times) : times_(times), next_(times.first_wait) {}
@@ -67,14 +67,15 @@ bool is_final(const ApiError& error) {
   return error.status() == 401 || error.status() == 403 || error.status() == 404;
 }
 
-// What comes from the watch's stream, on the loop's thread, for the reflector's thread.
+// The lines of the watch's stream: written by the loop's thread, read by the reflector's.
 struct Inbox {
   std::deque<std::string> lines;
   std::size_t bytes = 0;  // of the lines
   std::optional<StreamEnd> end;
   bool opened = false;
 
-  // Events that come faster than they are read end the watch; the next one goes on after the last that was.
+  // If events arrive faster than they are read, the watch is ended; the next one continues after the last
+  // event that was read.
   void put(std::string_view line) {
     if (end) return;
     bytes += line.size();
@@ -105,7 +106,7 @@ struct Reflector::State {
   const std::function<void(const json&)> removed;
   const ReflectorTimes times;
 
-  // Of the reflector's thread.
+  // For the reflector's thread.
   Backoff backoff;
   std::string version;
   bool has_watched = false;
@@ -113,7 +114,7 @@ struct Reflector::State {
 
   mutable std::mutex mutex;
   std::condition_variable wake;
-  // Under the mutex.
+  // Guarded by the mutex.
   bool stopping = false;
   bool is_synced = false;
   std::map<std::string, json> store;
@@ -121,7 +122,7 @@ struct Reflector::State {
   Clock::time_point failing_since;
   Inbox inbox;
 
-  std::thread thread;  // last: it uses all of the above
+  std::thread thread;  // declared last: it uses all of the above
 
   void run();
   void list();
@@ -204,7 +205,7 @@ void Reflector::State::run() {
       }
     }
   } catch (const Stopped&) {
-    return;  // the destructor wants us gone
+    return;  // the destructor waits for us
   }
 }
 
@@ -228,7 +229,7 @@ bool Reflector::State::may_pass(const ApiError& problem) {
   return Clock::now() - *refused_since < times.refusal;
 }
 
-// Waits for the answer, or for the destructor; then the answer is left to whom it may concern.
+// Waits for the answer or the destructor; in the second case the answer is ignored.
 Response Reflector::State::send(const Request& request) {
   Request bounded = request;
   bounded.timeout = times.answer;
@@ -300,7 +301,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
   }
 }
 
-// One event. A value when the watch is of no use any more.
+// Applies one event. Returns a value if the watch cannot be used any more.
 std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   json event = json_or_null(line);
   if (!event.is_object() || !event.contains("object")) {
@@ -327,14 +328,13 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   return std::nullopt;
 }
 
-// opened: the server had answered with 200.
+// opened: the server answered with 200.
 WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool opened,
                                  Clock::time_point start) {
   // A server that closes at once, again and again, must not be asked in a tight loop.
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
-  // A cut connection does not mean that the next one fails: as in client-go, the watch resumes without a
-  // wait.
+  // A cut connection does not mean that the next one fails: like client-go, the watch resumes without a wait.
   if (end.status == 0 && opened && !at_once) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {
@@ -345,7 +345,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   throw status_error(end.status, end.body, describe(resource, name_space), &client.config());
 }
 
-// With the mutex held.
+// Needs the mutex to be held.
 void Reflector::State::put(json object) {
   const std::string key = key_of(object);  // before the move
   store.insert_or_assign(key, std::move(object));

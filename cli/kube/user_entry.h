@@ -1,4 +1,4 @@
-// The user entry of a kubeconfig: all the ways to log in that it may hold, and which of them counts.
+// The user entry of a kubeconfig: all ways to log in that it may contain, and their precedence.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace mlk::kube {
 
-// Fills the fields of `config` that say how to log in, by client-go's order: a token from a file, a token, a
-// password; a provider or a program only where there is none of them, a program only without a client
-// certificate too. Throws Error{usage} for what does not go together.
+// Fills the login fields of `config` in client-go's order: a token from a file, a token, a password; a
+// provider or a program only if there is none of these, a program only if there is no client certificate
+// either. Throws Error{usage} for conflicting fields.
 void read_user(const std::string& name, const KubeconfigEntry& user, Config& config);
 
 }  // namespace mlk::kube

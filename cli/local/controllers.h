@@ -18,7 +18,7 @@ class Controllers {
  public:
   // Starts the loop. Throws Error{failure} when the fifo cannot be made.
   Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
-  ~Controllers();  // ends it; pods live on
+  ~Controllers();  // ends the loop; pods live on
   Controllers(const Controllers&) = delete;
   Controllers& operator=(const Controllers&) = delete;
 
@@ -30,8 +30,8 @@ class Controllers {
 
   Store& store_;
   Kubelet kubelet_;
-  std::string notices_;     // begun line
-  std::uint64_t seen_ = 0;  // the version up to which something_goes() has looked
+  std::string notices_;     // an incomplete line
+  std::uint64_t seen_ = 0;  // the version up to which something_goes() has read
   int fifo_ = -1;
   int wake_[2] = {-1, -1};
   std::atomic<bool> woken_{false};

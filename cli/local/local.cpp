@@ -69,8 +69,8 @@ bool wait_for(std::chrono::milliseconds limit, const Done& done) {
   return true;
 }
 
-// The next up() is told that the server was stopped, and did not crash. On a full disk there is no word of it
-// at all, which means the same.
+// Tells the next up() that the server was stopped and has not crashed. On a full disk the file is removed
+// instead, which means the same.
 void note_stopped(const Paths& paths) {
   const auto address = read_address(paths);
   try {
@@ -103,7 +103,7 @@ std::optional<Info> running() {
   const Holder holder = FileLock::holder(paths.lock());
   if (!holder.here()) return std::nullopt;
   const auto address = read_address(paths);
-  // An address of an earlier server, while this one is still starting.
+  // The address is of an earlier server, while this one is still starting.
   if (!address || address->pid != holder.pid || !answers(address->port)) return std::nullopt;
   return Info{holder.pid, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(),
               paths.root};
@@ -136,8 +136,8 @@ Info up(const UpOptions& options) {
   std::optional<Info> info;
   const bool good = wait_for(options.timeout, [&] {
     info = running();
-    // One that ended at once found another that was starting, or could not start; then there is no holder
-    // either.
+    // The child may end at once, because another server was starting or because it could not start; then no
+    // process holds the lock either.
     if (!info && child > 0 && ::waitpid(child, nullptr, WNOHANG) == child) child = 0;
     return info.has_value() || (child == 0 && !FileLock::holder(paths.lock()).held);
   });
@@ -160,7 +160,7 @@ Stopped down(std::chrono::seconds grace) {
     if (folder.exit() || (!start && !folder.supervisor().held)) return;
     const std::string name = start ? start->pod : folder.uid();
     const long patience = start ? std::min<long>(grace.count(), start->grace_seconds) : grace.count();
-    // Before the look at the lock: a supervisor that takes it only now reads this before it starts anything.
+    // Before the lock is checked: a supervisor that takes it only now reads this before it starts anything.
     const bool told = folder.ask_to_stop({patience, shutdown_reason});
     if (told) {
       longest = std::max(longest, patience);
@@ -169,7 +169,7 @@ Stopped down(std::chrono::seconds grace) {
       stopped.elsewhere.push_back(name);
     } else if (const auto started = folder.started()) {
       end_orphans(started->supervisor,
-                  folder.mark());  // its supervisor was killed, and no server has seen it
+                  folder.mark());  // its supervisor was killed, and no server has noticed yet
     }
   });
   const auto all_gone = [&] {

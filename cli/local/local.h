@@ -1,5 +1,5 @@
-// The embedded cluster as the commands see it: start it, stop it, find it. The only header of cli/local that
-// they include.
+// The embedded cluster for the commands: starts it, stops it, finds it. They include no other header of
+// cli/local.
 #pragma once
 
 #include <chrono>
@@ -27,24 +27,24 @@ struct Info {
   std::filesystem::path state;
 };
 
-// The server, when it is up and answers.
+// The server, if it is up and answers.
 std::optional<Info> running();
 
-// The server is a process of another machine, which shares the state folder, or of another container. It
-// cannot be used from here, nor ended.
+// The server is a process of another machine, which shares the state folder, or of another container. It can
+// be neither used nor ended from here.
 bool is_elsewhere();
-// What to say of it. Error{failure}.
+// The error that says so. Error{failure}.
 Error elsewhere_error();
 
-// The folder on this machine that a volume of an experiment file, such as {"pvc": "checkpoints"}, means to
-// the pods of a namespace. `name`: of the pod's volume. Empty when it is none of this machine.
+// The folder on this machine behind a volume of an experiment file, such as {"pvc": "checkpoints"}, for the
+// pods of a namespace. `name`: of the pod's volume. Empty if it is not a folder of this machine.
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 
-// A server ran here and is gone, and nobody stopped it: it was killed, or crashed.
+// A server ran here and was killed or crashed: it was not stopped.
 bool lost();
 
-// The file of this program, whatever it was started as. Linux only. Throws Error{failure}.
+// The file of this program, under whatever name it was started. Linux only. Throws Error{failure}.
 std::filesystem::path own_program();
 
 struct UpOptions {
@@ -53,8 +53,8 @@ struct UpOptions {
   std::chrono::seconds timeout{20};
 };
 
-// Starts the server in the background when none runs, and waits until it answers. Safe when two start at
-// once. Throws Error: usage for a volume that is no folder, failure when the server does not come up in time
+// Starts the server in the background if none runs, and waits until it answers. Two may start at the same
+// time. Throws Error: usage for a volume that is not a folder, failure if the server does not come up in time
 // or is elsewhere.
 Info up(const UpOptions& options);
 
@@ -65,17 +65,17 @@ struct Stopped {
   std::vector<std::string> elsewhere;  // pods that run on another machine or in another container
 };
 
-// Stops server and pods. Objects stay: the next up() goes on with them, what ran is restarted by its Job.
-// A pod gets the time its grace period gives it, but at most `grace`. On a full disk they end all the same.
-// Throws Error{failure} when the server is elsewhere.
+// Stops the server and the pods. Objects stay: after the next up() the Jobs restart what ran. A pod gets its
+// grace period, but at most `grace`. Works on a full disk too. Throws Error{failure} if the server is
+// elsewhere.
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
 struct ServeOptions {
   std::filesystem::path program;  // of mlk itself: a supervisor is `PROGRAM local supervise DIR`
 };
 
-// The server process itself; returns its exit code when SIGTERM or SIGINT came. When another server runs
-// already it says so on stderr and returns 0.
+// The server process itself. Returns its exit code after SIGTERM or SIGINT. If another server runs already,
+// says so on stderr and returns 0.
 int serve(const ServeOptions& options);
 
 }  // namespace mlk::local

@@ -1,4 +1,4 @@
-// Linux only: the name that a program was started by says little about where it lies.
+// Linux only: the name that a program was started by does not tell where it is.
 #include <filesystem>
 
 #include "cli/local/local.h"

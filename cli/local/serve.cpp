@@ -26,7 +26,7 @@ int serve(const ServeOptions& options) {
     std::cerr << "the local cluster is running already\n";
     return 0;
   }
-  // Before any thread: the signals are for sigwait() below alone.
+  // Before any thread starts: only sigwait() below may receive these signals.
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, number);
@@ -52,10 +52,10 @@ int serve(const ServeOptions& options) {
   std::cerr << "ended by signal " << number << std::endl;
   try {
     write_address(paths, {0, server.port()});
-  } catch (const Error& error) {  // a full disk; `mlk local down` notes it as well as it can
+  } catch (const Error& error) {  // for example a full disk; `mlk local down` also tries to note it
     std::cerr << error.what() << std::endl;
   }
-  // Everything is on disk at any moment: nothing is gained by waiting for streams to end.
+  // Everything is on disk at any time: waiting for streams to end would gain nothing.
   ::_exit(0);
 }
 

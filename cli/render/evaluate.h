@@ -1,4 +1,4 @@
-// A template's tree with its splices replaced: typed, on the tree, never on text.
+// Replaces the splices in the tree of a template: typed, on the tree, never on text.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,15 @@
 
 namespace mlk {
 
-// - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type; if that is
-// null, the
-//   key or list entry it stands for is left out.
+// - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type. If the value is
+// null, the key or list entry is left out.
 // - In any other scalar the values of ${a.b} become part of the text. $${ stands for a literal ${.
-// - A map with $if is left out unless the value of $if is something: not null, false, 0, "" or empty.
-// Kubernetes' own $(NAME) is not touched. Throws Error{usage} with template, line and column for an unknown
+// - A map with $if is left out if the value of $if is null, false, 0, "" or empty.
+// Kubernetes' own $(NAME) is not changed. Throws Error{usage} with template, line and column for an unknown
 // name.
 nlohmann::json evaluate(const YamlNode& node, const nlohmann::json& scope);
 
-// What messages call a template: its path, or the user's file.
+// The name of a template in messages: its path, or the user's file.
 std::string name_of_template(const Templates& templates, const std::string& path);
 
 // The tree of a template. Throws Error{not_found}.

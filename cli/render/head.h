@@ -1,5 +1,5 @@
-// What the objects of a run must still be once templates and patches have had their say: objects of
-// Kubernetes that mlk finds again. Pure.
+// Checks of the objects of a run after templates and patches: they must be Kubernetes objects that mlk can
+// find again. Pure.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace mlk {
 
-// Each throws Error{usage} that begins with `source`: the template or patch that made it what it is.
+// Each throws Error{usage} that begins with `source`: the template or patch that made the object what it is.
 
-// A map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
+// Requires a map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
 void check_head(const nlohmann::json& object, const std::string& source);
 
-// The ConfigMap `run`: the owner of all others is looked for by that.
+// Requires the ConfigMap `run`, by which the owner of all others is found.
 void check_owner(const nlohmann::json& owner, const std::string& run, const std::string& source);
 
-// A map with `run` in the label mlk.dev/run.
+// Requires a map with `run` in the label mlk.dev/run.
 void check_pod(const nlohmann::json& pod, const std::string& run, const std::string& source);
 
-// Both, and so is its pod template.
+// Requires both, and of its pod template too.
 void check_job(const nlohmann::json& job, const std::string& run, const std::string& source);
 
-// Throws Error{usage} when two objects have one kind and name: the second would be taken for the first.
+// Throws Error{usage} if two objects have the same kind and name: the second would be mistaken for the first.
 void check_distinct(const nlohmann::json& owner, const std::vector<nlohmann::json>& objects);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// What makes a run that run, and no other: its hash and its name.
+// The identity of a run: its hash and its name.
 #pragma once
 
 #include <map>
@@ -12,16 +12,17 @@
 namespace mlk {
 
 struct Identity {
-  std::string run;   // <name>-<5>, from the second attempt on with -<attempt>
+  std::string run;   // <name>-<5>; from the second attempt on followed by -<attempt>
   std::string hash;  // sha256, hexadecimal
 };
 
-// `digests`: sha256 of each file that travels with the run. Tags and note do not count: they change nothing
-// that runs. The user's own templates do; those of mlk do not, so that a newer mlk knows its older runs.
+// `digests`: sha256 of each file that travels with the run. Tags and note do not count, since they change
+// nothing that runs. The user's own templates count; those of mlk do not, so that a newer mlk recognises its
+// older runs.
 Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
                   int attempt);
 
-// sha256 of each template of the user's own, by its path.
+// sha256 of each of the user's own templates, by its path.
 std::map<std::string, std::string> own_templates(const Templates& templates);
 
 }  // namespace mlk

@@ -28,7 +28,7 @@ void check_keys(const YamlNode& node, const std::vector<std::string>& known, Pro
   }
 }
 
-// The child, or a null node; a problem when it is not of the kind.
+// The child, or a null node; adds a problem if it is of another kind.
 YamlNode child_of(const YamlNode& node, const char* key, Kind kind, Problems& problems) {
   const YamlNode* found = node.find(key);
   if (found == nullptr) return {};

@@ -1,4 +1,4 @@
-// A job type: what a template in templates/jobs/ says about the roles of a run.
+// A job type: the roles of a run, as a template in templates/jobs/ describes them.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@ namespace mlk {
 
 struct RoleTemplate {
   std::string name;
-  int count = 1;                                            // when the experiment does not say
-  bool ends_run = false;                                    // its Job's end is the run's
+  int count = 1;                                            // if the experiment does not say
+  bool ends_run = false;                                    // the end of its Job is the end of the run
   std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges that no retry can mend
-  // Not yet evaluated; null when the template has none.
+  // Not yet evaluated; null if the template has none.
   YamlNode environment, pod, job;
 };
 
 struct JobType {
   std::vector<RoleTemplate> roles;  // in the order of their Jobs
-  YamlNode parameters;              // map of names to defaults; null when there are none
-  YamlNode objects;                 // list of further objects, not yet evaluated; null when there are none
+  YamlNode parameters;              // map of names to defaults; null if there are none
+  YamlNode objects;                 // list of further objects, not yet evaluated; null if there are none
 };
 
-// Throws Error: not_found when there is no such template, usage with positions for mistakes in it.
+// Throws Error: not_found if there is no such template, usage with positions for mistakes in it.
 JobType load_job_type(const Templates& templates, const std::string& name);
 
 }  // namespace mlk

@@ -17,7 +17,7 @@ enum class ListRule { merge, replace, append };
 
 struct NamedList {
   std::string_view key;
-  std::string_view name;  // the field by which entries are known
+  std::string_view name;  // the field that identifies an entry
   ListRule rule;
 };
 

@@ -28,7 +28,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// The API server leaves out an empty value, and submit compares its answer with what was sent.
+// The API server drops an empty value, and submit compares its answer with what was sent.
 json variable(const std::string& name, const std::string& value) {
   json out = {{"name", name}};
   if (!value.empty()) out["value"] = value;
@@ -63,7 +63,7 @@ void put(json& environment, json variable) {
   }
 }
 
-// From an entry of `data:` or `checkpoint.volume` to a volume's source.
+// From an entry of `data:` or from `checkpoint.volume` to the source of a volume.
 json volume_source(const json& entry, bool read_only) {
   if (entry.contains("pvc")) return {{"persistentVolumeClaim", {{"claimName", entry["pvc"]}}}};
   if (entry.contains("hostPath")) return {{"hostPath", {{"path", entry["hostPath"]}}}};
@@ -125,7 +125,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
   }
   if (!experiment.has_train)
-    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // else its lines come at the end
+    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
   if (experiment.effective["checkpoint"].contains("volume")) {
     const std::string folder =
         fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
@@ -187,8 +187,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// How ranks of a run end that is stopped, in time or killed after their grace: that must not fail it, since
-// it may be resumed. The Job controller judges the ends of pods that it has suspended like any other.
+// The exit codes of ranks that are stopped: in time, or killed after their grace period. They must not fail
+// the run, which may be resumed. The Job controller treats the ends of pods that it has suspended like any
+// other.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
@@ -200,7 +201,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     retry_disruptions = std::find(on.begin(), on.end(), "preemption") != on.end();
     final.fill(true);
     mark_codes(on, final, false);
-    // What no retry can mend is final for the runtime whatever the file says.
+    // For the runtime, codes that no retry can mend are final whatever the file says.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
     final[ended_by_sigterm] = final[ended_by_sigkill] = false;
   } else {
@@ -211,7 +212,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     if (final[code]) codes.push_back(code);
   }
   json rules = json::array();
-  // First, as the first rule that fits decides: a disrupted pod also has an exit code.
+  // First, since the first rule that matches decides, and a disrupted pod also has an exit code.
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())

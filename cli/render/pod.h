@@ -1,4 +1,4 @@
-// The parts of a pod that a template cannot spell out: environment, volumes, resources, failure rules.
+// The parts of a pod that a template cannot express: environment, volumes, resources, failure rules.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace mlk {
 
-// One role of this run, all questions answered.
+// One role of this run, with all values known.
 struct RoleInRun {
   std::string name;
   Role size;
@@ -33,7 +33,7 @@ nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
 
 inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `checkpoint.volume` in the pods
 
-// The folder in `checkpoint.volume` for one run, whatever other runs use the volume.
+// The folder of one run in `checkpoint.volume`; other runs that use the volume have others.
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
 
 struct Volumes {
@@ -43,10 +43,10 @@ Volumes pod_volumes(const PodContext& context);
 
 nlohmann::json pod_resources(const Role& size);
 
-// The user's tolerations and mlk's: a pod leaves a lost node after 30 s, not the usual 5 minutes.
+// The user's tolerations and mlk's: a pod leaves a lost node after 30 s, instead of the usual 5 minutes.
 nlohmann::json pod_tolerations(const Experiment& experiment);
 
-// podFailurePolicy.rules: which ends are final, which are no fault of the run's.
+// podFailurePolicy.rules: which ends are final, and which are not the fault of the run.
 nlohmann::json failure_rules(const Experiment& experiment, const RoleInRun& role);
 
 }  // namespace mlk

@@ -91,7 +91,7 @@ json runtime_config(const Experiment& experiment) {
 
 namespace {
 
-// Renders one run; a class for what all its objects need.
+// Renders one run; a class because all its objects need the same things.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -139,10 +139,10 @@ class Renderer {
   std::string shape_name(const std::string& name) const {
     return name_of_template(templates_, shape_path(name));
   }
-  // Of the job type, for messages.
+  // The name of the job type in messages.
   std::string type_name() const { return name_of_template(templates_, "jobs/" + experiment_.mode + ".yaml"); }
 
-  // A shape that is an object by itself.
+  // A shape that is a whole object.
   json object(const std::string& name) const {
     json out = shape(name);
     check_head(out, shape_name(name));
@@ -219,7 +219,8 @@ class Renderer {
     scope_["parameters"] = parameters();
     scope_["experiment_text"] = effective_.dump();
     scope_["digests_text"] = digests_.dump();
-    const bool has_steps = experiment_.has_train && effective_["train"].contains("steps");  // else epochs
+    const bool has_steps =
+        experiment_.has_train && effective_["train"].contains("steps");  // otherwise epochs
     scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
     scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
     scope_["note"] = or_null(effective_, "note");
@@ -232,7 +233,7 @@ class Renderer {
     }
   }
 
-  // After all patches: what does not belong to the owner outlives the run.
+  // Done after all patches: an object that does not belong to the owner would outlive the run.
   void give_to_owner(std::vector<json>& objects) const {
     if (options_.owner_uid.empty()) return;
     for (json& each : objects)
@@ -250,7 +251,7 @@ class Renderer {
     scope_.erase("data");
   }
 
-  // A job type's further objects get what all objects of a run have.
+  // The further objects of a job type get the labels and the owner that all objects of a run have.
   void add_own_objects(std::vector<json>& objects) const {
     json common = {{"metadata",
                     {{"labels",
@@ -271,13 +272,13 @@ class Renderer {
     return out.is_null() ? json::object() : out;  // there is none, or its $if leaves it out
   }
 
-  // Something that is merged over a role's pod or Job.
+  // A fragment that is merged over the pod or the Job of a role.
   struct Layer {
     json overlay;
     std::string source;
   };
 
-  // In the order of merging: the role's own patch comes last, as the nearest to what it changes. `key`: "pod"
+  // In the order of merging: the role's own patch comes last, because it is the most specific. `key`: "pod"
   // or "job".
   std::vector<Layer> layers(const char* key, const std::string& role, const YamlNode& of_type) const {
     const json& roles = effective_["roles"];
@@ -298,7 +299,7 @@ class Renderer {
     scope["may_fail"] = in_run.ends_run ? json(size.count - size.min) : json();
     scope["failure_rules"] = in_run.ends_run ? failure_rules(experiment_, in_run) : json();
 
-    // Checked after each layer, so that the one at fault is named.
+    // Checked after each layer, so that the message names the layer at fault.
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
     for (const Layer& layer : layers("pod", in_run.name, role.pod)) {
@@ -378,7 +379,7 @@ class Renderer {
   json digests_;
   Identity identity_;
   std::vector<RoleInRun> roles_;
-  json scope_;  // what templates may refer to
+  json scope_;  // the values that templates may use
 };
 
 }  // namespace

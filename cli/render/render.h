@@ -14,7 +14,7 @@
 
 namespace mlk {
 
-// What the experiment's `files:` entries hold, read by the caller: entry name -> file name -> bytes.
+// The contents of the experiment's `files:` entries, read by the caller: entry name -> file name -> bytes.
 using FileContents = std::map<std::string, std::map<std::string, std::string>>;
 
 struct RenderOptions {
@@ -22,10 +22,10 @@ struct RenderOptions {
   std::string version;  // of mlk, for the record
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
-  // Known only once the owner is created. Empty: no ownerReferences, and checkpoints lie in a folder without
-  // the uid.
+  // Known only when the owner is created. Empty: no ownerReferences, and a folder for checkpoints without the
+  // uid.
   std::string owner_uid;
-  // Name and hash, when the experiment alone does not make them: those of a sweep.
+  // Name and hash, if the experiment alone does not decide them: those of a sweep.
   std::optional<Identity> identity{};
   // The run or sweep whose copies of the `files:` entries the pods mount; empty: its own.
   std::string files_of{};
@@ -34,13 +34,13 @@ struct RenderOptions {
   bool owner_alone = false;  // no objects: they are rendered when the owner's uid is known
 };
 
-// Stands for the image of an experiment that names none: on this machine every image is the machine itself.
+// The image of an experiment that names none: on this machine every image is the machine itself.
 inline constexpr char local_image[] = "mlk-runtime:local";
 
 struct Rendered {
-  std::string run;   // "<name>-<5>"
-  std::string hash;  // sha256 of what makes the run what it is; label mlk.dev/hash holds its first 16 digits
-  nlohmann::json owner;                 // ConfigMap <run>
+  std::string run;       // "<name>-<5>"
+  std::string hash;      // sha256 of the identity of the run; label mlk.dev/hash holds its first 16 digits
+  nlohmann::json owner;  // ConfigMap <run>
   std::vector<nlohmann::json> objects;  // the rest, in order; each belongs to the owner
   std::vector<std::string> warnings;    // for people: "no checkpoint volume: ..."
 };
@@ -52,7 +52,7 @@ Rendered render(const Experiment& experiment, const FileContents& files, const T
 // files that cannot travel.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
-// The ownerReferences of what is deleted with the ConfigMap of that name and uid.
+// The ownerReferences of objects that are deleted with the ConfigMap of that name and uid.
 nlohmann::json owner_references(const std::string& name, const std::string& uid);
 
 // The configuration of the bundled runtime (runtime/CONTRACT.md), of an experiment with `train:`.

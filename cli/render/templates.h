@@ -1,4 +1,4 @@
-// The set of templates in force: those compiled in, with the user's own files over them.
+// The set of templates in use: those compiled in, replaced by the user's own files of the same path.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ class Templates {
   std::vector<std::string> job_types() const;  // "allreduce", "ps", "single", and the user's
   const std::map<std::string, Template>& all() const { return files_; }
 
-  // What `parse` makes of a file, made once: a sweep renders its templates thousands of times. From any
-  // thread.
+  // The result of `parse` for a file, computed once: a sweep renders its templates thousands of times. From
+  // any thread.
   std::shared_ptr<const YamlNode> tree(const std::string& path, const std::function<YamlNode()>& parse) const;
 
  private:

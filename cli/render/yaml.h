@@ -1,4 +1,4 @@
-// JSON values as YAML text that every YAML reader, of 1.1 and 1.2, reads back as the same values.
+// JSON values as YAML text that every reader of YAML 1.1 or 1.2 reads as the same values.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mlk {
 
-// Block style, two blanks deep, ends with a newline. Pure.
+// Block style, indented by two blanks, ends with a newline. Pure.
 std::string to_yaml(const nlohmann::json& value);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// Where the checkpoints of a run lie. Pure.
+// The place of a run's checkpoints. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace mlk {
 
 struct CheckpointPlace {
-  nlohmann::json volume;  // as the experiment file names it: {"pvc": "checkpoints"}
-  std::string path;       // in the volume: the newest checkpoint that is known, else the run's folder
+  nlohmann::json volume;             // as in the experiment file: {"pvc": "checkpoints"}
+  std::string path;                  // in the volume: the newest known checkpoint, else the run's folder
   std::optional<std::int64_t> step;  // of that checkpoint
-  std::string folder;                // the same on this machine, where it is there; else empty
+  std::string folder;                // the same on this machine, if it exists here; else empty
 };
 
-// Of the run's owner and its result. nullopt when checkpoints do not outlive the pods, or when the owner was
-// read as metadata only.
+// Derived from the run's owner and its result. nullopt if checkpoints do not outlive the pods, or if the
+// owner was read as metadata only.
 std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, const nlohmann::json& result);
 
 // "claim checkpoints, folder digits-abcde-1234abcd/step-000000003000", or the folder on this machine.

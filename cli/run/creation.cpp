@@ -42,15 +42,15 @@ bool exists_already(const ApiError& error) {
   return error.status() == 409 && error.reason() == "AlreadyExists";
 }
 
-// No answer, or one that says nothing about the object (409 also comes from a quota that others change at the
-// same time): whether it was stored is not known, and POST is safe to repeat.
+// There was no answer, or one that says nothing about the object (409 also comes from a quota that others
+// change at the same time). It is not known whether the object was stored; POST is safe to repeat.
 bool unclear(const ApiError& error) {
   return error.status() == 0 || error.status() == 429 || error.status() >= 500 ||
          (error.status() == 409 && !exists_already(error));
 }
 
-// The roles say no. Who asked before creating was told yes: a server that has just started does not know the
-// roles yet.
+// The roles do not allow it. The check before said that they do: a server that has just started does not know
+// the roles yet.
 bool lacks_role(const ApiError& error) {
   return error.status() == 403 &&
          std::string_view(error.what()).find("cannot create resource") != std::string_view::npos;
@@ -97,7 +97,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
     try {
       answer = client_.create(resource_of(object), name_space_, object, {.dry_run = true});
     } catch (const ApiError& error) {
-      if (exists_already(error)) continue;  // it is there already; that it would be accepted was shown then
+      if (exists_already(error)) continue;  // it exists, so it was accepted before
       throw refusal(object, error);
     }
     check_dropped(object, answer);
@@ -109,8 +109,7 @@ Creation::Stored Creation::create_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // An answer may be lost, and the repeated request meets what the first one stored: it is ours all the
-  // same.
+  // If an answer was lost, the repeated request finds the object that the first one stored: it is ours too.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][labels::submit] = mark;
@@ -131,8 +130,8 @@ Creation::Stored Creation::create_owner(const json& owner) {
   }
 }
 
-// A 409 means done only if the object belongs to our owner and nothing is being deleted; else it is of an
-// earlier run of the same name whose collection is under way.
+// After a 409 the object counts as created only if it belongs to our owner and is not being deleted.
+// Otherwise it is of an earlier run of the same name, which is being garbage collected.
 Creation::Stored Creation::create_owned(const json& object, const std::string& owner_uid) {
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
@@ -185,7 +184,7 @@ json Creation::post(const json& object) {
 }
 
 void Creation::check_dropped(const json& sent, const json& answered) {
-  if (sent.at("kind") == "Secret") return;  // an earlier submit's key stays
+  if (sent.at("kind") == "Secret") return;  // the key of an earlier submit stays
   const std::vector<std::string> dropped = kube::dropped_fields(sent, answered);
   if (dropped.empty()) return;
   throw Error(ExitCode::cannot_start, "the cluster dropped " + dropped.front() + " of " + title(sent),

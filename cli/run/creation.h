@@ -1,5 +1,5 @@
-// Creating an owner and the objects that belong to it so that it may be cut off and repeated at any point:
-// never two of one, nothing left behind by a refusal.
+// Creates an owner and the objects that belong to it. May be cut off and repeated at any point: never makes
+// two of one object, and leaves nothing behind if an object is refused.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@
 
 namespace mlk {
 
-// Called by one thread at a time: who creates several things side by side sees to that.
+// Called by one thread at a time: a caller that creates several things in parallel has to ensure that.
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
-  std::function<void()> check_interrupted;       // throws when the user wants out
+  std::function<void()> check_interrupted;       // throws if the user wants to stop
 };
 
 class Creation {
@@ -31,31 +31,32 @@ class Creation {
   // Throws Error{usage} for an object of a kind that mlk cannot create.
   static void check_kind(const nlohmann::json& object);
 
-  // Throws Error{cluster} when the server is too old, or the user may not create and list what runs are made
-  // of, or do `more`.
+  // Throws Error{cluster} if the server is too old, or the user may not create and list the objects of a run,
+  // or do `more`.
   void ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more = {});
 
-  // Lets the server check the objects and store nothing.
+  // Lets the server check the objects without storing them.
   void check_on_server(const std::vector<nlohmann::json>& objects);
 
   struct Stored {
     nlohmann::json object;  // as it is on the server
     bool created = false;   // by this call
   };
-  // A ConfigMap with the label mlk.dev/hash: one of the same name and hash that is there already is taken for
-  // it. Throws Error.
+  // Creates a ConfigMap with the label mlk.dev/hash. An existing one of the same name and hash counts as
+  // created. Throws Error.
   Stored create_owner(const nlohmann::json& owner);
 
-  // One that is there already is taken for it if it belongs to the owner with this uid; while another of the
-  // name is being deleted it is waited for. When an answer was lost it may be told as not created.
+  // Creates the object. An existing one counts as created if it belongs to the owner with this uid. If
+  // another one of the name is being deleted, waits for that. If an answer was lost, `created` may be false
+  // although this call created it.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // The object, if it is there, belongs to that owner and stays.
+  // The object, if it exists, belongs to that owner and is not being deleted.
   std::optional<nlohmann::json> find_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Deletes the owner, and so all that belongs to it.
+  // Deletes the owner, and so everything that belongs to it.
   void take_back(const std::string& owner, const std::string& uid);
-  // Deletes an object that create_owned() has created. What cannot be deleted is told.
+  // Deletes an object that create_owned() has created. Reports an object that cannot be deleted.
   void take_back(const nlohmann::json& object);
 
  private:

@@ -69,7 +69,7 @@ std::string describe_disruption(const PodFacts& pod) {
   return "disrupted: " + line_of(pod.disruption_message.empty() ? pod.disruption : pod.disruption_message);
 }
 
-// The runtime's long chain of wrappers, less all but the program and what is wrong with it.
+// Reduces the runtime's long chain of wrappers to the program and the error.
 std::string describe_start_error(const std::string& message) {
   std::string text = message;
   if (const std::size_t exec = text.find("exec: "); exec != std::string::npos) text = text.substr(exec + 6);
@@ -101,14 +101,14 @@ std::string describe_exit(const PodFacts& pod, const Failure& failure) {
 std::string describe_creation_refusal(const std::string& message) {
   std::string text = line_of(message);
   if (text.starts_with("Error creating: ")) text = text.substr(16);
-  // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name tells nobody anything.
+  // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name helps nobody.
   if (const std::size_t forbidden = text.find("is forbidden: "); forbidden != std::string::npos)
     text = text.substr(forbidden + 14);
   return text;
 }
 
-// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": what alone is more than the limit
-// will not be let in when others end.
+// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": a request that alone exceeds the
+// limit is never accepted, even when others end.
 bool exceeds_by_itself(const std::string& message) {
   const std::size_t used = message.find("used: "), limited = message.find(", limited:");
   if (used == std::string::npos || limited == std::string::npos || limited < used) return false;
@@ -118,7 +118,7 @@ bool exceeds_by_itself(const std::string& message) {
   return false;
 }
 
-// Whether the scheduler names something that waiting alone does not bring.
+// Whether the scheduler names an obstacle that waiting alone cannot remove.
 std::string describe_unschedulable(const std::string& message) {
   std::string text = line_of(message);
   if (const std::size_t more = text.find(" preemption: "); more != std::string::npos) text.resize(more);
@@ -127,7 +127,7 @@ std::string describe_unschedulable(const std::string& message) {
 
 Cause image_cause(const PodFacts& pod, std::string text) {
   // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve
-  // reference "x": ...": the last part is the reason, the others say what is said already.
+  // reference "x": ...": the last part is the reason; the others repeat what is known.
   for (const std::string& wrapper :
        {std::string("ErrImagePull: "), "Failed to pull image \"" + pod.image + "\": ",
         "failed to pull and unpack image \"" + pod.image + "\": ",
@@ -144,14 +144,14 @@ Cause image_cause(const PodFacts& pod, std::string text) {
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts) {
   Cause cause;
   const std::string& reason = pod.waiting_reason;
-  // While the kubelet pulls an image once more, it says nothing of the last time.
+  // While the kubelet pulls an image again, it does not mention the last failure.
   const auto pull = facts.failed_pulls.find(pod.uid);
   const bool pulls_again = pod.phase == "Pending" && pod.scheduled && reason == "ContainerCreating" &&
                            pull != facts.failed_pulls.end();
   const std::string& message = pulls_again ? pull->second.message : pod.waiting_message;
   auto warning = facts.warnings.find(pod.uid);
-  // The kubelet has not read a ConfigMap or Secret that is there: it does within seconds, and its warning
-  // outlives that.
+  // The kubelet has not read an existing ConfigMap or Secret yet: it does so within seconds, but its warning
+  // stays longer.
   if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
     warning = facts.warnings.end();
   if (pod.node_lost) {
@@ -166,7 +166,7 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
                                  : describe_unschedulable(pod.unschedulable);
     cause = {30, text, false, "", {}};
   } else if (reason == "InvalidImageName" || message.find("invalid reference format") != std::string::npos) {
-    // Some container runtimes parse the name only when they pull, and the kubelet then says ErrImagePull.
+    // Some container runtimes parse the name only when they pull, and the kubelet then reports ErrImagePull.
     std::string text = message;
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
       text = text.substr(format);
@@ -208,11 +208,11 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   }
   if (contains(message, "is being terminated"))
     return {80, "the namespace is being deleted", true, job.role, {}};
-  // In a new namespace the default service account and the quota's status come a moment later.
+  // In a new namespace the default service account and the status of the quota appear a moment later.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {50, "the cluster refuses its pods: " + said, false, job.role, {}};
-  // Refused for what it is, not for the moment: nothing but another pod will be let in.
+  // The pod itself was refused, not the time: only another pod would be accepted.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
   return {refused ? 80 : 50, "the cluster refuses its pods: " + said, refused, job.role, {}};
@@ -241,7 +241,8 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   failure.attempt = std::min(pod.counted_before + 1, failure.attempts);
   failure.at = pod.finished;
   if (newest && !exhausted && pod.ended() && pod.finished) {
-    // The Job controller's delay, per index: 10 s, doubled by every failure before, at most 10 minutes.
+    // The Job controller's delay, for each index: 10 s, doubled with each earlier failure, at most 10
+    // minutes.
     const int doublings = std::min(pod.failures_before, 6);
     failure.next = *pod.finished + std::min(seconds(10 * (1 << doublings)), seconds(600));
   }

@@ -10,11 +10,11 @@ namespace mlk {
 namespace {
 
 using json = nlohmann::json;
-using Values = std::map<std::string, std::string>;  // by path; what is not text as JSON
+using Values = std::map<std::string, std::string>;  // by path; values that are not text, as JSON
 
 constexpr std::size_t most_shown = 6;
 constexpr std::size_t longest_value = 40;
-constexpr int deepest = 32;  // as experiment files
+constexpr int deepest = 32;  // the limit of experiment files
 
 void flatten(const json& value, const std::string& path, int depth, std::map<std::string, json>& out) {
   if (!value.is_object() || value.empty() || depth == deepest) {
@@ -46,7 +46,7 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
   for (const RunStatus& run : runs) {
     Values values;
     json experiment = run.experiment;
-    // They have a column, or are no part of what a run is.
+    // They have a column of their own, or are not part of the run's identity.
     for (const char* key : {"tags", "note", "mode"}) {
       if (experiment.is_object()) experiment.erase(key);
     }
@@ -64,7 +64,10 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
       std::set<std::string> texts;
       for (const auto& [run, values] : same_name) {
         const auto found = values.find(path);
-        texts.insert(found == values.end() ? "" : "=" + found->second);  // shown may be only its beginning
+        texts.insert(found == values.end()
+                         ? ""
+                         : "=" +
+                               found->second);  // compared in full, although only the beginning may be shown
       }
       if (texts.size() > 1) differing.insert(path);
     }

@@ -1,4 +1,4 @@
-// What sets runs of one experiment's name apart. Pure.
+// Finds the values in which the runs of one experiment's name differ. Pure.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace mlk {
 
-// The values of an experiment by their paths ("train.optimizer.lr"): maps are gone into; lists and scalars
-// are values, and so is what lies deeper than an experiment file can. Empty for anything but a map.
+// The values of an experiment by their paths ("train.optimizer.lr"). Maps are descended into, up to the depth
+// of an experiment file; anything else is a value. Empty if the argument is not a map.
 std::map<std::string, nlohmann::json> values_by_path(const nlohmann::json& experiment);
 
-// By run: the keys of its experiment of which the value is not the same in all listed runs of its name, as
-// "train.optimizer.lr=0.1 workers.count=4"; empty for the only run of a name. The first few of many keys.
+// For each run: the keys of its experiment whose values differ among the listed runs of its name, as
+// "train.optimizer.lr=0.1 workers.count=4"; empty for the only run of a name. At most the first few keys.
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs);
 
 }  // namespace mlk

@@ -24,7 +24,7 @@ constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
 constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-// The condition of that type, when it is True (or, with `wanted`, has that status).
+// The condition of that type, if its status is True (or `wanted`).
 const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True") {
   for (const json& condition : at_path(object, {"status", "conditions"})) {
     if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
@@ -34,7 +34,7 @@ const json* condition_of(const json& object, std::string_view type, std::string_
 
 void read_container(const json& pod, PodFacts& facts) {
   const json& states = at_path(pod, {"status", "containerStatuses"});
-  // An init container that fails or waits keeps the others from starting: it is the one to talk about.
+  // An init container that fails or waits keeps the others from starting, so it is the one to report.
   for (const json& init : at_path(pod, {"status", "initContainerStatuses"})) {
     const json& state = at_path(init, {"state"});
     facts.waiting_reason = text_of(state, {"waiting", "reason"});
@@ -65,8 +65,8 @@ void read_container(const json& pod, PodFacts& facts) {
   if (facts.finished && facts.finished->time_since_epoch().count() == 0) facts.finished.reset();
 }
 
-// The node controller marks the pods of a silent node as not ready; a container that runs without probes is
-// always ready in its own view.
+// The node controller marks the pods of a silent node as not ready, whereas a container that runs without
+// probes reports itself as ready.
 bool says_node_lost(const json& pod, const PodFacts& facts) {
   if (facts.pod_reason == "NodeLost" || facts.phase == "Unknown") return true;
   if (facts.phase != "Running" || facts.node.empty()) return false;
@@ -151,8 +151,8 @@ bool has_exit_code(const PodFacts& facts, const json& pattern) {
   return listed == (text_of(pattern, {"operator"}) == "In");
 }
 
-// Whether the Job's podFailurePolicy makes the end of this pod the Job's: the first rule that fits decides.
-// The Job controller says so a moment later than the pod does.
+// Whether the Job's podFailurePolicy makes this end of a pod the end of the Job: the first matching rule
+// decides. The Job controller reports it a moment later than the pod.
 bool fails_job(const json& job, const json& pod, const PodFacts& facts) {
   if (facts.phase != "Failed") return false;
   for (const json& rule : at_path(job, {"spec", "podFailurePolicy", "rules"})) {
@@ -194,12 +194,13 @@ JobFacts read_job(const json& job) {
   return facts;
 }
 
-// A Job that goes on, and whose controller has not looked yet at a pod that fails it.
+// The Job still runs: its controller has not processed the pod that fails it yet.
 void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
   if (decider.end != JobFacts::End::none || decider.ending || decider.suspended) return;
   for (const PodFacts& pod : facts.pods) {
-    const bool earlier = decider.started && pod.created < *decider.started;  // before the run was stopped
+    const bool earlier =
+        decider.started && pod.created < *decider.started;  // from before the run was stopped
     if (!pod.final || pod.job != decider.name || earlier) continue;
     decider.ending = decider.failing = true;
     decider.end_reason = "PodFailurePolicy";
@@ -208,9 +209,9 @@ void expect_failure(Facts& facts) {
   }
 }
 
-// What is trained stays trained. When enough ranks have ended well, the run has succeeded: whatever the other
-// ranks do after that, and whatever a Job says that counts them. The result file tells of a rank that was
-// killed between the last word of the run and its own end.
+// What is trained stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
+// ranks do later, and whatever a Job that counts them says. The result file shows it for a rank that was
+// killed between its last report and its own end.
 bool has_succeeded(const Facts& facts) {
   if (facts.jobs.empty()) return false;
   const JobFacts& decider = facts.jobs.front();
@@ -220,7 +221,7 @@ bool has_succeeded(const Facts& facts) {
          std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
 }
 
-// Nothing that a Job of the run says from now on counts.
+// From now on the conditions of the run's Jobs do not count.
 void settle_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
@@ -320,7 +321,7 @@ Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events) {
   Facts facts;
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
-  // Without the mark: the one with a success policy decides, else the workers, else the only Job.
+  // If no Job is marked: the one with a success policy decides, else the workers' one, else the only Job.
   const auto any = [&](bool JobFacts::* member) {
     return std::any_of(facts.jobs.begin(), facts.jobs.end(),
                        [&](const JobFacts& job) { return job.*member; });

@@ -1,4 +1,4 @@
-// What Jobs, pods and events say, read into plain values once. Internal to run/: observe() decides on these.
+// Reads Jobs, pods and events into plain values, once. Internal to run/: observe() decides on these.
 #pragma once
 
 #include <map>
@@ -19,13 +19,14 @@ struct RunObjects;
 struct PodFacts {
   std::string name, uid, job, role, node;
   int rank = 0;
-  int number = 0;     // that people know it by: the rank, or of a trial its number in the sweep
+  int number = 0;     // the number shown to people: the rank, or for a trial its number in the sweep
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
-  bool deleting = false;    // it was asked to end, or is gone already
-  bool node_lost = false;   // the node does not answer
-  int failures_before = 0;  // of this rank, as the Job controller counted when it made the pod; all kinds
-  int counted_before = 0;   // those of them that use up retries
+  bool deleting = false;   // it was asked to end, or is gone already
+  bool node_lost = false;  // the node does not answer
+  int failures_before =
+      0;  // failures of this rank of all kinds, as the Job controller counted them when it made the pod
+  int counted_before = 0;  // those of them that use up retries
   Time created{};
   std::optional<Time> started, finished;
   std::optional<int> exit_code;                // of the first container; absent without one
@@ -33,8 +34,8 @@ struct PodFacts {
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
   std::string waiting_reason, waiting_message;
-  bool trained = false;  // its result says that the run is
-  bool final = false;    // a rule of its Job's says that this end fails the Job
+  bool trained = false;  // its result says that the run is trained
+  bool final = false;    // a rule of its Job makes this end the failure of the Job
   std::string image;
   std::string unschedulable;  // the scheduler's sentence
 
@@ -43,10 +44,11 @@ struct PodFacts {
 
 struct JobFacts {
   std::string name, uid, role;
-  std::string queue;  // of Kueue, when one was asked for
+  std::string queue;  // of Kueue, if one was requested
   int completions = 1, parallelism = 1;
-  int needed = 1;    // ranks without which the run cannot go on
-  int enough = 1;    // ranks whose good end is the run's, whatever becomes of the others and of the Job
+  int needed = 1;  // the run needs so many ranks to continue
+  int enough =
+      1;  // if so many ranks end well, the run has succeeded, whatever happens to the others and to the Job
   int attempts = 1;  // of a rank
   int active = 0;
   bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
@@ -55,13 +57,14 @@ struct JobFacts {
   std::optional<Time> started;
   int time_limit = 0;  // seconds; 0: none
 
-  bool finished = false;  // it says Complete or Failed: it starts no pod any more
+  bool finished = false;  // it is Complete or Failed: it starts no more pods
   enum class End { none, succeeded, failed };
-  End end = End::none;   // as it says; of a run that has succeeded: succeeded
+  End end = End::none;   // as the Job says; if the run has succeeded: succeeded
   bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
-  bool failing = false;  // of these, FailureTarget
+  bool failing = false;  // the same, with FailureTarget
   std::string end_reason, end_message;
-  // Or, while it is ending, when that was decided. Nothing as long as the Job itself has not said so.
+  // The time of the end or, while `ending`, of the decision. Nothing as long as the Job itself has not
+  // reported it.
   std::optional<Time> ended_at;
 };
 
@@ -74,35 +77,35 @@ struct Warning {
 struct Facts {
   std::vector<JobFacts> jobs;                   // the deciding one first, then by name
   std::vector<PodFacts> pods;                   // oldest first
-  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod: names come back
-  std::map<std::string, Warning> failed_pulls;  // of images, the newest by uid of the pod
+  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
+  std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
 };
 
 Facts read_facts(const RunObjects& objects);
 Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
                  const std::vector<nlohmann::json>& events = {});
 
-// Whether a pod has not ended and can still say how: one on a lost node cannot.
+// Whether there is a pod that has not ended and can still report: a pod on a lost node cannot.
 bool has_live_pods(const RunObjects& objects);
-// The same, of those that have a process by now.
+// The same, but only pods that have a process by now.
 bool has_running_pods(const RunObjects& objects);
 
-// Names of the Jobs that go on by themselves: they keep pods, or would start one again.
+// The names of the Jobs that would continue by themselves: they have pods, or would start one again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);
 
-// The roles that a run's owner names, with their counts: {"worker": 5}. Empty when it names none.
+// The roles in the run's owner, with their counts: {"worker": 5}. Empty if it names none.
 std::map<std::string, int> roles_of(const nlohmann::json& owner);
 
-// The words that the experiment's author gave the run; from an owner that was read as metadata only, too.
+// The tags that the experiment's author gave the run. Works on an owner that was read as metadata only, too.
 std::vector<std::string> tags_of(const nlohmann::json& owner);
 
-// A value somewhere below, or a JSON null; never throws.
+// The value at that path, or a JSON null; never throws.
 const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
 std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);
-// Of a whole number; what is larger than fits becomes the largest.
+// The value as a whole number; one that is too large becomes the largest.
 std::int64_t whole_number(const nlohmann::json& value);
 int number_of(const nlohmann::json& object, std::initializer_list<const char*> path, int otherwise);
-// Of steps, which may be more than an int holds.
+// For steps, which may exceed an int.
 std::int64_t count_of(const nlohmann::json& object, std::initializer_list<const char*> path,
                       std::int64_t otherwise);
 std::optional<Time> time_of(const nlohmann::json& object, std::initializer_list<const char*> path);

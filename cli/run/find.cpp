@@ -54,7 +54,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   try {
     objects.events = list_of_events.get();
   } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // a run can be read without its events, only less well explained
+    if (error.status() != 403) throw;  // a run can be read without its events; it is only explained less well
   }
   if (!owner)
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
@@ -100,7 +100,7 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
-    // The trials of a sweep have its experiment's name, and are newer: that name means the sweep.
+    // The trials of a sweep have the name of its experiment and are newer, but that name means the sweep.
     const bool trial = is_trial(owner);
     if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
@@ -149,7 +149,7 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   }
   std::erase_if(jobs, is_driver);
   std::erase_if(pods, is_driver);
-  // Jobs and pods without an owner are being collected; they are no run any more.
+  // Jobs and pods without an owner are being garbage collected; they do not make a run.
   for (json& job : jobs) {
     const std::string of_run = kube::label_of(job, labels::run),
                       of_sweep = kube::label_of(job, labels::sweep);
@@ -189,7 +189,7 @@ namespace {
 
 std::string selector_of(const RunFilter& filter) {
   std::string selector = labels::run;
-  // What is no name of an experiment would be refused as a selector; it fits no run.
+  // A text that cannot be a name would be refused as a selector; it matches no run.
   if (is_label(filter.name)) selector += std::string(",") + labels::name + "=" + filter.name;
   return selector;
 }
@@ -197,7 +197,7 @@ std::string selector_of(const RunFilter& filter) {
 std::vector<json> list_owners(kube::Client& client, const std::string& name_space, const RunFilter& filter) {
   const std::string selector = selector_of(filter);
   const kube::Resource& config_maps = kube::resources::config_maps;
-  // Only owners have a mode; the data that travels with runs would be a lot to read.
+  // Only owners have a mode; the data that travels with runs would be much to read.
   std::vector<json> owners =
       filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
                         : client.list(config_maps, name_space, by_label(selector, true)).items;
@@ -225,7 +225,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   using namespace kube::resources;
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
-  // Not those of sweeps, which may be thousands.
+  // Without those of sweeps, which may be thousands.
   const std::string which = (filter.sweep.empty() ? "!" : "") + std::string(labels::sweep) +
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Near enough to a shell's: what is taken apart wrongly is no file.
+// Close enough to a shell's splitting: a word that is split wrongly is not the name of a file.
 std::vector<std::string> words_of(const nlohmann::json& run) {
   if (run.is_array()) return run.get<std::vector<std::string>>();
   std::string text = run.is_string() ? run.get<std::string>() : "";
@@ -21,7 +21,7 @@ std::vector<std::string> words_of(const nlohmann::json& run) {
   return split(text, ' ');
 }
 
-// A file that travels along and is found from the working folder.
+// Whether the file travels along and is found from the working folder.
 bool travels(const Experiment& experiment, const FileContents& files, const fs::path& file) {
   const fs::path workdir = experiment.effective.value("workdir", "");
   return std::any_of(experiment.data.begin(), experiment.data.end(), [&](const DataEntry& entry) {

@@ -16,7 +16,7 @@ constexpr std::size_t longest_line = 4096;
 constexpr std::size_t longest_word = 64;
 constexpr std::size_t most_keys = 64;
 
-// What may be shown and stored as it is.
+// Whether the text may be shown and stored unchanged.
 bool is_plain(std::string_view text) {
   return !text.empty() && text.size() <= longest_word &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -53,7 +53,7 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
 }
 
 nlohmann::json to_result(const Metrics& metrics) {
-  static const std::set<std::string> beside{"epoch", "checkpoint", "steps"};  // not among the metrics
+  static const std::set<std::string> beside{"epoch", "checkpoint", "steps"};  // they stand beside the metrics
   nlohmann::json result = {{"schema", 1}, {"step", metrics.step}, {"metrics", nlohmann::json::object()}};
   for (const auto& [key, value] : metrics.values) {
     const bool whole = std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15;

@@ -1,4 +1,4 @@
-// The metrics lines that programs print (CONTRACT.md).
+// Metrics lines of programs (CONTRACT.md).
 #pragma once
 
 #include <map>
@@ -14,18 +14,17 @@ namespace mlk {
 
 struct Metrics {
   long step = 0;
-  std::map<std::string, double> values;      // all keys with a number but step
+  std::map<std::string, double> values;      // all keys with a number except step
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words are plain ASCII, whatever was
-// printed.
+// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words in the result are plain ASCII.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
-// The same as a result file has it (CONTRACT.md).
+// The same in the form of a result file (CONTRACT.md).
 nlohmann::json to_result(const Metrics& metrics);
 
-// A metrics line that was found in a log.
+// A metrics line found in a log.
 struct MetricsLine {
   Metrics metrics;
   Time time{};  // by the clock of the node

@@ -25,7 +25,8 @@ using std::chrono::seconds;
 constexpr seconds submit_grace{60};       // an owner younger than this may still be getting its objects
 constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
 
-// How far a rank has come. The order is the table's: the least advanced rank that is needed names the phase.
+// The progress of a rank, in the order of the table: the least advanced of the needed ranks decides the
+// phase.
 enum class RankState { absent, unscheduled, starting, restarting, lost, removed, failed, running, succeeded };
 
 struct Rank {
@@ -41,7 +42,7 @@ struct PodEnd {
   const PodFacts* pod = nullptr;
   Failure failure;
   bool cascade =
-      false;  // ended by the Job controller because the Job's end was decided, or the run was stopped
+      false;  // ended by the Job controller because the Job had ended, or because the run was stopped
 };
 
 RankState state_of(const Rank& rank) {
@@ -51,7 +52,7 @@ RankState state_of(const Rank& rank) {
   if (rank.pods.empty()) return RankState::absent;
   const PodFacts& pod = *rank.pods.back();
   if (pod.phase == "Succeeded") return RankState::succeeded;
-  // With fewer ranks needed than there are, the Job removes those that are not seen to have ended by then.
+  // If fewer ranks are needed than there are, the Job removes those whose end it has not seen by then.
   const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
   if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
   if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
@@ -69,7 +70,8 @@ std::vector<Rank> collect_ranks(const Facts& facts) {
   for (const PodFacts& pod : facts.pods) {
     const auto job = jobs.find(pod.job);
     if (job == jobs.end()) continue;
-    // Stopping and resuming a run starts its Jobs anew; pods from before are no failures of this start.
+    // Stopping and resuming a run starts its Jobs again; failures of earlier pods do not count for this
+    // start.
     if (pod.ended() && job->second->started && pod.created < *job->second->started) continue;
     pods[{pod.job, pod.rank}].push_back(&pod);
   }
@@ -103,7 +105,7 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       ends.push_back(std::move(end));
     }
   }
-  // Times have whole seconds: within one, what the controller or a peer's loss brought about comes later.
+  // Times are whole seconds. Within one second, ends that the controller or a lost peer caused come last.
   const auto key = [](const PodEnd& end) {
     const Time at = end.failure.at.value_or(Time::max());
     return std::tuple(end.cascade, std::chrono::floor<seconds>(at),
@@ -115,14 +117,14 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
   return ends;
 }
 
-// Of a run that failed: what brought the end about, rather than an early loss that was made good.
+// The cause of a run's failure, and not an earlier loss from which it recovered.
 const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider) {
   const auto first = [&](auto&& wanted) -> const PodEnd* {
     const auto found = std::find_if(ends.begin(), ends.end(),
                                     [&](const PodEnd& end) { return !end.cascade && wanted(end); });
     return found == ends.end() ? nullptr : &*found;
   };
-  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod brought it about
+  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod caused it
   if (decider.end_reason == "PodFailurePolicy") {
     // "Container main for pod ns/name failed with exit code 66 matching FailJob rule at index 1"
     const PodEnd* named = first([&](const PodEnd& end) {
@@ -164,7 +166,7 @@ std::string_view state_name(const Rank& rank) {
   return "Missing";
 }
 
-// Of an owner that was read as metadata only.
+// For an owner that was read as metadata only.
 long steps_of_annotation(const json& owner) {
   const std::string text = kube::annotation_of(owner, labels::steps);
   long steps = 0;
@@ -172,7 +174,7 @@ long steps_of_annotation(const json& owner) {
   return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
 }
 
-// Everything that goes into one observation.
+// The data of one call of observe().
 class Observation {
  public:
   Observation(const RunObjects& objects, Time now)
@@ -189,7 +191,8 @@ class Observation {
     find_causes();
     status_.result = std::move(report.result);
     status_.result_at = report.at;
-    if (status_.steps == 0) status_.steps = count_of(status_.result, {"steps"}, 0);  // epochs: counted there
+    if (status_.steps == 0)
+      status_.steps = count_of(status_.result, {"steps"}, 0);  // with epochs the runtime counts them
     decide_phase();
     describe_failures();
     describe_ranks();
@@ -225,18 +228,18 @@ class Observation {
     status_.why = std::move(why);
   }
 
-  // The table. The first line that holds decides. What is trained stays trained: a Job succeeds here as soon
-  // as enough of its ranks have ended well (see JobFacts), and nothing that is lost later comes before that.
+  // The table; the first line that holds decides. What is trained stays trained: a Job counts as succeeded as
+  // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
   //
   //   enough ranks of the deciding Job ended well, or it says so      Succeeded
   //   it says that it failed                                          Failed
-  //   it says that it will end, and what is left of it is lost        Succeeded or Failed
+  //   it says that it will end, and its remaining pods are lost       Succeeded or Failed
   //   the owner is marked as stopped                                  Stopped
   //   a Job is missing                                                Incomplete
   //   the run, or its deciding Job, is being deleted                  as its ranks are
-  //   the deciding Job is suspended by somebody else                  Queued
+  //   the deciding Job is suspended by another program                Queued
   //   its end is decided, pods are being removed                      Running
-  //   else                                                            as its ranks are
+  //   otherwise                                                       as its ranks are
   void decide_phase() {
     const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
@@ -266,7 +269,7 @@ class Observation {
     return unscheduled ? Phase::scheduling : Phase::starting;
   }
 
-  // Jobs of which fewer ranks run (or are done) than the run needs to go on.
+  // Jobs of which fewer ranks run (or are done) than the run needs.
   void find_short_jobs() {
     std::map<const JobFacts*, int> good;
     for (const Rank& rank : ranks_) {
@@ -303,7 +306,7 @@ class Observation {
     }
   }
 
-  // The new pod has nothing in its way, it is only not there yet.
+  // Nothing blocks the new pod; it only does not exist yet.
   static Cause why_restarting(const Rank& rank) {
     const PodFacts& pod = *rank.pods.back();
     std::string text = "restarting";
@@ -320,7 +323,7 @@ class Observation {
       if (rank.cause.weight == 0) continue;
       causes.push_back(rank.cause);
       if (short_jobs_.count(rank.job))
-        causes.back().weight += 100;  // what holds up the whole run comes first
+        causes.back().weight += 100;  // a cause that stops the whole run comes first
     }
     causes = merge_causes(std::move(causes));
     status_.cannot_start =
@@ -336,15 +339,15 @@ class Observation {
     return why;
   }
 
-  // The Job says that it has ended when its last pod has. Of those on a lost node nobody hears until the node
-  // is back, if ever: they change nothing any more.
+  // The Job reports its end only after the end of its last pod. Pods on a lost node do not report until the
+  // node is back; they no longer change the outcome.
   bool only_lost_pods_are_left(const JobFacts& job) const {
     return std::all_of(facts_.pods.begin(), facts_.pods.end(), [&](const PodFacts& pod) {
       return pod.job != job.name || pod.ended() || pod.node_lost;
     });
   }
 
-  // The owner names the roles that the run has, {"worker": 5}: submit may have been cut off between two Jobs.
+  // The owner names the roles of the run, {"worker": 5}: submit may have been cut off between two Jobs.
   bool lacks_a_job() const {
     for (const auto& [role, count] : roles_of(objects_.owner)) {
       const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(),
@@ -424,7 +427,7 @@ class Observation {
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
       if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";
-      // Of a rank that was lost and came back only the pod that was lost is left.
+      // Of a rank that was lost and came back only the lost pod is left.
       const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
       const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
       if (status_.phase == Phase::stopped && !live && !settled) {
@@ -446,7 +449,7 @@ class Observation {
     if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
   }
 
-  // What an earlier watcher wrote down fills in what is gone since: pods of a stopped run, lost pods that
+  // Fills in from an earlier watcher's record what no longer exists: pods of a stopped run, lost pods that
   // were deleted.
   void fill_from(const RunStatus& recorded) {
     Report report = newer_of({recorded.result, recorded.result_at}, {status_.result, status_.result_at});
@@ -460,8 +463,8 @@ class Observation {
     status_.restarts = std::max(status_.restarts, recorded.restarts);
   }
 
-  // The record was written when the run's end was decided. Servers end after the workers: of ranks that had
-  // not ended by then, their pods and Jobs know more.
+  // The record was written when the end of the run was decided. Servers end after the workers: for ranks that
+  // had not ended by then, the pods and Jobs are newer.
   RunStatus finished(RunStatus recorded, const Report& report) {
     if (recorded.result.is_null()) {
       recorded.result = report.result;

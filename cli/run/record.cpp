@@ -34,7 +34,8 @@ std::optional<Failure> read_failure(const json& value) {
   return failure;
 }
 
-// What `ls` shows; annotations of an object have 256 KiB in all, and every `ls` reads them.
+// The data that `ls` shows. All annotations of an object together may have 256 KiB, and every `ls` reads
+// them.
 json summary_of(const RunStatus& status) {
   json record = to_record(status);
   record.erase("ranks");
@@ -96,7 +97,7 @@ std::optional<RunStatus> recorded_status(const json& owner) {
 }
 
 json record_patch(const RunStatus& status) {
-  // Text that is no UTF-8 (the last lines of any program) must not keep the record from being written.
+  // Text that is not UTF-8, such as the last lines of a program, must not prevent the record.
   const auto dump = [](const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };
@@ -128,8 +129,8 @@ bool write_record(kube::Client& client, const std::string& name_space, const jso
   if (!is_final(status.phase) && status.phase != Phase::stopped) return true;
   json patch = record_patch(status);
   if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return true;
-  // Another run of the same name may have taken its place meanwhile: a server refuses to change an object's
-  // uid.
+  // Another run of the same name may have taken its place meanwhile: with its uid in the patch, the server
+  // refuses to change another object.
   patch["metadata"]["uid"] = kube::uid_of(owner);
   try {
     client.patch(kube::resources::config_maps, name_space, status.run, patch);

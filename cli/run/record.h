@@ -1,4 +1,4 @@
-// The final record: what is kept of a run in its owner when the pods are gone.
+// The final record: the part of a run's state that its owner keeps when the pods are gone.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,26 @@ class Client;
 
 namespace mlk {
 
-// What the owner's record says, from its data or, of an owner that was read as metadata only, from its
-// annotations. nullopt when nothing was recorded, or nothing that can be read.
+// The record in the owner's data or, if the owner was read as metadata only, in its annotations. nullopt if
+// there is none, or it cannot be read.
 std::optional<RunStatus> recorded_status(const nlohmann::json& owner);
 
-// The inverse of to_record; nullopt when it is no record.
+// The inverse of to_record; nullopt if it is not a record.
 std::optional<RunStatus> from_record(const nlohmann::json& record);
 
-// The merge patch that puts the record into the owner.
+// The merge patch that writes the record into the owner.
 nlohmann::json record_patch(const RunStatus& status);
-// The one that takes it out again.
+// The merge patch that removes it.
 nlohmann::json record_removal_patch();
 
-// Suspends the Jobs of an ended run that go on: a lost rank would come back, and servers wait for one, which
-// nobody needs any more. Pods that have ended stay, with their logs. Best effort, as write_record().
+// Suspends the Jobs of an ended run that would continue: they would restart a lost rank, or keep servers
+// waiting for one, which is no longer needed. Ended pods stay, with their logs. Best effort, as
+// write_record().
 bool suspend_what_goes_on(kube::Client& client, const std::string& name_space, const RunObjects& objects,
                           std::string* problem = nullptr);
 
-// Writes the record of a run that has ended or was stopped, unless an equal one is there already. Best
-// effort: false when it could not be written; `problem` then says why. Never throws for what the server says.
+// Writes the record of a run that has ended or was stopped, unless it is there already. Best effort: returns
+// false if it could not be written, with the reason in `problem`. Never throws for errors of the server.
 bool write_record(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                   const RunStatus& status, std::string* problem = nullptr);
 

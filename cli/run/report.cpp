@@ -17,7 +17,7 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::seconds;
 
-// Lines of several ranks that are no further apart are of the same moment.
+// Lines of several ranks within this time count as simultaneous.
 constexpr seconds same_moment{30};
 constexpr seconds precision{1};  // of the times of pods
 
@@ -25,16 +25,16 @@ std::int64_t step_of(const json& result) { return count_of(result, {"step"}, -1)
 bool is_done(const json& result) { return at_path(result, {"done"}) == true; }
 bool is_live(const PodFacts& pod) { return pod.phase == "Running" && !pod.node_lost; }
 
-// What a pod that has ended left: the result that it wrote, or the end of what it printed.
+// The data that an ended pod left: its result, or the last metrics line of its output.
 json result_of(const PodFacts& pod) {
   json result = parse_result(pod.end_message);
   if (result.is_null()) {
     if (const std::optional<Metrics> metrics = last_metrics(pod.end_message)) return to_result(*metrics);
   }
-  return step_of(result) < 0 ? json() : result;  // only the rank that reports writes steps
+  return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
 }
 
-// Of results alone, and thus of pods that have ended.
+// From results alone, so only from pods that have ended.
 Report newest_result(const Facts& facts) {
   Report best;
   for (const PodFacts& pod : facts.pods) {  // oldest first
@@ -85,7 +85,7 @@ Report newer_of(Report earlier, Report later) {
   const bool further = step_of(later.result) > step_of(earlier.result);
   const bool ended_after_all = is_done(earlier.result) && !is_done(later.result);
   if (ended_after_all || (!after && !further)) return earlier;
-  // A line does not tell of checkpoints; those that were made are still there.
+  // A line does not mention checkpoints; the earlier ones still exist.
   if (const json& checkpoint = at_path(earlier.result, {"checkpoint"});
       !checkpoint.is_null() && !later.result.contains("checkpoint")) {
     later.result["checkpoint"] = checkpoint;
@@ -111,11 +111,11 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   std::sort(live.begin(), live.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Of those that have ended, the newest of the lowest rank.
+  // Of the ended pods, the newest of the lowest rank.
   std::sort(ended.begin(), ended.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Ranks that have just been started anew have nothing to tell yet: room stays for what was told before.
+  // Ranks that have just restarted have nothing to report yet: some of the places are kept for older pods.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
   const std::size_t most_live =
       std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));

@@ -1,5 +1,5 @@
-// How far a run has come: the newest of what its pods have told, in results that they left when they ended
-// and in metrics lines of their logs (CONTRACT.md). Pure.
+// The progress of a run: the newest report of its pods, in the results that they left and in the metrics
+// lines of their logs (CONTRACT.md). Pure.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,10 @@ struct Facts;
 
 struct Report {
   nlohmann::json result;   // as a result file has it, or null
-  std::optional<Time> at;  // when that was told at the latest
+  std::optional<Time> at;  // the latest time at which it can have been reported
 };
 
-// The newest of all that the pods have told. Where several ranks tell at the same time, the lowest one that
-// lives counts.
+// The newest report of all pods. If several ranks reported at the same time, the lowest live one counts.
 Report newest_report(const Facts& facts, const RunObjects& objects);
 
 // The newer of two reports. A lower step can be the newer one: a run restored from a checkpoint goes back.
@@ -31,8 +30,8 @@ struct LogToRead {
   std::string pod, uid, container;
 };
 
-// The logs in which to look for the newest metrics line of a run, the most likely one first; empty when the
-// results are already known. At most `most_logs_of_run`.
+// The logs that may contain the newest metrics line of a run, the most likely one first; empty if the results
+// are known. At most `most_logs_of_run`.
 inline constexpr std::size_t most_logs_of_run = 4;
 std::vector<LogToRead> logs_to_read(const RunObjects& objects);
 

@@ -86,7 +86,7 @@ ExitCode exit_code(const RunStatus& status) {
 }
 
 json to_record(const RunStatus& status) {
-  constexpr std::size_t most_ranks = 256;  // an object of the cluster holds 1 MiB in all
+  constexpr std::size_t most_ranks = 256;  // an object of the cluster may have 1 MiB
   json record = common_json(status);
   record["schema"] = 1;
   record["ranks"] = json::array();

@@ -1,4 +1,4 @@
-// What a run is doing, from its objects alone. Pure: the same objects and time give the same answer.
+// The state of a run, from its objects alone. Pure: the same objects and time give the same answer.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ bool is_final(Phase phase);                               // succeeded, failed; 
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines;  // the newest of each log that was read, by the pod's uid
+  std::map<std::string, MetricsLine> lines;  // the newest line of each log that was read, by the pod's uid
 };
 
 struct RankStatus {
@@ -43,26 +43,26 @@ struct RankStatus {
   std::string pod, node;
   std::string state;   // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
   int restarts = 0;    // pods of this rank that failed or were lost before the present one
-  std::string reason;  // why it is not running; empty when it is
+  std::string reason;  // why it is not running; empty if it is
   std::optional<Time> since;
 };
 
 struct Failure {
   std::string role;
   int rank = 0;
-  int exit_code = 0;    // -1 when unknown
+  int exit_code = 0;    // -1 if unknown
   int signal = 0;       // exit codes over 128 of a signal
   std::string reason;   // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
   std::string message;  // last lines or result message, printable
   bool disruption = false;
   int attempt = 1, attempts = 1;  // "try 1 of 4"
-  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it does
+  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it will
 };
 
 struct RunStatus {
   std::string run, name, mode;
   Phase phase = Phase::incomplete;
-  std::string why;            // one line; empty when there is nothing to explain
+  std::string why;            // one line; empty if there is nothing to explain
   bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
                               // image name, refused by admission)
   std::optional<Time> created, started, ended;
@@ -70,21 +70,21 @@ struct RunStatus {
   std::optional<Failure> first_failure;  // before the cascade of 137s
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;                 // that the run is to make; 0 when it does not say
+  long steps = 0;                 // of the whole run; 0 if it does not say
   nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
-  std::optional<Time> result_at;  // when it was told at the latest; absent when nobody knows
+  std::optional<Time> result_at;  // the latest time at which it can have been reported; absent if unknown
   std::string last_checkpoint;
-  std::optional<CheckpointPlace> checkpoint;  // where it lies
+  std::optional<CheckpointPlace> checkpoint;  // its place
 
-  // As it was submitted.
-  nlohmann::json experiment;  // with all defaults; null of an owner that was read as metadata only
+  // The experiment as it was submitted.
+  nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
   std::vector<std::string> tags;
   std::string note;
 };
 
 RunStatus observe(const RunObjects& objects, Time now);
 
-// 0, 5, 7 or 8 of an ended run.
+// 0, 5, 7 or 8 for an ended run.
 ExitCode exit_code(const RunStatus& status);
 
 // The final record of the owner's ConfigMap, written and read back: results, first failure, restarts.

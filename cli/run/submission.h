@@ -1,4 +1,4 @@
-// Submitting a run: never two of one experiment, never half of one that looks whole.
+// Submits a run: never creates two runs of one experiment, and never a part of one that looks complete.
 #pragma once
 
 #include <string>
@@ -21,10 +21,10 @@ struct SubmitRequest {
 
 enum class SubmitOutcome {
   created,
-  completed,  // an earlier submit was cut off: what it lacked is there now
-  running,    // it was there already, whole
-  stopped,    // it was there already, and is stopped
-  ended,      // it was there already, and has ended
+  completed,  // an earlier submit was cut off; its missing objects were created now
+  running,    // it existed already, completely
+  stopped,    // it existed already, and is stopped
+  ended,      // it existed already, and has ended
 };
 
 struct Submitted {
@@ -32,9 +32,9 @@ struct Submitted {
   SubmitOutcome outcome = SubmitOutcome::created;
 };
 
-// Asks first what the user may do. Throws Error: cluster when it may not or the cluster cannot be reached,
-// cannot_start when an object is refused or a field of it was dropped; what this call created is then deleted
-// again.
+// First asks what the user may do. Throws Error: cluster if the user may not, or the cluster cannot be
+// reached; cannot_start if an object is refused or a field of it was dropped. Then everything that this call
+// has created is deleted again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks);
 
 }  // namespace mlk

@@ -21,14 +21,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_at_once = 128;
 constexpr seconds old_age{30};  // of a line: another rank may have reported since
 
-// How much of a log: a server cuts off the end of what is over the bytes, where the newest lines are.
+// How much of a log to read. If there are more bytes, the server cuts off the end, where the newest lines
+// are.
 struct Extent {
   int lines;
   std::size_t bytes;
 };
 constexpr Extent first_look{40, 32 * 1024};
-constexpr Extent longer_look{1000, 256 * 1024};  // the program prints much else
-constexpr Extent newest_lines{3, 256 * 1024};    // its lines are long
+constexpr Extent longer_look{1000, 256 * 1024};  // for programs that print much else
+constexpr Extent newest_lines{3, 256 * 1024};    // for programs with long lines
 
 struct Look {
   RunObjects* run;
@@ -55,7 +56,7 @@ class Tails {
   }
 
  private:
-  // False when there is nothing left to wait for.
+  // False if there is nothing left to wait for.
   bool start_due() {
     while (!due_.empty() && under_way_.size() < most_at_once) {
       Look look = std::move(due_.front());

@@ -1,4 +1,4 @@
-// The newest metrics lines of runs, from short tails of their logs.
+// Reads the newest metrics lines of runs from short tails of their logs.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,11 @@ namespace mlk {
 
 struct RunObjects;
 
-// How long a command that shows runs waits for their logs, however many they are.
+// How long a command that shows runs waits for all their logs together.
 inline constexpr std::chrono::milliseconds tails_budget{1500};
 
-// Reads the logs that may hold the newest metrics line of each run, side by side, into its `lines`. What is
-// not answered within `budget`, or is refused, is left out. Never throws for what the server says.
+// Reads, in parallel, the logs that may contain the newest metrics line of each run, into its `lines`. Logs
+// that do not answer within `budget`, or are refused, are left out. Never throws for errors of the server.
 void read_tails(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
                 std::chrono::milliseconds budget = tails_budget);
 

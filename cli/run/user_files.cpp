@@ -10,24 +10,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t files_limit = 900 * 1024;  // what fits into a ConfigMap beside its own text
+constexpr std::size_t files_limit = 900 * 1024;  // fits into a ConfigMap together with its other text
 
 bool is_hidden(const fs::path& name) { return name.string().starts_with("."); }
 
-// What programs leave behind where they ran.
+// Files that programs leave behind where they ran.
 bool is_cache(const fs::path& name) {
   return name == "__pycache__" || name.extension() == ".pyc" || name.extension() == ".pyo" ||
          name == "Thumbs.db";
 }
 
-// Where the path lies when all symbolic links have been followed; empty when it leads nowhere.
+// The path after following all symbolic links; empty if it does not exist.
 fs::path real_path(const fs::path& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   return error ? fs::path() : real;
 }
 
-// The way from `folder` down to `path`; empty when it does not lie there.
+// The relative path from `folder` down to `path`; empty if it is not below.
 fs::path way_down(const fs::path& folder, const fs::path& path) {
   const fs::path way = path.lexically_relative(folder);
   return way.empty() || *way.begin() == ".." ? fs::path() : way;
@@ -93,7 +93,7 @@ class Reader {
 
   void check(const fs::path& path) const {
     const fs::path real = real_path(path);
-    if (real.empty()) return;  // opening it says why
+    if (real.empty()) return;  // opening it reports why
     const auto covers = [&](const fs::path& allowed) { return !way_down(allowed, real).empty(); };
     if (std::any_of(allowed_.begin(), allowed_.end(), covers)) return;
     const fs::path way = way_down(folder_, real);
@@ -107,7 +107,7 @@ class Reader {
         "if it may go to the cluster: --allow-files " + real.string());
   }
 
-  const fs::path given_, folder_;  // as it was written, and where it lies
+  const fs::path given_, folder_;  // as written, and the real path
   const std::string what_;
   std::vector<fs::path> allowed_;
   std::map<std::string, std::string> contents_;

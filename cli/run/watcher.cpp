@@ -19,14 +19,14 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience{60'000};  // of silence before it is worth a word
+constexpr milliseconds patience{60'000};  // so long a silence is reported
 
 bool has_ended(const json& pod) {
   const std::string phase = text_of(pod, {"status", "phase"});
   return phase == "Failed" || phase == "Succeeded";
 }
 
-// A pod that went while it ran: force-deleted, or its end was missed while we were cut off.
+// A pod that disappeared while it ran: it was force-deleted, or we missed its end while disconnected.
 json as_gone(json pod) {
   json& meta = pod["metadata"];
   if (!meta.contains("deletionTimestamp"))
@@ -60,7 +60,7 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
   }
   for (auto& [uid, pod] : last_seen_) {
     if (here.count(uid)) continue;
-    // One that never ran has nothing to tell.
+    // A pod that never ran has nothing to report.
     if (text_of(pod, {"status", "phase"}) != "Pending") pods.push_back(as_gone(pod));
   }
   return pods;
@@ -76,7 +76,7 @@ struct RunWatcher::State {
   kube::Client& client;
   const std::string name_space, run;
   PodMemory memory;
-  // Last, so that they stop before what their callbacks use is gone.
+  // Declared last, so that they stop before the things that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
 
   void mark() {

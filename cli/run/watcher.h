@@ -1,4 +1,4 @@
-// All objects of one run, kept current.
+// Current copies of all objects of one run.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,17 @@ class Client;
 
 namespace mlk {
 
-// What pods were when they went: the Job controller deletes failed pods of a Job that ends, and with them the
+// Remembers pods that are gone: the Job controller deletes failed pods of a Job that ends, and with them the
 // reason.
 class PodMemory {
  public:
   static constexpr std::size_t most_pods = 10000;
 
-  // As it was when it went, whatever was seen of it before.
+  // Keeps the last state of the pod, instead of earlier ones.
   void remember(const nlohmann::json& pod);
 
-  // Call with all pods of the run after every change. Returns them and those that are gone, as they last
-  // were; of those, one that had not ended is made a failed one.
+  // Call with all pods of the run after every change. Returns them, and the pods that are gone in their last
+  // state. A gone pod that had not ended becomes a failed one.
   std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);
 
  private:
@@ -34,25 +34,25 @@ class PodMemory {
 
 class RunWatcher {
  public:
-  // The client must outlive the watcher. Watching starts at once; nothing is waited for.
+  // The client must outlive the watcher. Watching starts at once; the constructor does not wait.
   RunWatcher(kube::Client& client, std::string name_space, std::string run);
   ~RunWatcher();
   RunWatcher(const RunWatcher&) = delete;
   RunWatcher& operator=(const RunWatcher&) = delete;
 
-  // True when something has changed since the last call, false after `timeout`. For one thread.
-  // Throws the ApiError that is final: 401, 403 (events alone may be forbidden).
+  // True if something has changed since the last call, false after `timeout`. For one thread. Throws the
+  // ApiError that is final: 401, 403 (a user may lack the right to events only).
   bool wait_for_change(std::chrono::milliseconds timeout);
 
   bool synced() const;        // all first lists have arrived
-  bool owner_exists() const;  // false too before it is synced
-  RunObjects objects();       // a snapshot, with the pods that are gone meanwhile
-  // The same, asked for now. Jobs and pods are watched apart: the end of a Job may be known here before those
-  // of its pods are, which it follows from. Throws as fetch_run().
+  bool owner_exists() const;  // also false before it is synced
+  RunObjects objects();       // a snapshot, including pods that are gone
+  // The same, read now. Jobs and pods are watched separately: the end of a Job may be known here before the
+  // ends of its pods that caused it. Throws as fetch_run().
   RunObjects read_again();
 
-  // What keeps it from being current for a minute or longer (the cluster cannot be reached); empty when all
-  // is well. It goes on trying by itself.
+  // The reason for which the copies have not been current for a minute or longer (for example an unreachable
+  // cluster); empty if all is well. Watching goes on.
   std::string trouble() const;
 
  private:

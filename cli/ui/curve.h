@@ -7,8 +7,8 @@
 
 namespace mlk::ui {
 
-// "█▆▄▃▂▁": at most `width` columns, several values of a column as their mean. Values that are no numbers are
-// left out; "" without any. `ascii` draws with "_.-^" for places that know no Unicode.
+// "█▆▄▃▂▁": at most `width` columns; if several values share a column, it shows their mean. NaN and infinite
+// values are left out; "" if there are no others. `ascii` draws with "_.-^" for places without Unicode.
 std::string sparkline(const std::vector<double>& values, std::size_t width, bool ascii = false);
 
 }  // namespace mlk::ui

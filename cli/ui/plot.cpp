@@ -35,7 +35,7 @@ std::string without_end_blanks(const std::string& line) {
   return last == std::string::npos ? "" : line.substr(0, last + 1);
 }
 
-// Dots in rows of characters, counted per character and as a set.
+// Dots in rows of characters: a count for each character, and the set of its dots.
 class DotCanvas {
  public:
   DotCanvas(std::size_t columns, std::size_t rows)
@@ -90,7 +90,7 @@ std::vector<double> values_of(const PlotPoints& points, double (*value)(const Pl
   return values;
 }
 
-// The frame of a picture, and where points stand in it.
+// The frame of a picture, and the places of points in it.
 class Frame {
  public:
   Frame(const PlotPoints& points, const PlotOptions& options)
@@ -103,19 +103,19 @@ class Frame {
       y_ticks_.push_back({nearest_index(1 - y_.share(value), rows_ * dots_down) / dots_down, text});
       gutter_ = std::max(gutter_, text.size());
     }
-    columns_ = width - gutter_ - 2;  // no number takes more than 15
+    columns_ = width - gutter_ - 2;  // no number takes more than 15 columns
     set_x_ticks();
   }
 
   DotCanvas canvas() const { return {columns_, rows_}; }
 
-  // In dots of the canvas. Only of a point that has a place.
+  // In dots of the canvas. Only for a point that has a place.
   std::pair<std::size_t, std::size_t> place_of(const std::pair<double, double>& point) const {
     return {nearest_index(x_share(point.first), columns_ * dots_across),
             nearest_index(1 - y_.share(point.second), rows_ * dots_down)};
   }
 
-  // The picture, with what `cell` says for each column and row.
+  // The picture; `cell` gives the text of each column and row.
   template <typename Cell>
   std::vector<std::string> drawn(const Cell& cell) const {
     std::vector<std::string> out;
@@ -177,7 +177,7 @@ class Frame {
     return line;
   }
 
-  // The text of each tick in its middle; one that would touch the one before is left out.
+  // The text of each tick, centred on it; one that would touch the previous text is left out.
   std::string x_texts() const {
     const std::size_t before = gutter_ + 2;
     std::string line(before, ' ');
@@ -199,7 +199,7 @@ class Frame {
   std::vector<Tick> x_ticks_, y_ticks_;
 };
 
-// The dots between two places, the first one left out.
+// The dots between two places, without the first one.
 void draw_line(DotCanvas& canvas, std::pair<std::size_t, std::size_t> from,
                std::pair<std::size_t, std::size_t> to) {
   const double x = static_cast<double>(to.first) - static_cast<double>(from.first);
@@ -238,7 +238,7 @@ Color color_of_series(std::size_t index) {
 
 char letter_of_series(std::size_t index) { return static_cast<char>('a' + index); }
 
-// What the curves show there: a letter, or the dots of all in the colour of the first.
+// The text of a cell of the curves: a letter, or the dots of all curves in the colour of the first.
 std::string cell_of(const std::vector<DotCanvas>& curves, std::size_t column, std::size_t row, bool dotted,
                     const Style& style) {
   std::uint8_t dots = 0;
@@ -254,7 +254,7 @@ std::string cell_of(const std::vector<DotCanvas>& curves, std::size_t column, st
   return count > 1 ? "*" : style.paint(std::string(1, letter_of_series(first)), color_of_series(first));
 }
 
-// "a first  b second", in as many lines as it takes.
+// "a first  b second", in as many lines as needed.
 std::vector<std::string> legend_of(const std::vector<PlotSeries>& series, const PlotOptions& options,
                                    bool dotted, const Style& style) {
   const std::size_t width = std::clamp<std::size_t>(options.width, 24, 400);

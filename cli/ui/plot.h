@@ -16,11 +16,11 @@ struct PlotAxis {
 };
 
 struct PlotOptions {
-  std::size_t width = 80;   // columns of the whole picture, at least 24; it is no wider than 400
+  std::size_t width = 80;   // columns of the whole picture, at least 24; at most 400 are used
   std::size_t height = 12;  // rows inside the frame, at least 2 and at most 100
-  bool ascii = false;       // for places that know no Unicode
+  bool ascii = false;       // for places without Unicode
   PlotAxis x, y;
-  std::vector<std::string> categories;  // of x, whose values are then their indexes: 0, 1 ...
+  std::vector<std::string> categories;  // of x; then the values of x are indexes into them: 0, 1 ...
 };
 
 using PlotPoints = std::vector<std::pair<double, double>>;  // x and y
@@ -30,15 +30,15 @@ struct PlotSeries {
   PlotPoints points;
 };
 
-// Labels and names are made printable. Points of which a value is no number, is beyond 1e300, or has no place
-// on its axis, are left out; no lines at all when none is left.
+// Labels and names are made printable. A point is left out if one of its values is not a number, is beyond
+// 1e300, or has no place on its axis. Without points the result is empty.
 
 // A dot for each point, eight to a character; in ASCII '.', ':' and '#' are one, two, and more points.
 std::vector<std::string> scatter(const PlotPoints& points, const PlotOptions& options);
 
-// A curve for each series through its points in their order, with a gap where one is left out, and a legend
-// below. Drawn with dots where colours tell them apart; elsewhere with the letters a to z, and '*' where
-// several curves meet. The legend counts the series after the 26th, which are not drawn.
+// A curve for each series through its points in their order, with a gap where a point is left out, and a
+// legend below. Drawn with dots if colours can tell them apart; otherwise with the letters a to z, and '*'
+// where several curves meet. The legend counts the series after the 26th, which are not drawn.
 std::vector<std::string> lines(const std::vector<PlotSeries>& series, const PlotOptions& options,
                                const Style& style = Style());
 

@@ -20,7 +20,7 @@ std::string short_number(double value, int digits) {
   return text.substr(0, e + 1) + sign + text.substr(first);
 }
 
-// The multiples of 1, 2 or 5 times a power of ten between the ends, which are apart.
+// The multiples of 1, 2 or 5 times a power of ten between the ends, which differ.
 Ticks even_ticks(double low, double high, std::size_t most) {
   const double wanted = (high - low) / static_cast<double>(std::max<std::size_t>(most, 1));
   double step = std::pow(10, std::floor(std::log10(wanted)));
@@ -28,7 +28,7 @@ Ticks even_ticks(double low, double high, std::size_t most) {
     if (step < wanted * 0.999) step *= factor;
   }
   const double largest = std::max(std::abs(low), std::abs(high));
-  // As many digits as tell neighbours apart.
+  // As many digits as are needed to tell neighbours apart.
   const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 5, 8);
   Ticks ticks;
   for (double i = std::ceil(low / step - 1e-6); i <= high / step + 1e-6; ++i)
@@ -37,7 +37,7 @@ Ticks even_ticks(double low, double high, std::size_t most) {
   return ticks;
 }
 
-// Powers of ten; where they are too few 2 and 5 times them too. `low` and `high` are logarithms.
+// Powers of ten; if these are too few, also 2 and 5 times them. `low` and `high` are logarithms.
 Ticks power_ticks(double low, double high, std::size_t most) {
   Ticks ticks;
   const double stride = std::max(1.0, std::ceil((high - low) / static_cast<double>(most)));
@@ -73,7 +73,7 @@ PlotScale::PlotScale(const std::vector<double>& values, bool logarithmic) : loga
     high_ = first ? at(value) : std::max(high_, at(value));
     first = false;
   }
-  // One value alone, or several that no label would tell apart, stand in the middle.
+  // A single value, or several that labels could not tell apart, stand in the middle.
   const double largest = std::max(std::abs(low_), std::abs(high_));
   if (high_ - low_ > largest * 1e-6 && high_ - low_ > 1e-290) return;
   const double half = logarithmic || largest < 1e-280 ? 1 : largest / 2;

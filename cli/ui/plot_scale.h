@@ -1,4 +1,4 @@
-// Where values stand on an axis, and what is written at it. Part of plot.h.
+// The places of values on an axis, and the labels there. Part of plot.h.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace mlk::ui {
 
 class PlotScale {
  public:
-  // From the smallest to the largest of the values that have a place; not usable without any.
+  // From the smallest to the largest value that has a place; not usable if there is none.
   PlotScale(const std::vector<double>& values, bool logarithmic);
 
   static bool has_place(double value, bool logarithmic);
 
   double share(double value) const;  // 0 at the low end, 1 at the high one
 
-  // Round values within the range and their texts, about `most` of them and at least one.
+  // Round values within the range with their texts: about `most` of them, at least one.
   std::vector<std::pair<double, std::string>> ticks(std::size_t most) const;
 
  private:

@@ -18,7 +18,7 @@ std::string repeated_text(std::string_view text, std::size_t times) {
   return out;
 }
 
-// Of `width` columns those for `part` of `all`.
+// The share of `width` columns for `part` of `all`.
 std::size_t columns_of(std::size_t width, std::size_t part, std::size_t all) {
   if (part == 0 || all == 0) return 0;
   if (part >= all) return width;

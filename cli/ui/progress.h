@@ -1,4 +1,4 @@
-// One line that says how things stand, rewritten in place on a terminal, and lines that stay.
+// A status line that is rewritten in place on a terminal, and lines that stay.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace mlk::ui {
 
-// A bar of `width` columns: what is done, what is under way, and the rest of `all`. What is not nothing has a
-// column at least, and what is not all lacks one.
+// A bar of `width` columns: done, in progress, and the rest of `all`. A share above zero has at least one
+// column; a share below all leaves at least one.
 std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all);
 
 class Progress {
  public:
-  // `width` gives the columns of the terminal at the moment of writing.
+  // `width` gives the columns of the terminal at the time of writing.
   Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width);
   ~Progress();  // ends the live line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Whether there is a live line; in a log there is none.
+  // Whether there is a live line; a log has none.
   bool live() const { return terminal_; }
   // `text` replaces the live line, where there is one.
   void show(const std::string& text);
   // A line that stays, above the live one.
   void say(const std::string& line);
-  void clear();  // takes the live line away
+  void clear();  // removes the live line
 
  private:
   std::ostream& out_;

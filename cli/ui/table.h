@@ -10,17 +10,17 @@
 
 namespace mlk::ui {
 
-// Columns are as wide as their widest cell, two blanks apart, the last one without blanks behind it, as
-// kubectl prints them. Cells are made printable.
+// Columns are as wide as their widest cell and two blanks apart; the last one has no trailing blanks, as in
+// kubectl. Cells are made printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
 
-  // A row shorter than the headers has empty cells at its end; `colors` are those of its first cells.
+  // A row shorter than the headers gets empty cells; `colors` are those of its first cells.
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
-  // `width`: columns of the terminal, over which rows are cut off with "…"; 0: as long as they are (a pipe).
+  // `width`: columns of the terminal; longer rows are cut off with "…". 0: no limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // The same for a terminal of standard output's width, or for a pipe.
   void print(std::ostream& out, bool terminal) const;

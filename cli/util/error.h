@@ -11,7 +11,7 @@ namespace mlk {
 enum class ExitCode {
   ok = 0,
   failure = 1,       // understood, but it could not be done
-  usage = 2,         // the command line or a file of the user's is wrong
+  usage = 2,         // the command line, or a file of the user, is wrong
   not_found = 3,     // no such run, template or file
   cluster = 4,       // Kubernetes could not be reached, or refused
   run_failed = 5,    // the run failed
@@ -22,12 +22,11 @@ enum class ExitCode {
   interrupted = 130,
 };
 
-// Thrown where a problem is understood, caught only in app.cpp.
+// Thrown where a problem is understood; caught only in app.cpp.
 //
 // what(): one line, lower case, no full stop, naming the thing at fault. A file with several mistakes has
-// several
-//         such lines, each "file:line:column: what" followed by the line and a caret.
-// hint(): the next thing to type or to change; empty when there is none.
+// several such lines, each "file:line:column: what" followed by the line and a caret.
+// hint(): the next thing to type or to change; empty if there is none.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what, std::string hint = "")

@@ -13,7 +13,7 @@
 namespace mlk {
 namespace {
 
-// Closes what it holds; errors that matter are taken by close() itself before.
+// Closes its descriptor. Where errors of closing matter, close() is called before.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -75,11 +75,11 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
   char buffer[65536];
   while (true) {
     const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count < 0 && errno == EAGAIN) {  // somebody who shares the descriptor made it non-blocking
+    if (count < 0 && errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
       pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
       if (::poll(&readable, 1, -1) > 0) continue;
     }
-    // A signal while the writer keeps us waiting: the user wants out.
+    // A signal while we wait for the writer: the user wants to stop.
     if (count < 0 && errno == EINTR) throw Error(ExitCode::interrupted, "interrupted");
     if (count < 0) throw system_error("cannot read", name, errno);
     if (count == 0) return text;

@@ -10,20 +10,21 @@
 
 namespace mlk {
 
-// The whole file, at most `limit` bytes. Throws Error: not_found when it does not exist; usage for a folder,
-// a device or a file over the limit, which is not read at all.
+// The whole file, at most `limit` bytes. Throws Error: not_found if it does not exist; usage for a folder, a
+// device, or a file over the limit, of which nothing is read.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// All that comes from an open file, pipe or socket, at most `limit` bytes; errors call it `name`. Waits for
-// the other side. Throws Error: usage for more than the limit, interrupted when a signal comes.
+// Everything that comes from an open file, pipe or socket, at most `limit` bytes; errors call it `name`.
+// Waits for the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
-// Calls `visit` for each entry of the folder, in no order. Throws Error: not_found when there is no such
-// folder, failure when it cannot be read, and what `visit` throws.
+// Calls `visit` for each entry of the folder, in no order. Throws Error: not_found if the folder does not
+// exist, failure if it cannot be read; and whatever `visit` throws.
 void visit_folder(const std::filesystem::path& folder,
                   const std::function<void(const std::filesystem::directory_entry&)>& visit);
 
-// Replaces the file at once: readers see the old text or the new, also after a crash. Throws Error{failure}.
+// Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
+// Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.

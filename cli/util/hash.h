@@ -16,7 +16,7 @@ std::string sha256_hex(std::string_view bytes);
 std::string sha256_base32(std::string_view bytes, std::size_t length);
 
 std::string base64_encode(std::string_view bytes);
-// Throws std::invalid_argument when it is not base64.
+// Throws std::invalid_argument if the text is not base64.
 std::string base64_decode(std::string_view text);
 
 // From the operating system's generator; for keys and tokens.

@@ -1,6 +1,6 @@
-// JSON from outside: of a server, a file, a program. Nothing else in cli/ parses JSON, and a test holds it to
-// that: copying, comparing, printing and destroying a value of nlohmann's recurse, so that what is nested too
-// deeply must never become a value.
+// Parses JSON from outside: from a server, a file, a program. Nothing else in cli/ parses JSON, and a test
+// checks that. nlohmann's functions that copy, compare, print and destroy a value recurse, so JSON that is
+// nested too deeply must never become a value.
 #pragma once
 
 #include <cstddef>
@@ -22,24 +22,24 @@ struct JsonBounds {
 // "nested deeper than 200 levels" or "more than 8000000 values"; empty when the text is within its bounds.
 std::string over_bounds(std::string_view text, const JsonBounds& bounds = {});
 
-// Text that is not JSON.
+// The text is not JSON.
 class NotJson : public Error {
  public:
   NotJson(const std::string& name, std::size_t at)
       : Error(ExitCode::failure, name + " is not JSON: byte " + std::to_string(at)), byte(at) {}
 
-  const std::size_t byte;  // the last one that was read, from 1
+  const std::size_t byte;  // the last byte that was read, counted from 1
 };
 
 // Throws NotJson, which is an Error{failure}, and Error{failure}: "NAME: nested deeper than 200 levels",
 // "NAME: more than 8000000 values". No error repeats the text, which may be a secret.
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds = {});
 
-// The same for those who treat text that cannot be read as missing: null instead of an error.
+// The same for callers that treat unreadable text as missing: null instead of an error.
 nlohmann::json json_or_null(std::string_view text, const JsonBounds& bounds = {});
 
-// The text of a value for people and programs. Never throws: bytes that are no UTF-8 become U+FFFD.
-// Characters that steer a terminal are written as \uXXXX. On one line, or indented by that many blanks a
+// The text of a value for people and programs. Never throws: bytes that are not UTF-8 become U+FFFD.
+// Characters that control a terminal are written as \uXXXX. On one line, or with `indent` blanks for each
 // level.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 

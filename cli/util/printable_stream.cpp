@@ -10,7 +10,7 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t most_waiting = 64 * 1024;
-constexpr std::size_t longest_piece = longest_color_sequence;  // that is judged as a whole
+constexpr std::size_t longest_piece = longest_color_sequence;  // the longest piece that is judged as a whole
 constexpr std::string_view erase_line = "\r\x1b[K";
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr std::string_view erase_line = "\r\x1b[K";
 PrintableStream::PrintableStream(std::ostream& stream, std::function<Sequences()> allowed)
     : stream_(stream), target_(stream.rdbuf()), allowed_(std::move(allowed)) {
   const std::ios_base::iostate state = stream_.rdstate();
-  stream_.rdbuf(this);  // forgets the state
+  stream_.rdbuf(this);  // also clears the state of the stream
   stream_.setstate(state);
 }
 
@@ -47,7 +47,7 @@ int PrintableStream::sync() {
   return pass_on(true) && target_->pubsync() == 0 ? 0 : -1;
 }
 
-// Unless all is wanted, what may be the start of a longer piece stays. False when the target takes no more.
+// Keeps back the possible start of a longer piece, unless `all` is set. False if the target accepts no more.
 bool PrintableStream::pass_on(bool all) {
   const Sequences allowed = allowed_();
   std::string out;

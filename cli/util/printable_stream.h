@@ -1,5 +1,5 @@
-// The last door before the terminal: whatever is written to a stream leaves it printable, also where somebody
-// forgot that a text was a server's.
+// The last check before the terminal: everything written to a stream is made printable, also text of a server
+// that a caller forgot to make printable.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace mlk {
 
-// Stands between a stream and its buffer for as long as it lives. Lets text through as printable() does, and
-// of control sequences those that mlk itself writes. Safe to write to from several threads.
+// Stands between a stream and its buffer as long as it lives. Passes text on as printable() does; of control
+// sequences only those that mlk itself writes. Several threads may write at the same time.
 class PrintableStream : private std::streambuf {
  public:
   struct Sequences {
     bool colors = false;     // ESC [ ... m
-    bool live_line = false;  // \r ESC [ K: take the line away
+    bool live_line = false;  // \r ESC [ K: erases the live line
   };
 
-  // `allowed` is asked each time something is written: flags decide, which are read later.
+  // `allowed` is called at each write, since it depends on flags that are parsed later.
   PrintableStream(std::ostream& stream, std::function<Sequences()> allowed);
   ~PrintableStream() override;  // writes the rest
   PrintableStream(const PrintableStream&) = delete;
@@ -35,7 +35,7 @@ class PrintableStream : private std::streambuf {
   std::streambuf* const target_;
   const std::function<Sequences()> allowed_;
   std::mutex mutex_;
-  std::string waiting_;  // under it: not yet passed on
+  std::string waiting_;  // guarded by it: not yet passed on
 };
 
 }  // namespace mlk

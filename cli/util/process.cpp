@@ -15,14 +15,14 @@
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 
-extern char** environ;  // NOLINT: POSIX declares it nowhere
+extern char** environ;  // NOLINT: POSIX has no header that declares it
 
 namespace mlk {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Both ends of a pipe, closed on exec: the child gets its end by dup2.
+// Both ends of a pipe, closed on exec. The child gets its end by dup2.
 class Pipe {
  public:
   Pipe() {
@@ -50,15 +50,15 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// What exec would find, looked up before the fork: afterwards only async-signal-safe calls are allowed.
-// A program found through a relative entry of PATH is refused, as by Go and client-go: any folder may hold a
-// program of that name.
+// The path that exec would find, looked up before the fork, since afterwards only async-signal-safe calls are
+// allowed. Like Go and client-go, refuses a program found through a relative entry of PATH: any folder may
+// hold a program of that name.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path != nullptr ? path : "/usr/bin:/bin", ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    struct stat info{};  // a folder may be "executed" too
+    struct stat info{};  // a folder can have the x bit too
     if (::stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
         ::access(candidate.c_str(), X_OK) == 0) {
       if (folder.starts_with('/')) return candidate;
@@ -91,8 +91,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Runs in the child: only async-signal-safe calls. Says by errno over `report` why it could not go on.
-// A negative descriptor means ours; without a stdin of its own the child stays in our process group.
+// Runs in the child: only async-signal-safe calls. Reports the errno over `report` if it cannot go on. A
+// negative descriptor means: use ours. Without a stdin of its own the child stays in our process group.
 [[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
                          int out, int err, int report) {
   if (in >= 0) ::setpgid(0, 0);
@@ -108,7 +108,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   ::_exit(127);
 }
 
-// The child's side of the conversation: feeds stdin and collects stdout and stderr until both are closed.
+// Our side of the pipes: writes stdin, and collects stdout and stderr until both are closed.
 class Conversation {
  public:
   Conversation(const Command& command, Pipe& in, Pipe& out, Pipe& err)
@@ -121,7 +121,7 @@ class Conversation {
 
   bool open() const { return out_.read_end() >= 0 || err_.read_end() >= 0; }
 
-  // Waits at most `wait` for something to do, and does it.
+  // Waits at most `wait` until a pipe is ready, and serves it.
   void step(std::chrono::milliseconds wait) {
     std::array<pollfd, 3> fds{
         {{in_.write_end(), POLLOUT, 0}, {out_.read_end(), POLLIN, 0}, {err_.read_end(), POLLIN, 0}}};
@@ -139,7 +139,7 @@ class Conversation {
         ::write(in_.write_end(), command_.input.data() + fed_, command_.input.size() - fed_);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count > 0) fed_ += static_cast<std::size_t>(count);
-    if (count < 0 || fed_ == command_.input.size()) in_.close_write();  // EPIPE: it does not want to read on
+    if (count < 0 || fed_ == command_.input.size()) in_.close_write();  // EPIPE: the child reads no more
   }
 
   // False at the end of the stream.
@@ -165,11 +165,11 @@ class Conversation {
   std::size_t fed_ = 0;
 };
 
-// Ends the process group when it goes out of scope with the child still there; reaps in any case.
+// Ends the process group if the child still lives at the end of the scope; reaps it in any case.
 class Child {
  public:
   Child(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {
-    if (leads_group_) ::setpgid(pid, pid);  // also here: whoever comes first
+    if (leads_group_) ::setpgid(pid, pid);  // in both processes, since either may come first
   }
   ~Child() {
     if (reaped_) return;
@@ -202,7 +202,7 @@ class Child {
   bool reaped_ = false;
 };
 
-// A write to a child that has gone must be an error, not the end of this program.
+// A write to a child that has ended must be an error, and must not end this program.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -264,7 +264,7 @@ ProcessResult run_process(const Command& command) {
   out.close_write();
   err.close_write();
   Conversation conversation(command, in, out, err);
-  // A grandchild may keep the pipes open: the end of the child itself is the end, hence the short steps.
+  // The end of the child counts, although a grandchild may keep the pipes open: hence the short steps.
   constexpr std::chrono::milliseconds step{20};
   ProcessResult& result = conversation.result;
   const auto patient = [&] {
@@ -276,7 +276,8 @@ ProcessResult run_process(const Command& command) {
     ended = child.ended();
     conversation.step(ended ? std::chrono::milliseconds(0) : step);
   }
-  while (!ended && !child.ended() && patient()) ::poll(nullptr, 0, 1);  // it closed its output first
+  while (!ended && !child.ended() && patient())
+    ::poll(nullptr, 0, 1);  // it closed its output before it ended
   if (!child.ended()) {
     child.kill();
     result.timed_out = !result.given_up;

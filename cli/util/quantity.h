@@ -1,4 +1,4 @@
-// Quantities as Kubernetes writes them. Pure.
+// Quantities in the notation of Kubernetes. Pure.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace mlk {
 
-// "500m", "4Gi", "1e3" as a number; nullopt when it is none.
+// "500m", "4Gi", "1e3" as a number; nullopt if the text is not a quantity.
 std::optional<double> parse_quantity(const std::string& text);
-// The same of a value of an object, which may be a number.
+// The same for a value in an object, which may also be a number.
 std::optional<double> quantity_of(const nlohmann::json& value);
 
 }  // namespace mlk

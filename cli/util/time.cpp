@@ -10,8 +10,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Days since 1970-01-01 of a Gregorian date, and back: Howard Hinnant, "chrono-compatible low-level date
-// algorithms".
+// Days since 1970-01-01 of a Gregorian date, and the inverse, after Howard Hinnant, "chrono-compatible
+// low-level date algorithms".
 long days_from_civil(int y, unsigned m, unsigned d) {
   y -= m <= 2 ? 1 : 0;
   const int era = (y >= 0 ? y : y - 399) / 400;
@@ -109,7 +109,7 @@ std::optional<seconds> parse_duration(std::string_view text) {
           return std::nullopt;
       }
     } else if (total != 0) {
-      return std::nullopt;  // "1h30": of what?
+      return std::nullopt;  // "1h30": the second unit is missing
     }
     total += value * unit;
     if (total > limit) return std::nullopt;

@@ -1,5 +1,5 @@
-// Internet addresses: host:port as text, names looked up in a thread of their own, since a look-up may take
-// seconds.
+// Internet addresses: host:port as text. Names are looked up in a thread of their own, since a look-up may
+// take seconds.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ std::string to_string(const SocketAddress& address);
 // The address, if host is a literal one.
 std::optional<SocketAddress> literal_address(const HostPort& host_port);
 
-// Looks names up, one after the other, never from a cache of its own.
+// Looks names up, one after the other. Keeps no cache of its own.
 class Resolver {
  public:
   struct Result {
@@ -40,7 +40,7 @@ class Resolver {
   };
 
   Resolver();
-  ~Resolver();  // does not wait for a look-up that is under way
+  ~Resolver();  // does not wait for a look-up in progress
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 

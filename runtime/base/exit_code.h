@@ -17,13 +17,13 @@ enum class ExitCode : int {
   terminated = 143,
 };
 
-// True for the codes after which a retry cannot help: the whole run fails with them.
+// True for codes after which a retry cannot help: the whole run fails with them.
 constexpr bool is_final(ExitCode code) {
   return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
 }
 
-// Thrown where a failure is understood, caught in run.cpp, which prints what() and returns the code.
-// what(): one lower-case line that names the thing at fault.
+// Thrown where a failure is understood; caught in run.cpp, which prints what() and returns the code. what():
+// one lower-case line that names the thing at fault.
 struct Failure : std::runtime_error {
   Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}
   ExitCode code;

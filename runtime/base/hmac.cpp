@@ -1,4 +1,4 @@
-// SHA-256 and HMAC-SHA-256 as published, nothing optimised: a handshake hashes a few hundred bytes.
+// SHA-256 and HMAC-SHA-256 as published, without optimisation: a handshake hashes a few hundred bytes.
 #include "runtime/base/hmac.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Large pages for memory that is read here and there.
+// Large pages for memory that is read at random places.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace mlk::rt {
 
-// Every row of a batch lies on a page of its own, whose address has to be looked up: with pages of 2 MiB a
-// batch is put together in three quarters of the time. A wish, for whole such pages in the range: where the
-// kernel does not grant it nothing changes.
+// Every row of a batch lies on another page, whose address has to be looked up: with pages of 2 MiB a batch
+// is gathered in three quarters of the time. It is only a request, for the whole large pages inside the
+// range; if the kernel does not grant it, nothing changes.
 inline void ask_for_huge_pages(std::span<const std::uint8_t> range) {
   constexpr std::uintptr_t page = 2 << 20;
-  constexpr int collapse = 25;  // MADV_COLLAPSE, of Linux 6.1: at once, also what has been written already
+  constexpr int collapse =
+      25;  // MADV_COLLAPSE, of Linux 6.1: acts at once, also on pages that were written already
   const auto begin = (reinterpret_cast<std::uintptr_t>(range.data()) + page - 1) / page * page,
              end = reinterpret_cast<std::uintptr_t>(range.data() + range.size()) / page * page;
   if (begin >= end) return;

@@ -1,4 +1,4 @@
-// Bounds on what the library reads.
+// Limits the depth of the JSON that the library reads.
 #include "runtime/base/json.h"
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// JSON that others have written: the one way to read it here.
+// Parses JSON from outside. The runtime reads JSON nowhere else.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace mlk::rt {
 
-// Nothing that the runtime reads is nested deeper. The library's own functions (dump, ==) call themselves for
-// every level.
+// No valid input of the runtime is nested deeper. The library's own functions (dump, ==) recurse once for
+// each level.
 inline constexpr int most_json_levels = 32;
 inline constexpr std::size_t most_json_bytes = std::size_t{16} << 20;
 
-// Throws std::runtime_error that says in one line what is wrong: "<name>: nested deeper than 32".
+// Throws std::runtime_error whose text says in one line what is wrong: "<name>: nested deeper than 32".
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// Sockets that others connect to.
+// Listening sockets.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace mlk::rt {
 
-// Listens at a literal address, or with a name at the port on all interfaces; tries again for `patience` if
-// another process still holds it. The caller owns the descriptor, which does not block. bound(descriptor) is
-// called when the address is ours, and before anybody can connect. Throws Failure.
+// Listens at a literal address; for a name, at its port on all interfaces. While another process holds the
+// address, tries again for `patience`. The caller owns the descriptor, which does not block.
+// bound(descriptor) is called when the address is ours, before anything can connect. Throws Failure.
 int listen_at(const HostPort& where, std::chrono::milliseconds patience,
               const std::function<void(int)>& bound = {});
 

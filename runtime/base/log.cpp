@@ -1,4 +1,4 @@
-// Lines on stderr, each one write.
+// Lines on stderr, each in one write.
 #include "runtime/base/log.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@ namespace mlk::rt {
 
 void Log::line(std::string_view message) const {
   const std::string text = who_ + ": " + std::string(message) + "\n";
-  // Nothing to be done when stderr is gone: the lines are for people, the run goes on.
+  // If stderr is gone there is nothing to do: the lines are for people, and the run goes on.
   [[maybe_unused]] const ssize_t written = write(fd_, text.data(), text.size());
 }
 

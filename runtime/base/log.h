@@ -1,4 +1,4 @@
-// What a process says to people: lines on stderr.
+// Messages for people: lines on stderr.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace mlk::rt {
 
-// Prefixes each line with who speaks. A line is one write, so threads and processes may share the stream.
+// Puts the name of the process before each line. A line is one write, so threads and processes may share the
+// stream.
 class Log {
  public:
   // who: for example "mlk-runtime worker/0". fd is borrowed.

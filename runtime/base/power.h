@@ -1,11 +1,11 @@
-// Powers with the same bits on every processor, which std::pow does not promise.
+// Powers with the same bits on every processor; std::pow does not promise that.
 #pragma once
 
 #include <cstdint>
 
 namespace mlk::rt {
 
-// base^exponent, by squaring: multiplications are exact to the last bit everywhere.
+// base^exponent by squaring: multiplication rounds to the same bits everywhere.
 constexpr double power(double base, std::uint64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {

@@ -1,4 +1,5 @@
-// Counter-based random numbers: pure functions, the same bits on every machine, any number by its index.
+// Counter-based random numbers: pure functions with the same bits on every machine. Any number can be
+// computed from its index.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Uniform in [0, 1), a multiple of 2^-24: exact as a float. `stream` tells apart numbers for different
+// Uniform in [0, 1), a multiple of 2^-24, so exact as a float. `stream` separates numbers for different
 // purposes.
 constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return static_cast<float>(mix(mix(mix(seed) + stream) + index) >> 40) * 0x1p-24f;

@@ -1,5 +1,5 @@
-// A signalfd that is polled and never read, so that it stays readable from the first signal on. A blocked
-// signal is also seen by the first process of a container, which the kernel otherwise shields from SIGTERM.
+// A signalfd that is polled and never read, so it stays readable from the first signal on. A blocked signal
+// also reaches the first process of a container, which the kernel otherwise shields from SIGTERM.
 #include "runtime/base/stop_signal.h"
 
 #include <csignal>
@@ -29,7 +29,7 @@ StopSignal::StopSignal() {
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
 }
 
-// The signals stay blocked: one that came late must not kill a process that is on its way to a clean end.
+// The signals stay blocked: a late one must not kill a process that is ending cleanly.
 StopSignal::~StopSignal() { close(fd_); }
 
 bool StopSignal::wait(std::chrono::milliseconds time) const {

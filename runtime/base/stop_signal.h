@@ -1,11 +1,11 @@
-// SIGTERM and SIGINT as something to ask for and to poll, instead of something that interrupts.
+// SIGTERM and SIGINT as a state to ask for and to poll, instead of an interruption.
 #pragma once
 
 #include <chrono>
 
 namespace mlk::rt {
 
-// Make it in main before any thread starts: it blocks both signals, and threads inherit that. One per
+// Construct it in main before any thread starts: it blocks both signals, and threads inherit that. One per
 // process.
 class StopSignal {
  public:
@@ -14,10 +14,10 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // Whether one of the signals has come. Once true, always true. Costs one system call.
+  // Whether one of the signals has arrived. Once true, always true. Costs one system call.
   bool requested() const { return wait(std::chrono::milliseconds(0)); }
 
-  // Sleeps for the time given, less if a signal comes or is already there. Returns requested().
+  // Sleeps for the given time, or until a signal arrives. Returns requested().
   bool wait(std::chrono::milliseconds time) const;
 
   // Readable from the first signal on. For poll and epoll only: a read would forget the signal.

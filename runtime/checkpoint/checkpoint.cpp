@@ -1,5 +1,5 @@
-// Saving: write into a folder aside, sync, read back, write the manifest, sync, rename, sync the parent.
-// Loading: the newest folder whose manifest, sizes and checksums hold.
+// Saving: write into a temporary folder, sync, read back, write the manifest, sync, rename, sync the parent.
+// Loading: the newest folder whose manifest, sizes and checksums are right.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr std::size_t write_block = 1 << 20;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// A file or folder that is closed on every way out.
+// A file or folder that is closed on every path.
 class Descriptor {
  public:
   Descriptor(const fs::path& path, int flags, mode_t mode = 0)
@@ -59,7 +59,7 @@ class Descriptor {
     }
   }
 
-  // Has the disk begin with what was written. What goes wrong sync() tells.
+  // Makes the disk begin with what was written. sync() reports errors.
   void start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
 
   void sync() {
@@ -78,7 +78,7 @@ void remove_quietly(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-// The number that the text begins with, and ends with unless `after` follows.
+// The number after the prefix. The text must end with it, or with `after` behind it.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
@@ -89,7 +89,7 @@ std::optional<std::uint64_t> number_in(std::string_view text, std::string_view p
   return number;
 }
 
-// Checkpoints in the folder, the newest first. A folder that is not there yet has none.
+// The checkpoints in the folder, the newest first; none if the folder does not exist yet.
 std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path& folder,
                                                                  std::error_code& error) {
   std::vector<std::pair<std::uint64_t, fs::path>> found;
@@ -102,7 +102,7 @@ std::vector<std::pair<std::uint64_t, fs::path>> list_checkpoints(const fs::path&
   return found;
 }
 
-// With as many digits as it takes for `ls` to sort them.
+// With so many digits that `ls` sorts by step.
 std::string digits(std::uint64_t step) {
   std::string text = std::to_string(step);
   return text.insert(0, 12 - std::min<std::size_t>(12, text.size()), '0');
@@ -115,15 +115,15 @@ std::string random_name() {
   return name;
 }
 
-// A name that another process sent has to be one of ours, and so leads nowhere else.
+// A name that another process sent must have our form, so that it cannot lead to another folder.
 bool is_ours(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && name.find('/') == std::string_view::npos;
 }
 
-// Puts the finished folder in its place. Training that went back to an older checkpoint comes by the same
-// steps again, and a folder cannot be renamed over one that is not empty: the two change names at once, where
-// the file system can do that. Elsewhere the older one gets another name of the same step meanwhile: there
-// may be nothing else if this process is killed in between.
+// Moves the finished folder to its place. Training that went back to an older checkpoint makes the same steps
+// again, and a rename cannot replace a folder that is not empty. So the two folders exchange names, where the
+// file system can do that. Elsewhere the older one first gets another name of the same step: it may be the
+// only checkpoint if this process is killed in between.
 void put_in_place(const fs::path& aside, const fs::path& target) {
   std::string name = target.filename();
   const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");
@@ -172,8 +172,8 @@ WrittenFile CheckpointStore::write(const std::string& aside, const std::string& 
   const std::string header = safetensors_header(name_pieces(snapshot.pieces, tensors), metadata);
   WrittenFile written{name, 0, 0};
   Descriptor file(folder / name, O_WRONLY | O_CREAT | O_EXCL, 0644);
-  // In blocks, so that the bytes are still in the processor's cache for the second look at them, and so that
-  // the disk works meanwhile.
+  // In blocks, so that the bytes are still in the processor's cache for the checksum, and the disk is busy
+  // meanwhile.
   const auto put = [&](const char* data, std::size_t size) {
     for (std::size_t at = 0; at < size; at += write_block) {
       const std::size_t part = std::min(write_block, size - at);
@@ -198,7 +198,7 @@ void CheckpointStore::commit(const std::string& aside, const Manifest& manifest)
       throw std::runtime_error((folder / file.name).string() + " is not as it was written");
     }
   }
-  // Last: a folder without a manifest is no checkpoint.
+  // Last: a folder without a manifest is not a checkpoint.
   write_text(folder / manifest_file, encode(manifest));
   sync_folder(folder);
   put_in_place(folder, fs::path(folder_) / (step_prefix + digits(manifest.step)));
@@ -223,24 +223,24 @@ bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo>
   }
 }
 
-// Only checkpoints up to the one just saved count and go: what is beyond it was passed over as unusable when
-// this training started, and must not push out those that are good.
+// Only checkpoints up to the one just saved are counted and removed. Later ones were found unusable when this
+// training started, and must not displace good ones.
 void CheckpointStore::prune(std::uint64_t saved_step) const {
   int kept = 0;
-  std::error_code error;  // what cannot be listed cannot be removed: the next save tries again
+  std::error_code error;  // if the folder cannot be listed, the next save tries again
   for (const auto& [step, path] : list_checkpoints(folder_, error)) {
     if (step <= saved_step && ++kept > keep_) remove_quietly(path);
   }
-  std::vector<fs::path> left;  // by processes that were killed while saving
+  std::vector<fs::path> left;  // left by processes that were killed while saving
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    // What is beyond this step may be another's at work: of a rank that has just taken over.
+    // A folder of a later step may belong to another process: a rank that has just taken over.
     const std::string name = entry->path().filename().string();
     if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
       left.push_back(entry->path());
   }
   for (const fs::path& path : left) {
-    // Of this step, too, it may be: so it goes at once, not file by file, and whoever commits finds it whole
-    // or not at all.
+    // A folder of this step may, too. So it is renamed before its files are removed: a process that commits
+    // it finds it whole or not at all.
     const fs::path gone = path.string() + "-gone";
     fs::rename(path, gone, error);
     remove_quietly(error ? path : gone);
@@ -255,7 +255,7 @@ bool CheckpointStore::leave_mark(const std::string& mark) const {
     Descriptor(fs::path(folder_) / mark, O_WRONLY | O_CREAT, 0644);
     return true;
   } catch (const std::system_error&) {
-    return false;  // the first checkpoint will tell why
+    return false;  // the first checkpoint will report why
   }
 }
 
@@ -290,7 +290,7 @@ std::optional<TrainingState> CheckpointStore::load_newest(std::span<const Tensor
     const auto checkpoints = list_checkpoints(folder_, unlisted);
     if (unlisted) throw Failure(ExitCode::checkpoint_unusable, folder_ + ": " + unlisted.message());
     if (checkpoints.empty()) return std::nullopt;
-    // Another process may save meanwhile, and remove what was listed: then there is a newer one.
+    // Another process may save meanwhile, and remove a checkpoint that was listed: then there is a newer one.
     if (checkpoints.front().first == looked_at) break;
     looked_at = checkpoints.front().first;
     first_reason.clear();

@@ -1,4 +1,4 @@
-// Naming pieces, and finding them by their names.
+// Names pieces, and finds them by their names.
 #include "runtime/checkpoint/checkpoint_format.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string prefix_of(std::size_t part) {
   throw std::runtime_error("its tensors are not those of the model: " + tensor.name);
 }
 
-// Takes a number off the front of the text, and the character after it.
+// Removes a number, and the character after it, from the front of the text.
 std::optional<std::size_t> take_number(std::string_view& text, char after) {
   std::size_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,7 +35,7 @@ std::optional<std::size_t> take_number(std::string_view& text, char after) {
   return value;
 }
 
-// The part that the name is of, taken off its front.
+// Removes the part from the front of the name and returns it.
 std::optional<std::size_t> take_part(std::string_view& name) {
   if (!name.starts_with(slot_prefix)) return 0;
   name.remove_prefix(slot_prefix.size());
@@ -157,7 +157,7 @@ std::string encode(const Manifest& manifest) {
 
 namespace {
 
-// JSON's numbers may be anything; one that the type does not hold must not be converted to it.
+// JSON may hold any number; one that does not fit the type must not be converted.
 std::uint64_t whole_number(const json& object, const char* key,
                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
   const json& value = object.at(key);

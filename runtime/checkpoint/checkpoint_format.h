@@ -1,5 +1,5 @@
-// What lies in the files of a checkpoint: pieces of the parameters and of the optimizer's state, and how they
-// are named there; and the manifest. Pure.
+// The content of the files of a checkpoint: pieces of the parameters and of the optimizer's state, their
+// names, and the manifest. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 
-// What a run has been through, told in its metrics: it goes on counting from a checkpoint.
+// Counts of the run that its metrics report. They continue from a checkpoint.
 struct RunHistory {
   std::uint64_t restarts = 0, lost_samples = 0;  // as in RunView
 
   bool operator==(const RunHistory&) const = default;
 };
 
-// A copy of what one file is to hold, at one moment of the run.
+// A copy, taken at one moment of the run, of the content of one file.
 struct Snapshot {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
@@ -37,28 +37,28 @@ struct Snapshot {
   std::vector<float> values;  // of the pieces, one after the other
   RunHistory history;         // with several files: in that of server 0
 
-  // Forgets the pieces and keeps the memory, which is enough then for so many floats.
+  // Removes the pieces but keeps the memory, which is then enough for so many floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);
-  // Copies. What follows on the piece before it becomes one with it.
+  // Copies the floats. If they continue the previous piece, they extend it.
   void add(std::size_t part, std::size_t offset, std::span<const float> floats);
   std::size_t slots() const;  // of the optimizer's state
 };
 
 std::size_t parameter_count(std::span<const TensorInfo> tensors);
 
-// The tensors of a file that holds these pieces in this order. A piece is cut where tensors end. What is a
-// whole tensor has its name and shape; else a flat range has its begin and end behind the name, "w[0:65536]".
-// Slot k of the optimizer's state has the prefix "optimizer.k.".
+// The tensors of a file that holds these pieces in this order. A piece is cut where tensors end. A whole
+// tensor has its name and shape; any other range is flat, with its begin and end after the name:
+// "w[0:65536]". Slot k of the optimizer's state has the prefix "optimizer.k.".
 std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<const TensorInfo> tensors);
 
-// Which piece such a tensor is. Throws std::runtime_error if it is none of this model.
+// The piece that such a tensor holds. Throws std::runtime_error if it is not of this model.
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors);
 
-// The slots that the pieces are of. Throws std::runtime_error unless they hold the parameters and those slots
-// whole, each float once.
+// The number of slots of which there are pieces. Throws std::runtime_error unless the pieces hold the
+// parameters and those slots completely, each float once.
 std::size_t require_whole(std::vector<Piece> pieces, std::size_t parameters);
 
-// A file of a checkpoint, as it was written.
+// A file of a checkpoint as it was written.
 struct WrittenFile {
   std::string name;
   std::uint64_t bytes = 0;
@@ -74,7 +74,7 @@ struct Manifest {
 
 std::string encode(const Manifest& manifest);
 
-// Throws std::runtime_error that says what is wrong.
+// Throws std::runtime_error whose text says what is wrong.
 Manifest decode_manifest(std::string_view text);
 
 }  // namespace mlk::rt

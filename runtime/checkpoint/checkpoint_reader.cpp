@@ -1,5 +1,5 @@
-// First the headers of all files, which tell whether they hold this model whole; then the floats of each,
-// straight to where they belong, and with them the checksum.
+// First reads the headers of all files, which tell whether they hold this model completely; then the floats
+// of each, directly to their place, and computes the checksum on the way.
 #include "runtime/checkpoint/checkpoint_reader.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Input {
 
   std::uint64_t size() const { return size_; }
   const std::string& name() const { return name_; }
-  std::uint32_t checksum() const { return crc_; }  // of what was read
+  std::uint32_t checksum() const { return crc_; }  // of the bytes read so far
 
   void read(char* into, std::size_t size) {
     for (std::size_t at = 0; at < size; at += read_block) {
@@ -72,7 +72,7 @@ struct FileContent {
   RunHistory history;
 };
 
-// 0 where there is none: it is left out, and older checkpoints have none.
+// 0 if the file has no such number: zeros are not written, and older checkpoints do not have it.
 std::uint64_t number_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata.find(key);
   if (found == file.metadata.end()) return 0;
@@ -91,7 +91,7 @@ FileContent open_file(const fs::path& folder, const WrittenFile& file, const Man
   std::string head = content.input.read_text(std::min<std::size_t>(sizeof(std::uint64_t), file.bytes));
   head += content.input.read_text(safetensors_header_size(head, file.bytes) - head.size());
   const SafeTensorsFile parsed = parse_safetensors(head, file.bytes);
-  // The manifest has no checksum of its own: what it says of the run has to be in the files too.
+  // The manifest has no checksum of its own: the files must say the same about the run.
   const auto says = [&](const char* key, std::uint64_t value) {
     const auto found = parsed.metadata.find(key);
     return found != parsed.metadata.end() && found->second == std::to_string(value);

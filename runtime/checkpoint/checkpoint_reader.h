@@ -1,4 +1,4 @@
-// Reading checkpoints back. Nothing in them is trusted.
+// Reads checkpoints. Does not trust their content.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace mlk::rt {
 
-// The state in the folder of one checkpoint, whatever number of processes wrote it. Takes the memory of the
-// state and no more. Throws std::runtime_error that says why it cannot be used.
+// The state in the folder of one checkpoint, whatever number of processes wrote it. Needs memory for the
+// state only. Throws std::runtime_error whose text says why the checkpoint cannot be used.
 TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<const TensorInfo> tensors);
 
-// Throws std::runtime_error unless it is a checkpoint of the step, all of whose files have the sizes and
-// checksums of its manifest. Whether it fits a model is not looked at.
+// Throws std::runtime_error unless the folder is a checkpoint of the step, and all its files have the sizes
+// and checksums of its manifest. Does not check whether it fits a model.
 void verify_checkpoint(const std::filesystem::path& folder, std::uint64_t step);
 
 // Throws std::runtime_error unless the file in the folder has the size and the checksum.

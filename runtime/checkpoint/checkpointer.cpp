@@ -1,4 +1,4 @@
-// When to copy, and what became of it.
+// Decides when to copy the state, and collects the outcome of the write.
 #include "runtime/checkpoint/checkpointer.h"
 
 #include <system_error>

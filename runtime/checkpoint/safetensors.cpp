@@ -1,4 +1,4 @@
-// Writes and reads headers of safetensors files. Reading trusts nothing.
+// Writes and reads headers of safetensors files. Does not trust what it reads.
 #include "runtime/checkpoint/safetensors.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void demand(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("safetensors: " + what);
 }
 
-// The bytes that a float32 tensor of this shape takes.
+// The size in bytes of a float32 tensor of this shape.
 std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string& name) {
   std::uint64_t bytes = sizeof(float);
   for (std::int64_t n : shape) {

@@ -1,4 +1,4 @@
-// The safetensors format: u64 length of the header, header in JSON, then the tensors' bytes, all
+// The safetensors format: the length of the header (u64), the header (JSON), the bytes of the tensors; all
 // little-endian.
 #pragma once
 
@@ -19,7 +19,7 @@ struct SafeTensor {
   std::size_t offset = 0, size = 0;
 };
 
-// The bytes before the data (length, JSON, spaces up to a multiple of 8) of a file that holds `tensors`.
+// The bytes before the data (length, JSON, spaces up to a multiple of 8) of a file with these tensors.
 std::string safetensors_header(std::span<const SafeTensor> tensors,
                                const std::map<std::string, std::string>& metadata);
 
@@ -29,13 +29,13 @@ struct SafeTensorsFile {
   std::size_t data_begin = 0;  // in the file
 };
 
-// The bytes of the header with its length, by the first 8 bytes of a file. Throws std::runtime_error if that
-// is more than the file has.
+// The size of the header with its length, from the first 8 bytes of a file. Throws std::runtime_error if the
+// file is smaller.
 std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
 
-// Reads the header of a file of `file_size` bytes that begins with `head`, which holds the header whole.
-// Every tensor is float32, fills its shape, and the tensors fill the file without holes or overlap. Throws
-// std::runtime_error that says what does not hold.
+// Parses the header of a file of `file_size` bytes; `head` is its beginning and holds the whole header. Every
+// tensor must be float32 and fill its shape; the tensors must fill the file without gaps or overlap. Throws
+// std::runtime_error whose text says what is wrong.
 SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size);
 inline SafeTensorsFile parse_safetensors(std::string_view file) {
   return parse_safetensors(file, file.size());

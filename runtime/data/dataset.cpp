@@ -1,4 +1,4 @@
-// Samples in memory. Reading them from files is in idx.cpp.
+// Samples in memory. idx.cpp reads them from files.
 #include "runtime/data/dataset.h"
 
 #include <utility>
@@ -23,8 +23,8 @@ Batch Dataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) c
   if (buffer.inputs.size() < ids.size() * width) buffer.inputs.resize(ids.size() * width);
   if (buffer.labels.size() < ids.size()) buffer.labels.resize(ids.size());
   const kernels::VectorLoops& loops = kernels::vector_loops().front();
-  // Rows lie anywhere in memory: they are asked for a few ahead, because the processor cannot guess the next
-  // one.
+  // Rows lie anywhere in memory, and the processor cannot guess the next one: it is asked to fetch a few
+  // ahead.
   constexpr std::size_t ahead = 4, cache_line = 64;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (i + ahead < ids.size()) {

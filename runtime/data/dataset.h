@@ -11,14 +11,14 @@
 
 namespace mlk::rt {
 
-// A view into a BatchBuffer: `size` rows of inputs, row-major, and as many labels.
+// A view into a BatchBuffer: `size` rows of inputs, row-major, and one label for each.
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   std::size_t size = 0;
 };
 
-// Memory that one caller uses for batch after batch. A gather invalidates the views of the one before.
+// Memory that one caller reuses for each batch. A gather invalidates the views of the previous one.
 struct BatchBuffer {
   kernels::Floats inputs;
   std::vector<std::int32_t> labels;
@@ -28,7 +28,7 @@ struct BatchBuffer {
 // Immutable after construction, so threads may share it, each with its own BatchBuffer.
 class Dataset {
  public:
-  // pixels: labels.size() rows of `inputs` bytes. Labels are in [0, classes). A pixel p is fed as p * scale.
+  // pixels: labels.size() rows of `inputs` bytes. Labels are in [0, classes). The model gets pixel * scale.
   Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> labels, int inputs, int classes,
           float scale);
 
@@ -51,8 +51,8 @@ struct DataSplit {
   Dataset train, held_out;
 };
 
-// How many samples there are to train on, from the header of their labels alone. Throws Failure{bad_data}
-// that names the file.
+// The number of training samples, from the header of their labels alone. Throws Failure{bad_data} that names
+// the file.
 std::uint64_t count_training_samples(const std::string& folder);
 
 // Reads the four IDX files of CONTRACT.md ("Data") in `folder`, plain or gzipped.

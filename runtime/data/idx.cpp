@@ -1,5 +1,5 @@
-// Reads IDX files (big-endian: 0, 0, type, dimensions, sizes, data), plain or gzipped, and trusts nothing in
-// them.
+// Reads IDX files (big-endian: 0, 0, type, dimensions, sizes, data), plain or gzipped. Does not trust their
+// content.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -76,12 +76,12 @@ class GzipSource : public Source {
       const int n = gzread(file_, out + done, part);
       int code = Z_OK;
       const char* message = gzerror(file_, &code);
-      // A stream that stops early is Z_BUF_ERROR, also when the bytes so far were handed out.
+      // A stream that ends early gives Z_BUF_ERROR, also when it has handed out some bytes.
       if (n < 0 || code == Z_BUF_ERROR) fail(path_, std::string("not a whole gzip file: ") + message);
       if (n == 0) break;
       done += static_cast<std::size_t>(n);
     }
-    // zlib passes files that are not gzip through as they are.
+    // zlib passes files that are not gzip through unchanged.
     if (gzdirect(file_)) fail(path_, "not a gzip file");
     return done;
   }
@@ -97,7 +97,7 @@ bool exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-// The plain file if there is one, else the one with .gz. `path` becomes what was taken.
+// Opens the plain file if there is one, else the one with .gz. Sets `path` to the file that was opened.
 std::unique_ptr<Source> open_source(std::string& path) {
   const bool gzip = !exists(path) && exists(path + ".gz");
   if (gzip) path += ".gz";
@@ -114,12 +114,12 @@ std::unique_ptr<Source> open_source(std::string& path) {
 }
 
 struct IdxFile {
-  std::string path;  // what was read, for messages
+  std::string path;  // the file that was opened, for messages
   std::vector<std::uint32_t> sizes;
   std::vector<std::uint8_t> data;
 };
 
-// Grows as bytes arrive: a header that promises gigabytes must not cost them.
+// Grows as bytes arrive, so that a header that promises gigabytes does not cost them.
 std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std::uint64_t size) {
   constexpr std::uint64_t piece = 16 << 20;
   std::vector<std::uint8_t> data;
@@ -163,7 +163,7 @@ IdxFile read_idx(std::string path, std::size_t dimensions) {
   file.sizes = read_header(*source, path, dimensions);
   std::uint64_t size = 1;
   for (const std::uint32_t extent : file.sizes) {
-    // Divided, not multiplied: three sizes of 32 bits overflow 64.
+    // Divided instead of multiplied: the product of three sizes of 32 bits overflows 64.
     if (extent > max_bytes / size) fail(path, "more than 4 GiB of data");
     size *= extent;
   }

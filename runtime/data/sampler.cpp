@@ -1,5 +1,5 @@
-// A keyed permutation per epoch: a Feistel network over the smallest even number of bits that holds the data
-// set, walked until it lands inside.
+// A keyed permutation for each epoch: a Feistel network over the smallest even number of bits that holds the
+// data set, applied until the value is inside the data set.
 #include "runtime/data/sampler.h"
 
 #include <bit>
@@ -9,8 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-// A permutation of [0, 4^half_bits), whatever the round function is: each round is undone by running it
-// again.
+// A permutation of [0, 4^half_bits) for any round function, since each round can be undone.
 std::uint64_t feistel(std::uint64_t value, int half_bits, std::uint64_t key) {
   constexpr int rounds = 6;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
@@ -30,8 +29,8 @@ std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_
   const std::uint64_t epoch = position / dataset_size;
   const std::uint64_t key = mix(mix(seed) + epoch);
   const int half_bits = (std::bit_width(dataset_size - 1) + 1) / 2;
-  // The domain is less than four times the data set, so this takes less than four turns on average, and it
-  // ends: a permutation that starts inside comes back inside.
+  // The domain is less than four times the data set, so this takes fewer than four rounds on average. It
+  // ends: a permutation that starts inside the data set returns to it.
   std::uint64_t value = position % dataset_size;
   do {
     value = feistel(value, half_bits, key);

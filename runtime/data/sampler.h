@@ -5,10 +5,10 @@
 
 namespace mlk::rt {
 
-// The id, below dataset_size (at least 1), of the sample at `position`, counted over the whole run from 0.
-// Positions [e * dataset_size, (e + 1) * dataset_size) hold each id exactly once: epoch e, in an order of its
-// own. There is no state to share, so a step of the run is a range of positions, which whoever is alive may
-// split.
+// The id, below dataset_size (at least 1), of the sample at `position`, counted from 0 over the whole run.
+// Positions [e * dataset_size, (e + 1) * dataset_size) are epoch e: each id exactly once, in an order of its
+// own. There is no state to share: a step of the run is a range of positions, which the live workers may
+// split in any way.
 std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_t dataset_size);
 
 }  // namespace mlk::rt

@@ -1,5 +1,5 @@
-// Reads the configuration strictly: a key that is missing, unknown, of another type or out of its range is an
-// error that names it, because nobody sees a wrong default in a pod.
+// Reads the configuration strictly. A key that is missing, unknown, of the wrong type or out of range is an
+// error that names it, because nobody would notice a wrong default in a pod.
 #include "runtime/launch/config.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 [[noreturn]] void fail(const std::string& what) { throw Failure(ExitCode::bad_configuration, what); }
 
-// One JSON object that is being read: hands out its keys, and finish() refuses those nobody asked for.
+// One JSON object while it is read: hands out its keys; finish() rejects the keys that were never asked for.
 class Object {
  public:
   Object(const json& value, std::string path) : value_(value), path_(std::move(path)) {
@@ -46,7 +46,7 @@ class Object {
         integer(key, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)));
   }
 
-  // A number for which `holds`; `range` says in words which those are.
+  // A number for which `holds` is true; `range` describes those numbers in words.
   double number(const std::string& key, const std::string& range, bool (*holds)(double)) {
     const json& value = at(key);
     if (!value.is_number()) fail("configuration: " + name(key) + " must be a number");
@@ -66,8 +66,8 @@ class Object {
     return value.get<std::string>();
   }
 
-  // The index of the text among `choices`. Also for a key with one value so far: what else there may be some
-  // day must not be taken for it.
+  // The index of the text among `choices`. Also used for a key with only one value so far: a value that is
+  // added later must not be mistaken for it.
   std::size_t choice(const std::string& key, const std::vector<std::string>& choices) {
     const auto found = std::ranges::find(choices, text(key));
     if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
@@ -87,7 +87,7 @@ class Object {
 
   static std::uint64_t integer(const json& value, const std::string& name, std::uint64_t least,
                                std::uint64_t most) {
-    // Numbers that are negative are signed in this library, others unsigned.
+    // This library stores negative numbers as signed, all others as unsigned.
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
         value.get<std::uint64_t>() > most) {
       fail("configuration: " + name + " must be a whole number from " + std::to_string(least) + " to " +
@@ -103,7 +103,8 @@ class Object {
 };
 
 constexpr int most_int = 1'000'000;
-// Whom nobody is told the address of, nobody dials: servers beyond the seeds would be waited for in vain.
+// A process dials only the servers whose addresses are in the seeds, so it would wait in vain for more
+// servers.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 constexpr std::uint64_t most_epochs = 1'000'000;
@@ -155,7 +156,7 @@ ScheduleConfig read_schedule(Object object, std::uint64_t steps) {
   return schedule;
 }
 
-// Only the keys of its type: a momentum that adam does not have is an error like any other unknown key.
+// Only the keys of its type: momentum with adam is an error, like any other unknown key.
 OptimizerConfig read_optimizer(Object object, std::uint64_t steps) {
   constexpr OptimizerType types[] = {OptimizerType::sgd, OptimizerType::adam, OptimizerType::adamw};
   const auto share = [](double x) { return x >= 0 && x < 1; };
@@ -283,7 +284,8 @@ void settle_steps(Config& config, std::uint64_t samples) {
   const bool together = config.mode != Mode::single && config.consistency.sync;
   const std::uint64_t of_step = static_cast<std::uint64_t>(config.data.batch) *
                                 static_cast<std::uint64_t>(together ? config.workers.count : 1);
-  if (samples > std::numeric_limits<std::uint32_t>::max())  // as of no IDX file: the product has room
+  if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples: the product
+                                                            // cannot overflow
     fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
   config.steps = std::max<std::uint64_t>(1, (config.epochs * samples + of_step - 1) / of_step);
   if (config.optimizer.schedule.warmup >= config.steps) {

@@ -31,7 +31,7 @@ struct ScheduleConfig {
   std::uint64_t warmup = 0;  // steps
   double final = 0;          // linear, cosine: the share of lr that is left at the end
   std::uint64_t every = 1;   // step: steps from one decay to the next
-  double factor = 1;         // step: what a decay leaves
+  double factor = 1;         // step: what a decay multiplies by
 };
 
 enum class OptimizerType { sgd, adam, adamw };
@@ -39,9 +39,9 @@ enum class OptimizerType { sgd, adam, adamw };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::sgd;
   double lr = 0;
-  double weight_decay = 0;                            // adam: added to the gradient; adamw: on its own
-  double momentum = 0;                                // sgd
-  bool nesterov = false;                              // sgd
+  double weight_decay = 0;  // adam: added to the gradient; adamw: taken off the weights
+  double momentum = 0;      // sgd
+  bool nesterov = false;    // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   ScheduleConfig schedule = {};
 };
@@ -60,8 +60,8 @@ struct Config {
   DataConfig data;
   OptimizerConfig optimizer;
   Consistency consistency;
-  std::uint64_t steps = 0;   // updates of the whole run; 0: `epochs` says how many, see settle_steps()
-  std::uint64_t epochs = 0;  // passes over the training samples; 0: `steps` says it
+  std::uint64_t steps = 0;   // updates of the whole run; 0: given by `epochs`, see settle_steps()
+  std::uint64_t epochs = 0;  // passes over the training samples; 0: given by `steps`
   std::uint64_t seed = 0;
   std::uint64_t report_every = 0;    // steps, at least 1
   std::uint64_t evaluate_every = 0;  // steps; 0: only at the end
@@ -80,18 +80,18 @@ struct Config {
   int offline_seconds = 0;  // ps: how long workers go on by themselves while a server is lost
 };
 
-// Strict: every key must be there, with its type and in its range, and no other.
+// Strict: every key must be present, with its type and in its range, and no other key may be.
 // Throws Failure{bad_configuration} that names the key.
 Config parse_config(std::string_view text);
 
-// The same for the file (at most 1 MiB), which the message then names.
+// The same for a file of at most 1 MiB; messages name the file.
 Config load_config(const std::string& path);
 
-// The same with a merge patch (RFC 7386) over it, which messages call `patch_name`: "trial 7".
+// The same with a merge patch (RFC 7386) applied; messages call the patch `patch_name`: "trial 7".
 Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
-// With `epochs`: the steps that take as many passes over so many samples, or a little more. Throws
-// Failure{bad_configuration} if the configuration does not fit them.
+// If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws
+// Failure{bad_configuration} if the configuration does not fit that number of steps.
 void settle_steps(Config& config, std::uint64_t samples);
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// What every mode of the runtime is handed by main.
+// What main hands to every mode of the runtime.
 #pragma once
 
 #include "runtime/base/log.h"
@@ -9,9 +9,9 @@
 
 namespace mlk::rt {
 
-// All owned by main, and alive as long as the mode runs. main calls reporter.finish() with the message of a
-// Failure; a mode calls it itself for what it returns: finish(true, "") with ExitCode::trained, else with a
-// reason.
+// main owns all of it, and keeps it alive while the mode runs. A mode calls reporter.finish() before it
+// returns: finish(true, "") with ExitCode::trained, else with a reason. If it throws a Failure, main calls
+// finish() with its message.
 struct Job {
   const LaunchEnv& env;
   const Config& config;

@@ -1,4 +1,5 @@
-// Reads the environment, and says which variable is wrong: nobody can look inside a pod that does not start.
+// Reads the environment and names the variable that is wrong: nobody can look inside a pod that does not
+// start.
 #include "runtime/launch/launch_env.h"
 
 #include <charconv>
@@ -57,8 +58,8 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
-// In a trial the rank is no index of a Job: a template that mixes them up would have all trials but one write
-// no result.
+// In a trial the rank is not the index of the Job. If a template mixed the two up, only the first trial would
+// write a result.
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
   if (env.points.empty()) return;
@@ -91,7 +92,7 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
-  // What the cluster writes, and not every cluster does.
+  // The cluster writes this variable, and not every cluster does.
   if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
   env.tensorboard = value_of("MLK_TENSORBOARD");
   const std::string port = value_of("MLK_METRICS_PORT");
@@ -104,7 +105,8 @@ LaunchEnv read_launch_env() {
   const std::string late = value_of("MLK_LATE_SECONDS");
   if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
     refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
-  // Not ours, so what is not one number of threads, as OpenMP's lists by level, is passed over, not refused.
+  // The variable is not ours: a value that is not one number of threads, such as OpenMP's list by level, is
+  // ignored.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   return env;
 }

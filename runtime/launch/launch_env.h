@@ -1,4 +1,4 @@
-// Where this process stands in its run: the MLK_* variables of CONTRACT.md, read once and checked.
+// The place of this process in its run: the MLK_* variables of CONTRACT.md, read once and checked.
 #pragma once
 
 #include <string>
@@ -10,31 +10,31 @@ namespace mlk::rt {
 struct LaunchEnv {
   std::string run, role;  // role: worker or server
   int rank = 0;
-  int failures = 0;  // of this rank before this start, as far as its cluster tells
+  int failures = 0;  // how often this rank has failed before this start; 0 if the cluster does not say
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, checkpoints, result, secret_path, incarnation;
   std::string tensorboard;   // folder for event files
-  std::string points;        // of a trial of a sweep: the file that has its values
+  std::string points;        // of a trial: the file with its values
   int trial_index = 0;       // of a trial: its line there, from 0
-  int metrics_port = 0;      // 0: nobody asks
+  int metrics_port = 0;      // 0: metrics are not served
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
-  // For how long a process that knows that the run is trained stays for ranks that do not know it yet. The
-  // Job controller starts a lost rank again after 10 s at the earliest.
+  // How many seconds a process that knows that the run is trained stays for ranks that do not know it yet.
+  // The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
   int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
 };
 
-// Reads and checks the environment. Demands MLK_RUN, MLK_ROLE, MLK_RANK, MLK_CONFIG and, of workers,
+// Reads and checks the environment. Requires MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers
 // MLK_DATA. Throws Failure{bad_configuration} that names the variable.
 LaunchEnv read_launch_env();
 
-// Demands what only modes with peers need: MLK_ADDRESS, both seed lists as far as `with_servers` says,
-// MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
+// Requires what only modes with peers need: MLK_ADDRESS, MLK_SEEDS_WORKER (and MLK_SEEDS_SERVER if
+// `with_servers`), MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
 void require_peers(const LaunchEnv& env, bool with_servers);
 
-// MLK_RESULT and MLK_RANK alone: where a message goes when read_launch_env itself fails, and whose it is.
-// Empty and 0 if unset or malformed.
+// MLK_RESULT and MLK_RANK alone: where to write a message when read_launch_env() itself fails, and whose it
+// is. Empty and 0 if unset or malformed.
 std::string result_path_from_env();
 int rank_from_env();
 

@@ -1,4 +1,5 @@
-// Reads one line of a file of points. The file is as long as the sweep, and each of its processes reads it.
+// Reads one line of a file of points. The file has a line for every trial of the sweep, and each trial reads
+// it.
 #include "runtime/launch/trial.h"
 
 #include <cctype>
@@ -21,7 +22,7 @@ constexpr std::size_t most_value_bytes = 1024;
   throw Failure(ExitCode::bad_configuration, name + ":" + std::to_string(line) + ": " + what);
 }
 
-// The text of one line, counted from 1, without its end.
+// The text of line `wanted`, counted from 1, without its newline.
 std::string read_line(std::istream& file, const std::string& name, int wanted) {
   std::string line;
   std::size_t bytes = 0;
@@ -38,10 +39,10 @@ std::string read_line(std::istream& file, const std::string& name, int wanted) {
   }
   if (file.bad()) refuse_point(name, wanted, "cannot be read");
   if (line.empty()) refuse_point(name, wanted, "there is no such line");
-  return line;  // the last one, without an end
+  return line;  // the last line, without a newline
 }
 
-// Words go without quotes.
+// Text is shown without quotes.
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true);
   const bool word = value.is_string() && std::isalpha(static_cast<unsigned char>(text[1])) != 0 &&

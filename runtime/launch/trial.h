@@ -1,5 +1,4 @@
-// One trial of a sweep: the line of the file of points that this process is to try, CONTRACT.md, "Trials of a
-// sweep".
+// One trial of a sweep: its line in the file of points. See CONTRACT.md, "Trials of a sweep".
 #pragma once
 
 #include <cstddef>
@@ -21,14 +20,14 @@ struct Trial {
   nlohmann::json config;  // a merge patch (RFC 7386) over the configuration of the run
 };
 
-// The trial in line `index` + 1 of the file at MLK_POINTS, of which no more than that is held in memory.
-// Throws Failure{bad_configuration} that names the file and the line.
+// The trial in line `index` + 1 of the file at MLK_POINTS. Holds only that line in memory. Throws
+// Failure{bad_configuration} that names the file and the line.
 Trial load_trial(const std::string& path, int index);
 
-// The same from what is open already; messages call it `name`.
+// The same from an open stream; messages call it `name`.
 Trial read_trial(std::istream& file, const std::string& name, int index);
 
-// Each trial has folders of its own, below those of its sweep, named by its number.
+// Gives the trial its own folders, below those of the sweep, named by its number.
 void enter_folders(LaunchEnv& env, const Trial& trial);
 
 }  // namespace mlk::rt

@@ -1,4 +1,5 @@
-// Records by hand: the wire format of protocol buffers is tags, little endian numbers and lengths.
+// Encodes the records by hand: the wire format of protocol buffers is tags, little-endian numbers and
+// lengths.
 #include "runtime/metrics/event_file.h"
 
 #include <bit>
@@ -29,7 +30,7 @@ void put_varint(std::string& out, std::uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
-// The fields of a message by number and type.
+// The type that the wire format gives each field of a message.
 enum class WireType : std::uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 void put_tag(std::string& out, std::uint64_t field, WireType type) {
@@ -118,8 +119,8 @@ void EventFile::write(std::uint64_t step, std::span<const Scalar> scalars, doubl
   append(scalars_event(wall_time, step, scalars));
 }
 
-// TensorBoard reads the files of a folder in the order of their names: by the second in which they were
-// opened. Of those that were opened in the same second by the same process number each has its own count.
+// TensorBoard reads the files of a folder in the order of their names, which begin with the second of their
+// opening. A count keeps files of the same second and process apart.
 bool EventFile::open_file() {
   constexpr int most_tries = 100;
   try {
@@ -141,7 +142,7 @@ bool EventFile::open_file() {
   return false;
 }
 
-// One write for each record: a process that is killed leaves whole ones.
+// One write for each record, so that a process that is killed leaves only whole ones.
 bool EventFile::append(std::string_view event) {
   const std::string record = tfrecord(event);
   const ssize_t written = ::write(fd_, record.data(), record.size());

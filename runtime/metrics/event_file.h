@@ -1,4 +1,4 @@
-// TensorBoard's event files, written without TensorFlow: records of its Event message, one after the other.
+// TensorBoard's event files, written without TensorFlow: one record of its Event message after the other.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@ std::string tfrecord(std::string_view data);
 
 // Event messages (tensorflow/core/util/event.proto). wall_time: seconds since 1970.
 std::string version_event(double wall_time);  // the first of a file
-// What older files have from `step` on is void.
+// Everything that older files have from `step` on becomes void.
 std::string restart_event(double wall_time, std::uint64_t step);
 std::string scalars_event(double wall_time, std::uint64_t step, std::span<const Scalar> scalars);
 
-// One file of one process; a restart opens its own. Not for two threads at once.
+// One file of one process; a restart opens another one. For one thread at a time.
 class EventFile {
  public:
-  // Makes the folder and the file at the first write, so that a process which never reports leaves none.
-  // `log` must outlive this.
+  // The first write makes the folder and the file, so that a process which never reports leaves none. `log`
+  // must outlive this.
   EventFile(std::string folder, const Log& log) : folder_(std::move(folder)), log_(log) {}
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // Does not throw: what cannot be written is said once, and the run goes on without.
-  // wall_time: of the report, seconds since 1970.
+  // Does not throw: an error is logged once, and the run goes on without event files. wall_time: of the
+  // report, in seconds since 1970.
   void write(std::uint64_t step, std::span<const Scalar> scalars, double wall_time);
 
  private:

@@ -1,4 +1,4 @@
-// A queue, and who empties it.
+// A queue, and the thread that empties it.
 #include "runtime/metrics/event_writer.h"
 
 #include <chrono>
@@ -16,7 +16,7 @@ constexpr std::chrono::seconds end_patience{2};
 
 }  // namespace
 
-// What the thread has, also when it is left to itself.
+// What the thread uses, also after it was abandoned.
 struct EventWriter::Shared {
   Write write;
   Log log;
@@ -68,7 +68,7 @@ void EventWriter::write(std::uint64_t step, std::span<const Scalar> scalars) {
     try {
       std::thread([shared = shared_] { shared->run(); }).detach();
       started_ = true;
-    } catch (const std::system_error&) {  // no thread can be had now: the next report tries again
+    } catch (const std::system_error&) {  // no thread is available now: the next report tries again
       return;
     }
   }

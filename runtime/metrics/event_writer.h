@@ -1,4 +1,4 @@
-// Hands reports over to a thread that writes them to event files: a slow disk must not hold up the training.
+// Hands reports over to a thread that writes them to event files: a slow disk must not delay the training.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +23,19 @@ class EventWriter {
     std::vector<Scalar> scalars;
   };
   using Write = std::function<void(const Report&)>;
-  // The most reports that wait to be written. A further one is left out; the log says so once.
+  // The most reports that may wait to be written. Further ones are dropped; the log says so once.
   static constexpr std::size_t most_waiting = 256;
 
   EventWriter(const std::string& folder, const Log& log);
-  // `write` is called by the thread, and outlives what it needs: see the destructor.
+  // The thread calls `write`, possibly after the destructor has returned (see there): it must own what it
+  // uses.
   EventWriter(Write write, const Log& log);
-  // Waits for what is still to be written, 2 s at most; then the thread is left to itself.
+  // Waits 2 s at most for the reports that are not written yet; then abandons the thread.
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // Never waits. The thread begins with the first one.
+  // Never waits. The first call starts the thread.
   void write(std::uint64_t step, std::span<const Scalar> scalars);
 
  private:

@@ -37,8 +37,8 @@ bool is_complete(std::string_view head) {
   return head.find("\r\n\r\n") != std::string_view::npos || head.find("\n\n") != std::string_view::npos;
 }
 
-// One client. The answer is made when the head is there; then what else comes is read and thrown away until
-// the client closes, because closing a socket with unread bytes would take the answer back.
+// One client. It is answered when its head has arrived. Whatever else it sends is read and dropped until it
+// closes, because closing a socket with unread bytes would cancel the answer.
 class Connection {
  public:
   explicit Connection(int fd) : fd_(fd), opened_(steady_clock::now()) {}
@@ -53,7 +53,7 @@ class Connection {
                          std::chrono::duration<double>(MetricsServer::patience_seconds));
   }
 
-  // False: it is over.
+  // False: the connection is over.
   template <typename Answer>
   bool go_on(const Answer& answer_to) {
     return left().empty() ? read(answer_to) : write();
@@ -132,7 +132,8 @@ std::uint16_t MetricsServer::port() const {
   SocketAddress bound;
   bound.length = sizeof bound.storage;
   getsockname(listen_, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6: the same place
+  return ntohs(
+      reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6 has the port at the same place
 }
 
 void MetricsServer::run() {
@@ -166,7 +167,8 @@ void MetricsServer::run() {
       if (connections.size() >= most_connections) connections.pop_front();
       connections.emplace_back(fd);
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      accept_after = now + std::chrono::seconds(1);  // out of files, say: asking again at once would spin
+      accept_after =
+          now + std::chrono::seconds(1);  // for example out of descriptors: trying again at once would spin
     }
   }
 }

@@ -12,22 +12,22 @@
 
 namespace mlk::rt {
 
-// The whole answer to the head of a request; content() gives the text at /metrics, as `content_type`. Pure,
-// but for content().
+// The whole answer to the head of a request; content() gives the text at /metrics, of type `content_type`.
+// Pure, except for content().
 std::string http_answer(std::string_view head, const char* content_type,
                         const std::function<std::string()>& content);
 
-// One thread that sleeps until somebody asks. Whoever asks has a bounded time to ask a bounded request, and a
-// bounded number may do so at once: the oldest goes for the newest.
+// One thread that sleeps until a request comes. Time, size and number of requests are bounded; a new
+// connection beyond the limit closes the oldest.
 class MetricsServer {
  public:
   static constexpr std::size_t most_connections = 16, most_request = 8192;
-  static constexpr std::size_t most_read = 1 << 20;  // of what follows a request, and is thrown away
+  static constexpr std::size_t most_read = 1 << 20;  // of what follows a request; it is dropped
   static constexpr double patience_seconds = 5;      // for the whole exchange
 
   using Content = std::function<std::string()>;  // called from the thread
 
-  // Listens from here on. Throws Failure if the address cannot be bound.
+  // Starts to listen. Throws Failure if the address cannot be bound.
   MetricsServer(const HostPort& where, const char* content_type, Content content);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

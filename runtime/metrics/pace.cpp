@@ -1,4 +1,4 @@
-// Means that forget, and their median.
+// Means over the newest steps, and their median.
 #include "runtime/metrics/pace.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace mlk::rt {
 namespace {
 
-constexpr double least_share = 1.0 / 16;  // of the newest step in the mean: one hiccup names nobody
+constexpr double least_share =
+    1.0 / 16;  // the weight of the newest step in the mean: one slow step is not enough to be named
 constexpr double clearly_slower = 1.5;
 
 }  // namespace

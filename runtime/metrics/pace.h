@@ -1,4 +1,4 @@
-// Who is slower than the others. Pure.
+// Finds the rank that is slower than the others. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,22 @@
 
 namespace mlk::rt {
 
-// Keeps for each rank a mean of its newest steps, waiting for others left out: in a run in step those who
-// wait take as long as the one who is waited for. The first step of a rank, which finds its caches cold, does
-// not count.
+// Keeps for each rank a mean of its newest steps. Excludes waiting: in sync mode everyone takes as long as
+// the straggler. The first step of a rank, which finds cold caches, does not count.
 class Pace {
  public:
-  // seconds: of the rank's own part of a step. Nothing for what is not positive.
+  // seconds: of the rank's own part of a step. Ignored if it is not positive.
   void add(std::uint32_t rank, double seconds);
   void leave(std::uint32_t rank) { means_.erase(rank); }
 
-  // The slowest rank, if its steps take at least half as long again as the median: of an even number the
-  // shorter one, so that of two the slower can be named.
+  // The slowest rank, if its steps take at least one and a half times the median. Of an even number of ranks
+  // the lower median counts, so that the slower of two can be named.
   std::optional<std::uint32_t> slowest() const;
 
  private:
   struct Mean {
     double seconds = 0;
-    std::uint64_t steps = 0;  // with the first
+    std::uint64_t steps = 0;  // the first one included
   };
   std::map<std::uint32_t, Mean> means_;
 };

@@ -1,4 +1,4 @@
-// Families of samples, each with its help and type.
+// Families of samples, each with its help text and type.
 #include "runtime/metrics/prometheus.h"
 
 #include <cmath>
@@ -59,7 +59,7 @@ void put_run(Families& families, const RunView& run) {
   families.sample("mlk_slowest{process=\"worker/" + std::to_string(*run.slowest) + "\"}", 1);
 }
 
-// What only the rank that reports knows.
+// What only the reporting rank knows.
 void put_report(Families& families, const Report& report) {
   families.one("mlk_epoch", "gauge", "Epoch of the run.", as_double(report.epoch));
   families.one("mlk_loss", "gauge", "Mean training loss of the last report.", report.loss);

@@ -1,4 +1,4 @@
-// The measurements of a process as Prometheus reads them: text format 0.0.4.
+// The measurements of a process in Prometheus's text format 0.0.4.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace mlk::rt {
 
 inline constexpr const char* prometheus_content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-// Base units, whole families, a line feed after each line. What is not known is left out.
+// Base units, complete families, a newline after each line. Unknown values are left out.
 std::string prometheus_text(const Measurements& measurements);
 
 }  // namespace mlk::rt

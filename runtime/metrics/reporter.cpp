@@ -1,5 +1,5 @@
-// Metrics lines and the result file. Numbers have four digits: more is noise, and the result has 3 KiB for a
-// curve.
+// Metrics lines and the result file. Numbers have four digits: more would be noise, and the result must fit a
+// curve into 3 KiB.
 #include "runtime/metrics/reporter.h"
 
 #include <algorithm>
@@ -24,19 +24,19 @@ std::string number(double value, const char* format = "%.4g") {
 
 std::string whole(std::uint64_t value) { return std::to_string(value); }
 
-// JSON has no word for what is not a number.
+// JSON has no word for NaN.
 std::string json_number(double value) { return std::isfinite(value) ? number(value) : "null"; }
 
-// A string as JSON. Messages may quote bytes of files, which need not be UTF-8.
+// A string as JSON. Messages may quote bytes of files that are not UTF-8.
 std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// At most `limit` bytes in quotes, cut at the end, where the least important part of a message is.
+// At most `limit` bytes in quotes, cut at the end, where a message is least important.
 std::string json_string_within(std::string text, std::size_t limit) {
   std::string result = json_string(text);
   while (result.size() > limit && !text.empty()) {
-    // In proportion, because a byte may take up to six as JSON; at least one, so that it ends.
+    // Cut in proportion, because a byte may take up to six in JSON; by at least one, so that the loop ends.
     text.resize(std::min(text.size() - 1, text.size() * limit / result.size()));
     result = json_string(text);
   }
@@ -54,7 +54,8 @@ void Curve::add(std::uint64_t step, double loss) {
   }
   if (seen_++ % stride_ != 0) return;
   kept_.push_back(*last_);
-  // One place is for the last point. Every second of the others goes, and from now on comes.
+  // One place is for the last point. Every second one of the others is dropped, and from now on every second
+  // one is skipped.
   if (kept_.size() < max_points) return;
   for (std::size_t i = 1; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
   kept_.resize((kept_.size() + 1) / 2);
@@ -99,19 +100,19 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
-    if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was told before
+    if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was reported before
     line += " " + figure.name + "=" + figure.text;
     if (figure.value) scalars.push_back({figure.name, *figure.value});
   }
   accuracy_is_new_ = false;
-  metrics_.clear();  // a line that did not get through, to a disk that was full, silences no later ones
+  metrics_.clear();  // a failed line, for example on a full disk, must not suppress later ones
   metrics_ << line + "\n" << std::flush;
   if (events_) events_->write(step, scalars);
   write(result_text(false, ""));
 }
 
-// What does not apply to the run is left out, and what should not happen also while it does not: a line is
-// read by people.
+// Leaves out what does not apply to the run, and what should stay zero as long as it is zero: people read the
+// line.
 std::vector<Reporter::Figure> Reporter::figures(const Report& report,
                                                 const Telemetry::Interval& interval) const {
   std::vector<Figure> figures;
@@ -179,12 +180,13 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
 
 void Reporter::write(std::string text) {
   if (result_path_.empty()) return;
-  // Padded to what was there, so that one write replaces it all: a process killed between two system calls
-  // would leave the tail of an older, longer text. Only what is left of an earlier process has to be cut.
+  // Padded to the length of the old text, so that one write replaces all of it: a process killed between two
+  // system calls would leave the tail of an older, longer text. Only the text of an earlier process has to be
+  // truncated.
   longest_ = std::max(longest_, text.size());
   text.resize(longest_, ' ');
   const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return;  // the metrics lines still say it all
+  if (fd < 0) return;  // the metrics lines still have everything
   if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && !cut_)
     cut_ = ftruncate(fd, static_cast<off_t>(text.size())) == 0;
   close(fd);

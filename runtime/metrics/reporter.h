@@ -1,4 +1,4 @@
-// What the run tells the outside: metrics lines on stdout and the result file, as in CONTRACT.md.
+// What a process reports: metrics lines on stdout and the result file, as in CONTRACT.md.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace mlk::rt {
 
-// The loss over a run in at most 64 points, evenly thinned: first and last are always there.
+// The loss over a run in at most 64 points, evenly thinned; the first and the last one are always kept.
 class Curve {
  public:
   void add(std::uint64_t step, double loss);
@@ -26,39 +26,40 @@ class Curve {
   std::uint64_t seen_ = 0, stride_ = 1;
 };
 
-// One per process; not for two threads at once, but telemetry() is for any. A rank becomes the one that
-// reports with its first report(); a rank that never reported leaves only its rank and message in the result
-// file, unless the run is trained.
+// One per process. For one thread at a time, except telemetry(), which is for any. A rank becomes the
+// reporting one with its first report(). Other ranks write only their rank and message into the result file,
+// unless the run is trained.
 class Reporter {
  public:
-  // result_path: empty for none. It is rewritten in place, never renamed over: in a pod it is a bind mount.
+  // result_path: empty for none. The file is rewritten in place, never replaced by a rename: in a pod it is a
+  // bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
-  // Reports go to event files for TensorBoard in this folder as well, by a thread of their own.
+  // Also writes reports to event files for TensorBoard in this folder, in a thread of their own.
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
-  // How many steps the run makes, where its configuration does not say so: goes out with each report.
+  // The number of steps of the run, if its configuration does not have it: part of each report.
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
 
-  // Training starts or goes on here: throughput counts from now on. step 0 for a fresh run.
+  // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
 
-  // Accuracy on the held-out set; goes out with the next report().
+  // The accuracy on the held-out set: part of the next report().
   void evaluation(double accuracy);
 
-  // The newest step of which there is a checkpoint, 0: of none. Goes out with the next report or the last
-  // words.
+  // The newest step that has a checkpoint; 0: none. Part of the next report, or of the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
 
-  // Prints a line and rewrites the result. position: samples taken by the whole run so far; loss: mean since
-  // the last report. What telemetry() was told goes out with it, times as the mean of a step of this process.
+  // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean
+  // since the last report. The report includes what telemetry() was told; times are means over the steps of
+  // this process.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
-  // The last words: done only when the run is trained; message: why the process ends otherwise.
+  // Writes the final result. done: only if the run is trained. message: why the process ends otherwise.
   void finish(bool done, const std::string& message);
 
-  // The result of the trained run, for the ranks that did not report, and how they leave it: whichever
-  // process's file survives, it tells what came of the run. Without one, or with one that is too large, as
+  // The result of the trained run. The reporting rank sends it to the others, and each writes it with
+  // finish_with(): so any surviving file tells how the run ended. An empty or too large result counts as
   // finish(true, "").
   std::string trained_result() const { return result_text(true, ""); }
   void finish_with(const std::string& trained_result);
@@ -66,7 +67,7 @@ class Reporter {
   Telemetry& telemetry() { return telemetry_; }
 
  private:
-  // One of the things that a report says: a number, or a bare word.
+  // One value of a report: a number, or a bare word.
   struct Figure {
     std::string name, text;
     std::optional<double> value;  // of a number
@@ -91,8 +92,8 @@ class Reporter {
   double reported_at_ = 0;
   Curve curve_;
   std::optional<EventWriter> events_;
-  std::size_t longest_ = 0;  // text in the file so far
-  bool cut_ = false;         // what an earlier process left behind it
+  std::size_t longest_ = 0;  // the longest text in the file so far
+  bool cut_ = false;         // the rest of an earlier process's text was removed
 };
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// Adding up time by activity.
+// Adds up time by activity.
 #include "runtime/metrics/step_clock.h"
 
 #include <chrono>

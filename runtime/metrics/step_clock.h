@@ -1,4 +1,4 @@
-// Where the time of a worker's steps goes.
+// How a worker's time is spent in its steps.
 #pragma once
 
 #include <functional>
@@ -6,23 +6,23 @@
 
 namespace mlk::rt {
 
-// Seconds since any fixed point. Only differences count.
+// Seconds since any fixed point; only differences matter.
 using Clock = std::function<double()>;
 double steady_seconds();
 
-// Seconds. Evaluating, reporting and waiting for a lost peer to come back belong to no step.
+// Seconds. Evaluations, reports and waiting for a lost peer to return belong to no step.
 struct StepTimes {
-  double compute = 0;        // forward, backward, update; step_delay_ms counts as a slower device would
+  double compute = 0;        // forward, backward, update; includes step_delay_ms, as a slower device would
   double data = 0;           // waiting for the batch
-  double communication = 0;  // waiting for peers, adding up included
+  double communication = 0;  // waiting for peers, including the additions
 
-  double own() const { return compute + data; }  // what the step would take without peers
+  double own() const { return compute + data; }  // the duration of the step without peers
   double total() const { return own() + communication; }
   StepTimes& operator+=(const StepTimes& other);
 };
 
-// A process does one thing at a time, and says so when it turns to the next: one reading of the clock each.
-// Not for two threads at once.
+// A process does one activity at a time, and calls turn_to() when it begins another. Each call reads the
+// clock once. For one thread at a time.
 class StepClock {
  public:
   explicit StepClock(Clock clock = steady_seconds) : clock_(std::move(clock)) {}

@@ -1,4 +1,4 @@
-// Counting.
+// Counts.
 #include "runtime/metrics/telemetry.h"
 
 #include <algorithm>

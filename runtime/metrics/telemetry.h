@@ -1,4 +1,4 @@
-// What a process measures of itself and knows of its run: counted by the training, read by reports.
+// What a process measures about itself and knows about its run: the training writes it, reports read it.
 #pragma once
 
 #include <array>
@@ -10,19 +10,19 @@
 
 namespace mlk::rt {
 
-// A distributed run, besides its model.
+// The state of a distributed run, without its model.
 struct RunView {
   std::uint32_t workers = 0;  // that take part
   std::uint64_t generation = 0;
-  // How often the run went on after it lost a worker or a server. Checkpoints keep the count.
+  // How often the run continued after it lost a worker or a server. Checkpoints keep the count.
   std::uint64_t restarts = 0;
-  // async: samples at most of slices that were lost with what worked on them: trained in part or not at all.
+  // async: an upper bound on the samples that were trained in part or not at all because a process was lost.
   std::uint64_t lost_samples = 0;
   std::optional<std::uint32_t> slowest;  // the worker that is clearly slower than the others
 };
 
-// How old the weights were that gradients were taken at. async: the updates that they missed when the
-// gradient was applied, as server 0 sees it. With a bound: in the bound's own unit, see WorkMessage.
+// How old the weights of the gradients were. async: the number of updates that these weights had missed when
+// the gradient was applied, as server 0 sees it. With a bound: in the unit of the bound, see WorkMessage.
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 
@@ -31,17 +31,17 @@ struct Staleness {
   Staleness& operator+=(const Staleness& other);
 };
 
-// What the rank that reports says of the run.
+// What the reporting rank says about the run.
 struct Report {
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, samples_per_s = 0;
 };
 
-// Upper bounds of the histogram of step times, in seconds; what is longer is counted beyond the last.
+// Upper bounds of the histogram of step times, in seconds; longer steps are counted beyond the last.
 inline constexpr std::array<double, 13> step_bounds = {0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1,
                                                        0.25,   1,       2.5,   10,     25,   100};
 
-// Counts and times since the process started; the others as they were last.
+// Counts and times since the start of the process; all other values are the last known ones.
 struct Measurements {
   std::optional<std::uint64_t> step;                              // of the run, as far as this process knows
   std::uint64_t steps = 0, samples = 0;                           // computed by this process
@@ -53,7 +53,7 @@ struct Measurements {
   std::optional<Staleness> staleness;  // of the last report's interval
 };
 
-// Safe for any thread. Each call takes a lock that nobody holds for long.
+// Safe for any thread. Each call takes a lock that is never held for long.
 class Telemetry {
  public:
   // This process has done its part of `step`, with `samples` samples.
@@ -62,14 +62,14 @@ class Telemetry {
   void run(const RunView& view);
   void evaluated(double accuracy);
 
-  // What was added since the last report or the start of the interval.
+  // What was added since the last report, or since the start of the interval.
   struct Interval {
     std::uint64_t steps = 0;
     StepTimes times;  // of those steps, together
     Staleness staleness;
   };
   void start_interval();
-  Interval report(const Report& report);  // starts the next
+  Interval report(const Report& report);  // starts the next interval
 
   Measurements measurements() const;
 

@@ -1,5 +1,4 @@
-// The multi-layer perceptron. Weights are [outputs, inputs], as PyTorch has them, so checkpoints can be
-// exchanged.
+// The multi-layer perceptron. Weights are [outputs, inputs], as in PyTorch, so checkpoints can be exchanged.
 #include "runtime/model/model.h"
 
 #include <algorithm>
@@ -38,8 +37,8 @@ Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed,
   initialise(seed);
 }
 
-// He: variance 2 / inputs, which keeps the scale of activations through rectifiers. Uniform, because that
-// takes only operations that are exact everywhere; biases start at 0.
+// He initialisation: variance 2 / inputs, which keeps the scale of activations through ReLUs. Uniform,
+// because that needs only operations that are exact everywhere; biases start at 0.
 void Mlp::initialise(std::uint64_t seed) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
@@ -57,7 +56,7 @@ void Mlp::forward(const Batch& batch) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     kernels::Floats& output = activations_[i];
-    // Grows once to the largest batch and is never shrunk: no allocation in the loop of training.
+    // Grows once to the largest batch and never shrinks, so the training loop does not allocate.
     const std::size_t size = batch.size * static_cast<std::size_t>(layer.outputs);
     if (output.size() < size) output.resize(size);
     ops_.gemm(Transpose::no, Transpose::yes, rows, layer.outputs, layer.inputs, 1, input,

@@ -30,8 +30,8 @@ struct Evaluation {
   double accuracy = 0;  // share of the samples whose largest logit is their label
 };
 
-// Multi-layer perceptron: linear layers with rectifiers between them, softmax cross entropy at the end. Not
-// for two threads at once. The same seed gives the same bits of initial parameters on every machine.
+// Multi-layer perceptron: linear layers with ReLUs between them, softmax cross entropy at the end. For one
+// thread at a time. The same seed gives the same initial bits on every machine.
 class Mlp {
  public:
   // `ops` must outlive the model.
@@ -42,14 +42,14 @@ class Mlp {
   std::span<const float> parameters() const { return parameters_; }
   std::span<float> gradients() { return gradients_; }
 
-  // Called with an offset: the gradients from there on are final.
+  // Called with an offset: the gradients from that offset to the end are final.
   using Final = std::function<void(std::size_t from)>;
 
-  // The mean loss over the batch; gradients() is overwritten with the mean over the batch, the last layer
-  // first.
+  // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last layer first.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
-  // Empty if stop, which is asked every 256 samples, says so: large sets take minutes on small machines.
+  // Empty if `stop` returned true. It is asked every 256 samples, since large sets take minutes on small
+  // machines.
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  private:
@@ -67,7 +67,7 @@ class Mlp {
   std::vector<TensorInfo> tensors_;
   kernels::Floats parameters_, gradients_;
   std::vector<kernels::Floats> activations_,
-      deltas_;  // per layer: its output, and the loss's gradient by it
+      deltas_;  // per layer: its output, and the gradient of the loss by it
 };
 
 }  // namespace mlk::rt

@@ -1,8 +1,7 @@
-// Adam keeps its two running means corrected for their start at zero, by weights that depend on the age of
-// the state: at age t a mean takes (1 - beta) / (1 - beta^(t+1)) of the new value, so its weights always sum
-// to one. That is the correction of Kingma & Ba, section 3, done while the mean is made instead of when it is
-// read. The state so means the same at every age, and one that was lost and began anew in the middle of a run
-// needs no count of its own wherever it is saved.
+// Adam's correction for the start at zero (Kingma & Ba, section 3) is applied when a mean is updated, not
+// when it is read: at age t the new value has the weight (1 - beta) / (1 - beta^(t+1)), so the weights always
+// sum to one. So the state means the same at every age, and a state that was lost and began at zero again in
+// the middle of a run needs no age of its own in checkpoints.
 #include "runtime/model/optimizer.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace mlk::rt {
 namespace {
 
-// The share of the newest value in a running mean over values of which it has seen `age`.
+// The weight of the newest value in a running mean that has seen `age` values before it.
 double newest_share(double beta, std::uint64_t age) { return (1 - beta) / (1 - power(beta, age + 1)); }
 
 kernels::SgdStep sgd_step(const OptimizerConfig& config, double lr) {
@@ -23,7 +22,7 @@ kernels::SgdStep sgd_step(const OptimizerConfig& config, double lr) {
           static_cast<float>(config.weight_decay), config.nesterov};
 }
 
-// adam adds the decay to the gradient, where the moments see it; adamw takes it off the parameters.
+// adam adds the weight decay to the gradient, so the moments see it; adamw takes it off the parameters.
 kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint64_t age) {
   const double mean_share = newest_share(config.beta1, age), square_share = newest_share(config.beta2, age);
   kernels::AdamStep step;
@@ -31,10 +30,10 @@ kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint6
   step.epsilon = static_cast<float>(config.epsilon);
   (config.type == OptimizerType::adam ? step.l2 : step.decay) =
       static_cast<float>(config.type == OptimizerType::adam ? config.weight_decay : lr * config.weight_decay);
-  step.keep_mean = static_cast<float>(1 - mean_share);
-  step.take_mean = static_cast<float>(mean_share);
-  step.keep_square = static_cast<float>(1 - square_share);
-  step.take_square = static_cast<float>(square_share);
+  step.beta1 = static_cast<float>(1 - mean_share);
+  step.one_minus_beta1 = static_cast<float>(mean_share);
+  step.beta2 = static_cast<float>(1 - square_share);
+  step.one_minus_beta2 = static_cast<float>(square_share);
   return step;
 }
 

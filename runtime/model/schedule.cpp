@@ -9,8 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-// (1 + cos(pi * x)) / 2 for x in [0, 1], by the series of the cosine on its first quarter: std::cos may
-// differ between processors in its last bit.
+// (1 + cos(pi * x)) / 2 for x in [0, 1], by the series of the cosine on its first quarter: the last bit of
+// std::cos may differ between processors.
 double half_cosine(double x) {
   if (x > 0.5) return 1 - half_cosine(1 - x);
   const double square = std::numbers::pi * x * std::numbers::pi * x;

@@ -30,7 +30,7 @@ std::optional<TrainingState> LastCheckpoint::find(std::span<const TensorInfo> te
   try {
     auto found = store_.load_newest(tensors);
     if (found && found->step >= step_) return found;
-  } catch (const Failure&) {  // the log says why; who trains on may make a better one
+  } catch (const Failure&) {  // the log says why; the training may still make a better one
   }
   return {};
 }

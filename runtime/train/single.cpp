@@ -12,7 +12,7 @@
 namespace mlk::rt {
 namespace {
 
-// Everything that the loop holds. Constructed from a Job, it is at step 0 or where the newest checkpoint was.
+// The state of the loop. After construction it is at step 0, or at the newest checkpoint.
 class SingleTrainer {
  public:
   explicit SingleTrainer(Job& job)

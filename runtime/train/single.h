@@ -6,8 +6,8 @@
 
 namespace mlk::rt {
 
-// Trains to the end, resuming from the newest checkpoint. Returns trained, or terminated after a SIGTERM;
-// throws Failure for the rest.
+// Trains to the end, starting at the newest checkpoint. Returns trained, or terminated after a SIGTERM;
+// throws Failure for everything else.
 ExitCode run_single(Job& job);
 
 }  // namespace mlk::rt

@@ -25,7 +25,7 @@ Trainer::Trainer(const Job& job)
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
-  // More than a batch is asked for by who has the shares of lost workers to compute.
+  // A larger share than one batch comes from lost workers: it is computed batch by batch.
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   const std::uint64_t parts = (samples + batch - 1) / batch;
   const auto gradients = model_.gradients();
@@ -52,7 +52,7 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp
 }
 
 float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
-  // Not gathered ahead by another thread: of a step this is 5 % at most, and to hand a batch over took
+  // Not gathered ahead by another thread: gathering is at most 5 % of a step, and handing the batch over took
   // longer.
   clock_.turn_to(StepClock::Activity::data);
   ids_.clear();
@@ -91,7 +91,7 @@ bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64
     }
     job_.reporter.evaluation(evaluation->accuracy);
     evaluated_ = step;
-    if (!any_ && loss_count_ == 0) last_loss_ = evaluation->loss;  // nothing was trained here
+    if (!any_ && loss_count_ == 0) last_loss_ = evaluation->loss;  // no step was trained in this process
   }
   if (loss_count_ > 0) last_loss_ = loss_sum_ / static_cast<double>(loss_count_);
   loss_sum_ = 0;

@@ -1,4 +1,4 @@
-// What a worker of a distributed run computes with: model, data, batches at positions of the run.
+// What a worker computes with: the model, the data, batches at positions of the run.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ class Trainer {
   // Loads the data and initialises the model. Throws Failure.
   explicit Trainer(const Job& job);
 
-  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() is their
-  // mean gradient. Takes memory for data.batch of them, however many there are. Sleeps step_delay_ms first.
-  // Throws Failure{diverged} when the loss is not a number. final: see Mlp; what it was told of may belong to
-  // a loss that is not a number. Leaves the clock at computing.
+  // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
+  // their mean gradient. Needs memory for data.batch samples only. Sleeps step_delay_ms first. Throws
+  // Failure{diverged} if the loss is NaN or infinite. final: see Mlp; it may be called before the loss is
+  // found to be NaN. Leaves the clock at `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
 
-  // One update of the model with model().gradients(). state: as Optimizer::apply wants it.
+  // Applies one update of the model with model().gradients(). state: see Optimizer::apply.
   void apply(std::span<float> state, const UpdateCount& count) {
     optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, count);
   }
 
-  // Floats of the optimizer's state.
+  // The number of floats of the optimizer's state.
   std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
 
   StepClock& clock() { return clock_; }
@@ -51,19 +51,19 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
-  kernels::Floats earlier_;  // of a step in parts: the gradients of those before, weighted
+  kernels::Floats earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
   StepClock clock_;
 };
 
-// Reports for the run while this process is the lowest live rank. Steps may jump: a report is due whenever a
+// Reports for the run while this process is the lowest live rank. The step may jump: a report is due when a
 // multiple of report_every was passed.
 class RunReports {
  public:
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // The model is at `step`. Prints, and evaluates, what is due; at the end (`last`) both are. False: the
-  // process was told to stop before the evaluation was over.
+  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both. False: the process
+  // was told to stop during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:

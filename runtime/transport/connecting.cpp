@@ -1,4 +1,4 @@
-// How connections come about: accepted from strangers, dialled by a peer's name or address.
+// Makes connections: accepts those of strangers, dials peers by name or address.
 #include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,7 +35,7 @@ void Transport::Impl::accept_all(SteadyTime now) {
     const int fd = accept4(listen_, reinterpret_cast<sockaddr*>(&remote.storage), &remote.length,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-      if (out_of_resources(errno)) look_away(listen_);
+      if (out_of_resources(errno)) leave_out_listener(listen_);
       return;
     }
     tune(fd);
@@ -47,7 +47,7 @@ void Transport::Impl::accept_local(SteadyTime now) {
   while (!closing_) {
     const int fd = accept_locally(listen_local_);
     if (fd < 0) {
-      if (out_of_resources(errno)) look_away(listen_local_);
+      if (out_of_resources(errno)) leave_out_listener(listen_local_);
       return;
     }
     if (const auto process = peer_process(fd)) {
@@ -59,8 +59,9 @@ void Transport::Impl::accept_local(SteadyTime now) {
   }
 }
 
-// Nothing can be accepted: would be reported again at once, so look away until the next tick.
-void Transport::Impl::look_away(int listener) {
+// Nothing can be accepted now, and epoll would report it again at once: the listener is left out until the
+// next tick.
+void Transport::Impl::leave_out_listener(int listener) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
   accepting_ = false;
 }
@@ -117,7 +118,7 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
     }
     tune(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
-    // The peer may have begun to listen in between, and then first by its UNIX socket.
+    // The peer may have begun to listen in between, and it opens its UNIX socket first.
     if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
       ::close(std::exchange(fd, late));
       medium = Medium::one_host;

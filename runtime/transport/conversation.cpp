@@ -1,10 +1,10 @@
-// What peers say to each other before anybody else may speak, and whose connection is whose.
+// What peers say to each other before any other message, and which connection belongs to which peer.
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
 
-constexpr std::uint8_t flag_replaced = 1;  // of goodbye: a newer incarnation of the receiver is known
+constexpr std::uint8_t flag_replaced = 1;  // of goodbye: the sender knows a newer incarnation of the receiver
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void Transport::Impl::tell(Connection& connection, MessageType type, std::span<c
   header.incarnation = self_.incarnation;
   header.clock = clock;
   header.flags = flags;
-  // Small and rare: let it through whatever is queued.
+  // Small and rare: sent whatever is queued.
   connection.link->send(header, payload, ~std::size_t{0});
   connection.last_sent = std::chrono::steady_clock::now();
 }
@@ -63,7 +63,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   if (waiting > options_.credit) {
     connection.link->pause();
     account.paused = true;
-    // The consumer may have emptied the queue in between, and then nobody else would resume.
+    // The consumer may have emptied the queue in between, and then nothing else would resume reading.
     if (account.bytes < options_.credit / 2 && account.paused.exchange(false)) connection.link->resume();
   }
   return true;
@@ -154,14 +154,15 @@ bool Transport::Impl::promote(Connection& connection) {
     if (!account) account = std::make_shared<Account>();
     connection.account = account;
   }
-  if (connection.account->paused) connection.link->pause();  // what came by its last connection still waits
+  if (connection.account->paused)
+    connection.link->pause();  // what came by its last connection still waits to be received
   push(Event{Event::Kind::up, peer, incarnation, connection.theirs.address, false, {}, {}, false});
   return true;
 }
 
 void Transport::Impl::retire(Connection& older, bool other_incarnation) {
   if (other_incarnation) tell(older, MessageType::goodbye, {}, 0, flag_replaced);
-  older.stage = Stage::await_hello;  // no longer the peer's connection: its end is not news
+  older.stage = Stage::await_hello;  // no longer the peer's connection: its end is not reported
   older.doomed = true;
   push(Event{Event::Kind::down, older.peer, older.theirs.incarnation, {}, other_incarnation, {}, {}, false});
 }

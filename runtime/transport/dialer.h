@@ -1,4 +1,4 @@
-// When which peer is dialled, and what the answers prove: no sockets, no clock of its own.
+// Decides when to dial a peer, and what the answers prove. Has no sockets and no clock of its own.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace mlk::rt {
 
-// A round is one look-up of a peer's name and one attempt at each address that it has, side by side. Rounds
-// follow each other with a delay that doubles.
+// A round is one look-up of a peer's name and one attempt at each of its addresses, all at the same time. The
+// delay between rounds doubles.
 class Dialer {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -25,15 +25,16 @@ class Dialer {
   void remove(PeerId peer) { targets_.erase(peer); }
   const HostPort* find(PeerId peer) const;
 
-  // Peers whose round is to start now; each of them is then busy until its round is over.
+  // Peers whose round is to start now; each is busy until its round is over.
   std::vector<PeerId> due(Time now);
   std::optional<Time> next_round() const;
 
-  // The round goes on with that many attempts; none (name unknown): it is over.
+  // The look-up of the round gave so many addresses to try. With none (the name is unknown) the round is
+  // over.
   void attempts(PeerId peer, std::size_t count, Time now);
 
   enum class Outcome { refused, failed };
-  // True when the round is over and every address refused: nobody listens where the peer was.
+  // True if the round is over and every address refused: no process listens where the peer was.
   bool attempt_over(PeerId peer, Outcome outcome, Time now);
 
   void connected(PeerId peer);  // no rounds until lost()

@@ -1,4 +1,4 @@
-// What happens to a process of a run, from its peers: the transport tells it, state machines take it in.
+// Events from the peers of a process: the transport produces them, state machines take them in.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace mlk::rt {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using Milliseconds = std::chrono::milliseconds;
 
-// What happens to the connection with a peer, in order.
+// An event of the connection with a peer. Events of a peer are in order.
 struct Event {
   enum class Kind {
     up,       // the peer has proved itself; incarnation and address are set
@@ -32,9 +32,9 @@ struct Event {
   std::string address;
   bool proven = false;
   Header header;
-  Bytes payload;        // empty if it landed
-  bool landed = false;  // in the buffer given to expect()
-  // Of what is in that buffer now, where it is known: for a send() of the same.
+  Bytes payload;        // empty if it was received into a posted buffer
+  bool landed = false;  // it was received into the buffer given to expect()
+  // The checksum of what is in that buffer now, if it is known: a send() of the same bytes can use it.
   std::optional<std::uint32_t> checksum = {};
 };
 

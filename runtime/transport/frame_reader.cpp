@@ -1,5 +1,5 @@
-// Parsing of frames, and the ways of a payload: read ahead with its header, straight from the socket, by the
-// lane.
+// Parses frames. A payload is read ahead together with its header, or directly from the socket into its
+// buffer, or from the shared lane.
 #include "runtime/transport/frame_reader.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace mlk::rt {
 namespace {
 
-// A whole small message; more would copy much of a large one twice.
+// The size of a whole small message; reading more ahead would copy much of a large one twice.
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;
 constexpr std::size_t read_turn = 2 * 1024 * 1024;
-// What is taken from the socket at once: it is still in the core's own cache for its checksum and to be
-// added.
-constexpr std::size_t bite = 128 * 1024;
+// The bytes taken from the socket at once: they are still in the core's cache for the checksum and the
+// addition.
+constexpr std::size_t read_size = 128 * 1024;
 
 void add(std::span<std::byte> sum, std::span<const std::byte> values) {
   kernels::vector_loops().front().accumulate(sum.size() / sizeof(float),
@@ -30,7 +30,7 @@ void add(std::span<std::byte> sum, std::span<const std::byte> values) {
                                              reinterpret_cast<float*>(sum.data()));
 }
 
-// The descriptor that came with a message, the last one if there are several.
+// The descriptor that came with a message; the last one if there are several.
 int descriptor_in(msghdr& message) {
   int found = -1;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -66,7 +66,7 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
     if (rest < straight_from) {
       got = receive(fd, {}, true);
     } else {
-      take_in(std::min(rest, bite), landings, [&](std::span<std::byte> buffer) {
+      take_in(std::min(rest, read_size), landings, [&](std::span<std::byte> buffer) {
         got = receive(fd, buffer, buffer.size() == rest);
         return straight = std::min(buffer.size(), static_cast<std::size_t>(std::max<ssize_t>(got.size, 0)));
       });
@@ -87,8 +87,8 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
   return End::more_later;
 }
 
-// One call for what is left of a payload and, with `ahead`, what follows it. A descriptor is taken from
-// strangers, too: it may come in one call with the proof that makes the peer one no more.
+// One call for the rest of a payload and, with `ahead`, for what follows it. A descriptor is accepted from
+// strangers too: it may come in the same call as the proof of the peer.
 FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight, bool ahead) {
   std::array<iovec, 2> parts;
   std::size_t count = 0, room = straight.size();
@@ -118,7 +118,7 @@ FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight
   return got;
 }
 
-// fill(memory) puts the next bytes of the payload, at most `size`, where they belong, and returns how many.
+// fill(memory) puts the next bytes of the payload, at most `size`, in their place, and returns how many.
 template <typename Fill>
 void FrameReader::take_in(std::size_t size, Landings& landings, Fill fill) {
   const auto fill_and_check = [&](std::span<std::byte> memory) {
@@ -139,11 +139,11 @@ void FrameReader::take_in(std::size_t size, Landings& landings, Fill fill) {
   payload_filled_ += fill_and_check(std::span(frame_.payload).subspan(payload_filled_, size));
 }
 
-// Before the checksum of the whole is known: with a wrong one the connection ends, and with it every sum that
-// it had a part in. What is not yet a whole float waits for its rest.
+// Adds before the checksum of the whole payload is known: if it is wrong, the connection ends, and with it
+// every sum that it took part in. An incomplete float waits for its rest.
 template <typename Fill>
 void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
-  scratch_.resize(sizeof(float) + bite);
+  scratch_.resize(sizeof(float) + read_size);
   const std::size_t filled = fill(std::span(scratch_).subspan(odd_bytes_, size));
   const std::size_t held = odd_bytes_ + filled, whole = held / sizeof(float) * sizeof(float);
   landings.use(*ticket_, [&](std::span<std::byte> sum) {
@@ -225,7 +225,7 @@ bool FrameReader::finish_frame(const Receiver& receiver) {
   if (ticket_) {
     frame_.payload = Bytes();
     frame_.landed = true;
-    frame_.landed_epoch = ticket_->epoch;  // tells if the buffer was taken back meanwhile
+    frame_.landed_epoch = ticket_->epoch;  // tells whether the buffer was taken back meanwhile
     if (medium_ == Medium::tcp) frame_.landed_crc = ticket_->how == Landing::add ? sum_crc_ : crc_;
     ticket_.reset();
   }

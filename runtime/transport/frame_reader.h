@@ -1,5 +1,5 @@
-// The receiving half of a connection: the bytes of a socket cut into frames, and payloads put where they
-// belong.
+// The receiving half of a connection: cuts the bytes of a socket into frames, and puts payloads in their
+// place.
 #pragma once
 
 #include <array>
@@ -18,15 +18,16 @@
 
 namespace mlk::rt {
 
-// What lies between two processes. Over TCP every payload has its checksum: that of TCP misses too much. On
-// one host nothing can be garbled, so there is none, and the field for it tells where the payload is.
+// The medium between two processes. Over TCP every payload has a checksum, since TCP's own misses too many
+// errors. Within one host nothing can be garbled: there is no checksum, and its field says where the payload
+// is.
 enum class Medium { tcp, one_host };
 inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 
 struct Frame {
   Header header;
-  Bytes payload;        // empty if it landed
-  bool landed = false;  // in the buffer that was named for it
+  Bytes payload;        // empty if it was received into a posted buffer
+  bool landed = false;  // it was received into the posted buffer
   std::uint64_t landed_epoch = 0;
   std::optional<std::uint32_t> landed_crc;  // of what is in the buffer now, over TCP
 };
@@ -44,11 +45,11 @@ class FrameReader {
     bool trusted = false;  // the peer has proved itself: it may open a lane
     std::function<std::optional<Landings::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
-    std::function<void()> tell_of_room;    // the peer waits for room in its lane, and there is some
+    std::function<void()> tell_of_room;    // the peer waits for room in its lane, and now there is some
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
-  // Until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or until
-  // `paused`; after a pause call it even if the socket has nothing more.
+  // Reads until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or
+  // until `paused`. After a pause call it even if the socket has no more data.
   End read(int fd, const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
   WireFault fault() const { return fault_; }
 
@@ -56,7 +57,7 @@ class FrameReader {
   struct Received {
     ssize_t size = 0;
     int error = 0;
-    bool all = false;  // that there was
+    bool all = false;  // everything that there was
   };
   Received receive(int fd, std::span<std::byte> straight, bool ahead);
   bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
@@ -73,7 +74,7 @@ class FrameReader {
 
   const Medium medium_;
   Bytes read_ahead_;
-  std::span<const std::byte> ahead_;  // what of it is not consumed; empty but for a pause
+  std::span<const std::byte> ahead_;  // the part of it that is not consumed; empty except during a pause
   std::array<std::byte, header_size> header_bytes_{};
   std::size_t header_filled_ = 0;
   bool in_payload_ = false;
@@ -81,8 +82,9 @@ class FrameReader {
   std::optional<Landings::Ticket> ticket_;
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
-  bool taken_back_ = false;    // the buffer, when the frame was half received: the rest goes elsewhere
-  Bytes scratch_;              // what came of a payload that is to be added
+  bool taken_back_ =
+      false;       // the buffer was taken back when the frame was half received: the rest goes elsewhere
+  Bytes scratch_;  // the part of a payload that is to be added
   std::size_t odd_bytes_ = 0;  // of them, at the front: the beginning of a float
   int descriptor_ = -1;        // of a lane, until its frame is complete
   std::unique_ptr<SharedLane> lane_;

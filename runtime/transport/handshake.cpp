@@ -1,4 +1,4 @@
-// The messages of the handshake and what their proofs cover.
+// The messages of the handshake, and the bytes that their proofs cover.
 #include "runtime/transport/handshake.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How two processes of a run get to know each other, as pure functions over bytes:
+// The handshake by which two processes of a run prove themselves, as pure functions over bytes:
 //   dialler -> listener  hello      nonce, address
 //   listener -> dialler  challenge  nonce, address, proof that the listener holds the run's key
 //   dialler -> listener  proof      proof that the dialler holds it
@@ -18,7 +18,7 @@
 
 namespace mlk::rt {
 
-// Longest payload that is read from someone who has proved nothing.
+// The longest payload that is read from a process that has proved nothing.
 inline constexpr std::uint32_t handshake_payload_limit = 512;
 
 using Key = std::array<std::byte, 32>;

@@ -1,4 +1,5 @@
-// Buffers into which frames are received straight from the socket, where the consumer knows what will come.
+// Posted receives: buffers into which frames are received directly from the socket, when the consumer knows
+// what will come.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace mlk::rt {
 
-// A frame lands when all five agree and its length is the length of the buffer. Else it gets memory of its
-// own.
+// A frame is received into a buffer if all five fields agree and its length is the length of the buffer.
+// Otherwise it gets memory of its own.
 struct LandingKey {
   PeerId from;
   MessageType type = MessageType::heartbeat;
@@ -23,13 +24,12 @@ struct LandingKey {
   auto operator<=>(const LandingKey&) const = default;
 };
 
-// How a payload gets into its buffer: instead of what is there, or, float by float, added to it. Either way
-// it gets there as it comes: of a frame that is broken off, or found garbled at its end, a part may be in the
-// buffer.
+// How a payload gets into its buffer: it replaces the content, or it is added float by float. Both happen
+// while it arrives: if the frame breaks off, or its checksum is wrong, a part of it may be in the buffer.
 enum class Landing { replace, add };
 
-// Safe for one consumer and the loop of the transport. A buffer belongs to the loop from expect() until
-// the event of its frame, or until cancel_all() returns.
+// Safe for one consumer and the transport's loop. A buffer belongs to the loop from expect() until the event
+// of its frame, or until cancel_all() returns.
 class Landings {
  public:
   void expect(const LandingKey& key, std::span<std::byte> buffer, Landing how = Landing::replace) {
@@ -37,14 +37,14 @@ class Landings {
     waiting_[key] = {buffer, how, epoch_};
   }
 
-  // Takes all buffers back. A frame that was half received is dropped, and must be asked for again.
+  // Takes all buffers back. A half received frame is dropped and must be asked for again.
   void cancel_all() {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
     ++epoch_;
   }
 
-  // Counts the calls of cancel_all(): what landed before the last one is void.
+  // Counts the calls of cancel_all(): what was received before the last call is void.
   std::uint64_t epoch() const {
     const std::lock_guard lock(mutex_);
     return epoch_;
@@ -65,9 +65,9 @@ class Landings {
     return ticket;
   }
 
-  // Runs send(): its answer may land in the buffer that it reads, from another thread. That it comes later is
-  // known to the processes in between, but not to the thread sanitizer, to which a system call reads when it
-  // returns; by then the answer may be there.
+  // Runs send(). Its answer may be received, in another thread, into the buffer that send() reads. It always
+  // comes later; the lock tells that to the thread sanitizer, which takes a system call to read until it
+  // returns.
   template <typename Send>
   auto sending(Send send) {
 #ifdef MLK_SANITIZED
@@ -91,8 +91,8 @@ class Landings {
   std::map<LandingKey, Ticket> waiting_;
 };
 
-// Takes the buffers back at the end of its life: declared after them, it keeps the transport from
-// writing into memory that is gone, whichever way the scope is left.
+// Takes the buffers back when it is destroyed. Declared after them, it keeps the transport from writing into
+// freed memory, however the scope ends.
 class LandingsGuard {
  public:
   explicit LandingsGuard(Landings& landings) : landings_(landings) {}

@@ -18,12 +18,11 @@
 namespace mlk::rt {
 namespace {
 
-// Below, one copy through the kernel is cheaper than what surrounds two without it.
+// Below this size one copy through the kernel is cheaper than the overhead of the lane.
 constexpr std::size_t lane_from = 16 * 1024;
 
-// Between processes of one host, and others as near: what is under way stays in the processor's cache if
-// there is little of it, which takes a third off the time of 64 MiB. Twice as much, which the kernel makes of
-// it, in 50 us is 84 Gbit/s.
+// Between processes of one host, and others as near, little data under way stays in the processor's cache,
+// which saves a third of the time of 64 MiB. The kernel doubles the size; that much in 50 us is 84 Gbit/s.
 constexpr std::uint32_t short_way_us = 50;
 constexpr int send_buffer_of_short_way = 256 * 1024;
 
@@ -47,8 +46,8 @@ void Link::suit_send_buffer() {
   setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &send_buffer_of_short_way, sizeof send_buffer_of_short_way);
 }
 
-// A paused socket with nothing to write leaves epoll altogether: that its peer is gone would be reported all
-// the time.
+// A paused socket with nothing to write leaves epoll completely: otherwise epoll would report all the time
+// that its peer is gone.
 void Link::update_interest() {
   if (closed_) return;
   std::uint32_t wanted = 0;
@@ -103,8 +102,8 @@ bool Link::for_lane(const Header& header, std::span<const std::byte> payload) {
   return lane_ != nullptr;
 }
 
-// The descriptor travels with the first byte of a frame of its own, which is only worth it if it goes at
-// once.
+// The descriptor travels with the first byte of a frame of its own. That is only useful if the socket takes
+// it at once.
 void Link::open_lane(const Header& before) {
   if (!queue_.empty() || want_write_) return;
   int descriptor = -1;
@@ -138,7 +137,7 @@ void Link::open_lane(const Header& before) {
   if (static_cast<std::size_t>(written) < head.size()) queue(head, {}, static_cast<std::size_t>(written));
 }
 
-// How many bytes the socket took. Of an error it is the reading thread that makes the best.
+// Returns how many bytes the socket took. The reading thread handles errors.
 std::size_t Link::write(std::span<const std::byte> head, std::span<const std::byte> payload) {
   iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
                     {const_cast<std::byte*>(payload.data()), payload.size()}};
@@ -185,7 +184,7 @@ void Link::flush() {
     if (written < 0) {
       if (errno == EINTR) continue;
       if (would_block(errno)) break;
-      send_error_ = errno;  // nothing will get through any more
+      send_error_ = errno;  // nothing can be sent any more
       queue_.clear();
       queued_bytes_ = front_sent_ = 0;
       break;
@@ -229,7 +228,7 @@ void Link::close() {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   closed_ = true;
-  ::close(fd_);  // leaves epoll by itself
+  ::close(fd_);  // also removes it from epoll
   queue_.clear();
   queued_bytes_ = 0;
 }

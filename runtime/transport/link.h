@@ -1,4 +1,4 @@
-// One connection with a peer: frames out, through a bounded queue, and the reader of frames in.
+// One connection with a peer: sends frames through a bounded queue, and owns the reader of incoming frames.
 #pragma once
 
 #include <atomic>
@@ -18,43 +18,42 @@
 
 namespace mlk::rt {
 
-// Threads: send(), has_room() and queued_bytes() are for any thread, everything else for the one that turns
+// Threads: send(), has_room() and queued_bytes() are for any thread, everything else for the thread that runs
 // the transport's loop.
 class Link {
  public:
-  // Takes the non-blocking socket over, and keeps its interest in `epoll` up to date under its own number
-  // `id`.
+  // Takes over the non-blocking socket, and keeps its interest in `epoll` up to date under the number `id`.
   Link(int fd, int epoll, std::uint64_t id, std::string remote, Medium medium);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // ---- out
+  // Sending.
   enum class Sent { yes, full, closed };
-  // Fills length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
-  // bytes wait already, and with the payload more than `limit` would; with a limit of 0 also: the payload
-  // does not fit into the lane now.
+  // Fills in length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
+  // bytes are queued already, and with the payload they would be more than `limit`; with limit 0 also: the
+  // payload does not fit into the lane now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
-  // Nothing waits in the queue, and another payload fits into the lane. If not, ask room_again() after each
+  // True if the queue is empty and another payload fits into the lane. If false, ask room_again() after each
   // flush() and read().
   bool has_room();
-  bool room_again();  // once, when there is the room that has_room() missed
+  bool room_again();  // true once, when the room that has_room() missed is there
   void flush();
-  int send_error() const;  // the errno of the last failed write, 0 without one
+  int send_error() const;  // the errno of the last failed write; 0: none failed
   bool drained() const;
-  bool waited_for() const;  // bytes or somebody who wants room wait for the peer
+  bool waited_for() const;  // bytes, or a sender that wants room, wait for the peer
   std::size_t queued_bytes() const;
-  void shut_down_sending();  // what is queued is lost
+  void shut_down_sending();  // queued bytes are lost
   void close();
 
-  // ---- in
+  // Receiving.
   FrameReader::End read(const FrameReader::Receiver& receiver, Landings& landings) {
     return reader_.read(fd_, receiver, landings, paused_);
   }
   WireFault fault() const { return reader_.fault(); }
 
-  void pause();  // no more reading, until resume() and a read()
+  void pause();  // reads nothing until resume() and a read()
   void resume();
   bool paused() const { return paused_.load(); }
 
@@ -63,11 +62,11 @@ class Link {
   const std::string& remote() const { return remote_; }
   Medium medium() const { return medium_; }
   void want_write();  // while the connection is being made
-  // Once the peers have spoken with each other, so that the length of the way is known.
+  // Call when the handshake is over, so that the round-trip time is known.
   void suit_send_buffer();
 
  private:
-  // These hold mutex_.
+  // Need mutex_ to be held.
   void update_interest();
   bool for_lane(const Header& header, std::span<const std::byte> payload);
   bool room() const;
@@ -91,7 +90,7 @@ class Link {
   std::atomic<bool> paused_{false};
   std::unique_ptr<SharedLane> lane_;
   bool lane_tried_ = false;
-  std::size_t lane_payload_ = 0;  // the size of the last one, up to SharedLane::always_fits
+  std::size_t lane_payload_ = 0;  // the size of the last payload, up to SharedLane::always_fits
 
   FrameReader reader_;
 };

@@ -1,4 +1,4 @@
-// Names and users of UNIX sockets.
+// Names of UNIX sockets, and the users behind them.
 #include "runtime/transport/local_socket.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ std::span<const std::byte> host_bytes(const sockaddr* address) {
 }
 
 std::uint16_t port_of(const SocketAddress& address) {
-  return ntohs(reinterpret_cast<const sockaddr_in*>(address.get())->sin_port);  // IPv6: at the same place
+  return ntohs(
+      reinterpret_cast<const sockaddr_in*>(address.get())->sin_port);  // IPv6 has the port at the same place
 }
 
 bool is_any(const SocketAddress& address) {
@@ -40,7 +41,7 @@ bool is_any(const SocketAddress& address) {
   return std::all_of(host.begin(), host.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// "mlk-runtime 127.0.0.1:7070"; whoever listens on all interfaces has the host "*".
+// "mlk-runtime 127.0.0.1:7070"; a process that listens on all interfaces has the host "*".
 SocketAddress name_beside(const SocketAddress& address, bool all_interfaces) {
   const std::string name =
       "mlk-runtime " + (all_interfaces ? "*:" + std::to_string(port_of(address)) : to_string(address));
@@ -62,7 +63,7 @@ int open_socket() {
   return with_large_buffer(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// -1, with the errno of what went wrong.
+// Returns -1 and leaves errno as it is.
 int close_keeping_errno(int fd) {
   const int error = errno;
   ::close(fd);

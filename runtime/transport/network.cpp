@@ -1,4 +1,4 @@
-// The loop of the transport: reads, keeps watch over silence, ends connections.
+// The loop of the transport: reads, watches for silent peers, ends connections.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -15,14 +15,13 @@ namespace mlk::rt {
 namespace {
 
 constexpr Milliseconds tick_interval{100};
-// About what it takes a thread to fall asleep and be woken again. To look for so long first costs at most
-// twice of what would have been best: Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning
-// for a shared-memory multiprocessor", SOSP 1991.
+// About the time in which a thread falls asleep and wakes up. Polling for so long first costs at most twice
+// the best possible (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a
+// shared-memory multiprocessor", SOSP 1991).
 constexpr std::chrono::microseconds spin_time{100}, short_wait{2 * spin_time};
 
-// Whether bytes are under way that the other host has not acknowledged for so long: it lost power, or the way
-// is cut. TCP_USER_TIMEOUT would also end a connection whose peer is alive, but busy, and takes nothing for a
-// while.
+// Whether the other host has left bytes unacknowledged for so long: it lost power, or the network is cut.
+// TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing for a while.
 bool unanswered(int fd, Milliseconds time) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -30,14 +29,14 @@ bool unanswered(int fd, Milliseconds time) {
   return info.tcpi_unacked > 0 && Milliseconds(info.tcpi_last_ack_recv) > time;
 }
 
-// Whether an end with this error shows that nobody is there any more, rather than that the way is cut.
+// Whether this error shows that the process is gone, and not that the network is cut.
 bool proves_death(int send_error) {
   return send_error == 0 || send_error == ECONNRESET || send_error == EPIPE || send_error == ECONNREFUSED;
 }
 
 }  // namespace
 
-// Whoever else could run on this core goes first.
+// Yields first to any thread that could run on this core.
 int Transport::Impl::wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin) {
   const auto size = static_cast<int>(events.size());
   const auto start = std::chrono::steady_clock::now();
@@ -52,7 +51,7 @@ int Transport::Impl::wait_for_sockets(std::span<epoll_event> events, Millisecond
   return count;
 }
 
-void Transport::Impl::turn(SteadyTime deadline, bool spin) {
+void Transport::Impl::poll_once(SteadyTime deadline, bool spin) {
   auto now = std::chrono::steady_clock::now();
   auto until = tick_interval;
   if (const auto next = dialer_.next_round(); next && !closing_) deadline = std::min(deadline, *next);
@@ -111,18 +110,18 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
-// By the clocks of peers on other hosts, which run on while this host is suspended.
+// In the time of the other hosts, whose clocks go on while this host is suspended.
 std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }
 
-// Of this process itself: nobody has turned the loop for so long that peers may have given it up.
+// A pause of this process itself: the loop has not run for so long that peers may have given it up.
 void Transport::Impl::notice_pause(SteadyTime now) {
   if (since_tick(now) > options_.suspect_after)
     peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
 }
 
-// Takes in what the peer has sent.
+// Receives what the peer has sent.
 void Transport::Impl::serve(Connection& connection) {
   FrameReader::Receiver receiver;
   const auto trust = [&] {
@@ -155,7 +154,7 @@ void Transport::Impl::serve(Connection& connection) {
       connection.doomed = true;
       // After a silence the other host may only have given the connection up.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
-      notice_pause(std::chrono::steady_clock::now());  // it may have come while this was read
+      notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
         connection.proven = false;
         dead_unless_back_[connection.peer] = peers_return_until_;
@@ -168,7 +167,7 @@ void Transport::Impl::serve(Connection& connection) {
   }
 }
 
-// After a pause, with what was read already.
+// After a pause, starting with what was read already.
 void Transport::Impl::go_on_reading(PeerId peer) {
   Connection* connection = established(peer);
   if (connection == nullptr) return;
@@ -221,7 +220,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
-      connection.refused = false;  // says nothing about the peer's own address, which is next
+      connection.refused = false;  // says nothing about the peer's own address, which is tried next
       if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
@@ -230,14 +229,14 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
         push(Event{
             Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
       }
-      // It was dialled because it is silent, and nobody listens there: what is left is half a connection.
+      // It was dialled because it is silent, and no process listens there: the old connection is half open.
       if (Connection* half = established(connection.peer)) half->doomed = true;
     }
   }
   connection.link->close();
 }
 
-// A peer that is only stopped, and for which nothing waits, stays.
+// A peer that is only stopped stays, as long as nothing waits for it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&
@@ -246,7 +245,7 @@ bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
 
 void Transport::Impl::tick(SteadyTime now) {
   // After a pause of this process itself (stopped, swapped out, its host suspended) the peers' bytes still
-  // lie in the sockets.
+  // wait in the sockets.
   const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;
   suspended_at_tick_ = options_.suspended();
@@ -256,7 +255,8 @@ void Transport::Impl::tick(SteadyTime now) {
     for (const auto& [listener, listener_id] :
          {std::pair(listen_, id_of_listener), std::pair(listen_local_, id_of_local_listener)}) {
       event.data.u64 = listener_id;
-      epoll_ctl(epoll_, EPOLL_CTL_ADD, listener, &event);  // the one that was not away stays as it is
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, listener,
+                &event);  // fails for the one that was not left out, which does no harm
     }
     accepting_ = true;
   }
@@ -268,14 +268,15 @@ void Transport::Impl::tick(SteadyTime now) {
       if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
     } else {
       if (was_away || connection.link->paused()) connection.last_heard = now;
-      // What waits for the peer already says as much as a heartbeat would.
+      // Queued data says as much as a heartbeat would.
       if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
         tell(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
         push(Event{
             Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
-        // The way may be half open, or a newer incarnation may be there: a connection that works takes over.
+        // The connection may be half open, or a newer incarnation may be there: a working connection replaces
+        // it.
         dialer_.lost(connection.peer, now);
       }
       if (lost(connection, now)) {

@@ -1,4 +1,5 @@
-// The outside of the transport, and who turns its loop when. The loop itself is in network.cpp.
+// The public side of the transport, and the choice of the thread that runs its loop. The loop itself is in
+// network.cpp.
 #include "runtime/transport/transport.h"
 
 #include <cerrno>
@@ -32,9 +33,9 @@ void watch(int epoll, int fd, std::uint64_t id) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-// How long the loop stands still before the stand-in turns it: longer than a consumer takes for a message, so
-// that the two do not take turns over every one; shorter than anybody would notice.
-constexpr Milliseconds patience_of_stand_in{2};
+// The backup thread runs the loop after it has stood still for so long: longer than a consumer needs for a
+// message, so that the two do not alternate at every message; too short to matter.
+constexpr Milliseconds backup_delay{2};
 
 std::chrono::nanoseconds read_clock(clockid_t clock) {
   timespec time{};
@@ -77,14 +78,15 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
   if (!where) throw Failure(ExitCode::bad_configuration, "MLK_ADDRESS is not host:port: " + self_.address);
   SocketAddress bound;
   bool local_taken = false;
-  // The UNIX socket first: a peer of this host that gets through by TCP stays with it.
+  // The UNIX socket first: a peer of this host that connects by TCP stays with TCP.
   listen_ = listen_at(*where, options_.bind_patience, [&](int fd) {
     bound = bound_address(fd);
     if (!options_.unix_sockets) return;
     listen_local_ = listen_locally(bound);
     local_taken = listen_local_ < 0 && errno == EADDRINUSE;
   });
-  where->port = ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6: the same place
+  where->port = ntohs(
+      reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6 has the port at the same place
   self_.address = to_string(*where);
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -96,14 +98,14 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
     log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
   last_tick_ = std::chrono::steady_clock::now();
   suspended_at_tick_ = options_.suspended();
-  thread_ = std::thread([this] { stand_in(); });
+  thread_ = std::thread([this] { run_backup(); });
 }
 
 Transport::Impl::~Impl() {
   {
-    const std::lock_guard lock(helm_mutex_);
+    const std::lock_guard lock(loop_mutex_);
     stop_ = true;
-    rest_over_.notify_all();
+    backup_wakes_.notify_all();
   }
   wake();
   thread_.join();
@@ -116,49 +118,49 @@ Transport::Impl::~Impl() {
   ::close(epoll_);
 }
 
-// Turns the loop until done(), or to the deadline but once at least. Of several threads one turns, and the
-// others look after each turn.
-void Transport::Impl::steer(SteadyTime deadline, const std::function<bool()>& done) {
-  std::unique_lock lock(helm_mutex_);
+// Runs the loop until done(), or until the deadline but at least once. If several threads wait, one runs the
+// loop, and the others check after each round.
+void Transport::Impl::run_loop_until(SteadyTime deadline, const std::function<bool()>& done) {
+  std::unique_lock lock(loop_mutex_);
   ++waiting_;
   for (bool looked = false; !done();) {
     const bool late = std::chrono::steady_clock::now() >= deadline;
-    if (late && (looked || steered_)) break;
-    if (steered_) {
-      if (stand_in_steers_) wake();
-      helm_changed_.wait_until(lock, deadline);
+    if (late && (looked || loop_taken_)) break;
+    if (loop_taken_) {
+      if (backup_runs_loop_) wake();
+      loop_free_.wait_until(lock, deadline);
       continue;
     }
-    steered_ = true;
+    loop_taken_ = true;
     lock.unlock();
-    turn(deadline, true);
+    poll_once(deadline, true);
     lock.lock();
-    steered_ = false;
+    loop_taken_ = false;
     looked = true;
-    helm_changed_.notify_all();
+    loop_free_.notify_all();
   }
   --waiting_;
   ++waits_;
-  if (resting_ && waiting_ == 0) rest_over_.notify_all();
+  if (backup_rests_ && waiting_ == 0) backup_wakes_.notify_all();
 }
 
-void Transport::Impl::stand_in() {
-  std::unique_lock lock(helm_mutex_);
+void Transport::Impl::run_backup() {
+  std::unique_lock lock(loop_mutex_);
   for (std::uint64_t seen = ~std::uint64_t{0}; !stop_;) {
     if (waiting_ == 0 && waits_ == seen) {
-      steered_ = stand_in_steers_ = true;
+      loop_taken_ = backup_runs_loop_ = true;
       lock.unlock();
-      turn(SteadyTime::max(), false);
+      poll_once(SteadyTime::max(), false);
       lock.lock();
-      steered_ = stand_in_steers_ = false;
-      helm_changed_.notify_all();
+      loop_taken_ = backup_runs_loop_ = false;
+      loop_free_.notify_all();
     } else if (waiting_ > 0 && waits_ == seen) {  // a long wait
-      resting_ = true;
-      rest_over_.wait(lock, [this] { return stop_ || waiting_ == 0; });
-      resting_ = false;
+      backup_rests_ = true;
+      backup_wakes_.wait(lock, [this] { return stop_ || waiting_ == 0; });
+      backup_rests_ = false;
     } else {
       seen = waits_;
-      rest_over_.wait_for(lock, patience_of_stand_in, [this] { return stop_.load(); });
+      backup_wakes_.wait_for(lock, backup_delay, [this] { return stop_.load(); });
     }
   }
 }
@@ -209,7 +211,7 @@ bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std:
   };
   auto sent = try_to_send();
   while (sent == Link::Sent::full && when_full == WhenFull::wait) {
-    steer(SteadyTime::max(), [&] { return link->has_room(); });
+    run_loop_until(SteadyTime::max(), [&] { return link->has_room(); });
     sent = try_to_send();
   }
   if (sent == Link::Sent::yes) return true;
@@ -242,7 +244,7 @@ bool Transport::Impl::inbox_empty() {
 
 std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
   while (true) {
-    if (inbox_empty()) steer(deadline, [this] { return nudged_ || !inbox_empty(); });
+    if (inbox_empty()) run_loop_until(deadline, [this] { return nudged_ || !inbox_empty(); });
     std::unique_lock lock(inbox_mutex_);
     if (inbox_.empty()) {
       nudged_ = false;
@@ -285,7 +287,8 @@ void Transport::Impl::say_goodbye(int exit_code) {
       }
     }
   });
-  steer(std::chrono::steady_clock::now() + std::chrono::seconds(1), [this] { return closed_.load(); });
+  run_loop_until(std::chrono::steady_clock::now() + std::chrono::seconds(1),
+                 [this] { return closed_.load(); });
 }
 
 std::optional<int> RateLimit::admit(SteadyTime now) {

@@ -24,16 +24,16 @@ std::chrono::nanoseconds time_suspended();
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
-  // After this silence a peer is lost, if its host does not acknowledge either or if something waits for it.
+  // A peer is lost after this silence, if its host does not acknowledge either, or if something waits for it.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
   Milliseconds retry_min{50}, retry_max{1000};
   Milliseconds bind_patience{10000};  // for an address that an earlier incarnation still holds
-  std::size_t max_strangers = 64;     // connections that have proved nothing yet; the oldest goes first
+  std::size_t max_strangers = 64;     // connections that have proved nothing yet; the oldest is dropped first
   std::uint32_t max_payload = 8u << 20;
-  // The bytes that are held for one peer, each way: what has come from it and waits for receive(), and what
-  // is queued for it. Beyond it nothing more is read from the peer, and nothing more taken for it; each can
-  // be exceeded by one message.
+  // The most bytes held for one peer in each direction: received and waiting for receive(), or queued for
+  // sending. Beyond it nothing more is read from the peer, or accepted for it. One message may exceed each
+  // limit.
   std::size_t credit = std::size_t{4} << 20;
   bool unix_sockets = true;  // to peers of this host
   std::function<std::chrono::nanoseconds()> suspended = time_suspended;
@@ -49,15 +49,15 @@ struct Identity {
   std::string address;  // host:port: where others dial us, and where we listen (a name: on all interfaces)
 };
 
-// A connection exists with each peer that was dialled or that dialled us, at most one per peer. Of two
-// incarnations of a peer the one met later wins; the other is told so and never let in again. Threads: one
-// consumer calls receive() and the landings; everything else is for any thread. `log` is called from any
-// thread, one at a time.
+// There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
+// a peer the one met later wins; the other is told so and never accepted again. Threads: one consumer calls
+// receive() and landings(); everything else is for any thread. `log` is called from any thread, one at a
+// time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
 
-  // Listens from here on. Throws Failure if the address cannot be bound.
+  // Starts to listen. Throws Failure if the address cannot be bound.
   Transport(Identity self, const Key& key, TransportOptions options, LogLine log);
   ~Transport();
   Transport(const Transport&) = delete;
@@ -67,41 +67,41 @@ class Transport {
   const std::string& address() const;
   const Identity& self() const;
 
-  // Keeps trying to be connected to the peer, at all addresses that its name has at that time.
+  // Keeps trying to connect to the peer, at all addresses that its name has at that time.
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
 
-  // Sends in order; fills in the sender, length and checksum. With WhenFull::wait it returns when all but
-  // this message has left; meanwhile messages are received. With WhenFull::refuse, for small messages that
-  // cannot be sent later, the credit is the limit, and beyond it the connection is given up, since a gap
-  // would be worse. False: not connected, or not any more. Only one of two peers may send the other more than
-  // its credit in this way: who waits here does not take anything out with receive(). checksum: CRC-32C of
-  // the payload, where it is known.
+  // Sends in order; fills in sender, length and checksum. False: not connected, or not any more.
+  // WhenFull::wait: blocks until earlier messages are written, and receives meanwhile. A blocked sender does
+  // not drain its inbox, so only one of two peers may send more than its credit in this way.
+  // WhenFull::refuse, for small messages that cannot be sent later: if the credit is used up, the connection
+  // is given up, since a gap would be worse. checksum: CRC-32C of the payload, if it is known.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 
-  // Whether send() would take a message without waiting. If not, Event::Kind::room says when it does: the way
-  // to send much without standing still for a slow peer. True also if not connected.
+  // Whether send() would take a message without waiting. If false, Event::Kind::room tells when it does: so
+  // much can be sent without blocking on a slow peer. True also if not connected.
   bool has_room(PeerId to);
 
-  // The next event; nothing at the deadline. A deadline in the past only looks.
+  // The next event; nothing at the deadline. With a deadline in the past it does not wait.
   std::optional<Event> receive(SteadyTime deadline);
 
-  // Lets the receive() of now, or the next one, return without an event if there is none. From any thread.
+  // Makes the current or the next receive() return, without an event if there is none. From any thread.
   void nudge();
 
   // Buffers for frames that are to be received in place.
   Landings& landings();
 
-  // Messages of something that is over, such as an earlier generation: dropped, and counted here.
+  // Counts a message that was dropped because it belongs to something that is over, such as an earlier
+  // generation.
   void count_late();
   std::uint64_t late_messages() const;
 
-  // Bytes of payload that are held for peers now: at most twice the credit and a message for each. Besides, a
-  // peer of this host shares 2 MiB of memory each way (shared_lane.h).
+  // Bytes of payload held for peers now: at most twice the credit and one message for each. A peer of this
+  // host also shares 2 MiB of memory in each direction (shared_lane.h).
   std::size_t held_bytes() const;
 
-  // Tells all peers how this process ends and closes. Bounded: a second at most. No send after it.
+  // Tells all peers how this process ends, and closes. Takes a second at most. Do not send after it.
   void say_goodbye(int exit_code);
 
  private:

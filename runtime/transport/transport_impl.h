@@ -1,9 +1,9 @@
 // The inside of the transport: what belongs to the loop, and what is shared.
 //
-// The loop waits for sockets and serves them. It is turned by whoever waits for something: the consumer in
-// receive(), a sender without room. So a message that is waited for takes one wake-up, and its payload is
-// still in the cache of who wants it. While waits are short, whoever waits looks again and again before it
-// goes to sleep. When nobody has turned the loop for a while, a thread of the transport's own stands in.
+// The loop waits for sockets and serves them. The thread that waits for something runs it: the consumer in
+// receive(), a sender without room. So an awaited message costs one wake-up, and its payload is still in the
+// cache of the thread that wants it. While waits are short, the waiting thread polls for a while before it
+// sleeps. When no thread has run the loop for a while, a backup thread of the transport does.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,15 @@
 
 namespace mlk::rt {
 
-// What an event of epoll is about; connections have ids above.
+// The object that an event of epoll belongs to; connections have larger ids.
 inline constexpr std::uint64_t id_of_wake = 0, id_of_listener = 1, id_of_resolver = 2,
                                id_of_local_listener = 3;
 
-// At most `burst` lines in `window`; what was left out is counted in the next line that goes through.
+// Lets at most `burst` lines through in `window`; the next line after that says how many were dropped.
 class RateLimit {
  public:
   RateLimit(int burst, Milliseconds window) : burst_(burst), window_(window) {}
-  // The number of lines left out since the last one, or nothing if this one is to be left out, too.
+  // The number of lines dropped since the last one, or nothing if this one is to be dropped too.
   std::optional<int> admit(SteadyTime now);
 
  private:
@@ -64,7 +64,7 @@ class Transport::Impl {
   std::atomic<std::uint64_t> late_{0};
 
  private:
-  // What has come from a peer and waits for receive(). Outlives connections, so that coming back gives no new
+  // What came from a peer and waits for receive(). Outlives connections, so that reconnecting gives no new
   // credit.
   struct Account {
     std::atomic<std::size_t> bytes{0};
@@ -75,15 +75,15 @@ class Transport::Impl {
     std::shared_ptr<Link> link;
     Stage stage = Stage::await_hello;
     bool dialled = false;
-    PeerId peer;                       // dialled: who it should be; else who it says it is
+    PeerId peer;  // if we dialled: the peer that it should be; else the peer that it claims to be
     std::shared_ptr<Account> account;  // once established
     Introduction ours, theirs;
     SteadyTime opened, last_heard, last_sent;
     bool silent = false;
-    // Set when it is to be closed after the current event.
+    // Set if the connection is to be closed after the current event.
     bool doomed = false;
-    bool refused = false;  // the attempt met nobody
-    bool proven = true;    // the end proves that the incarnation is gone
+    bool refused = false;  // no process listened at that address
+    bool proven = true;    // its end proves that the incarnation is gone
   };
 
   struct Item {
@@ -94,10 +94,10 @@ class Transport::Impl {
   };
 
   // The loop.
-  void stand_in();
-  void steer(SteadyTime deadline, const std::function<bool()>& done);
+  void run_backup();
+  void run_loop_until(SteadyTime deadline, const std::function<bool()>& done);
   int wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin);
-  void turn(SteadyTime deadline, bool spin);
+  void poll_once(SteadyTime deadline, bool spin);
   void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
   void tick(SteadyTime now);
   std::chrono::nanoseconds since_tick(SteadyTime now) const;
@@ -108,7 +108,7 @@ class Transport::Impl {
   void accept_all(SteadyTime now);
   void accept_local(SteadyTime now);
   void add_stranger(int fd, const std::string& remote, Medium medium, SteadyTime now);
-  void look_away(int listener);
+  void leave_out_listener(int listener);
   void drop_oldest_stranger(SteadyTime now);
   void start_round(PeerId peer, const std::vector<SocketAddress>& addresses, SteadyTime now);
   void start_rounds(SteadyTime now);
@@ -139,16 +139,16 @@ class Transport::Impl {
   const LogLine log_;
   int epoll_ = -1, listen_ = -1, listen_local_ = -1, wake_ = -1;
 
-  std::mutex helm_mutex_;
-  std::condition_variable helm_changed_, rest_over_;
-  bool steered_ = false, stand_in_steers_ = false;  // somebody turns the loop
-  int waiting_ = 0;                                 // threads in steer()
-  std::uint64_t waits_ = 0;                         // that are over
-  bool resting_ = false;                            // the stand-in, until nobody waits
+  std::mutex loop_mutex_;
+  std::condition_variable loop_free_, backup_wakes_;
+  bool loop_taken_ = false, backup_runs_loop_ = false;  // a thread runs the loop; it is the backup
+  int waiting_ = 0;                                     // threads in run_loop_until()
+  std::uint64_t waits_ = 0;                             // that are over
+  bool backup_rests_ = false;                           // the backup, until no thread waits
   std::atomic<bool> stop_{false};
   std::thread thread_;
 
-  // For whoever turns the loop.
+  // For the thread that runs the loop.
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t next_id_ = 16;
   Dialer dialer_;
@@ -158,11 +158,11 @@ class Transport::Impl {
   std::map<PeerId, std::uint64_t> last_incarnation_;
   std::set<PeerId> unproven_;  // lost, but perhaps alive
   // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
-  // up: that they have ended their connections proves nothing until they had the time to dial again.
+  // up: the ends of their connections prove nothing until they had the time to dial again.
   SteadyTime peers_return_until_;
   std::map<PeerId, SteadyTime> dead_unless_back_;
   std::map<PeerId, std::set<std::uint64_t>> fenced_;
-  std::set<PeerId> tcp_next_;  // something that listens beside the peer's address is not the peer
+  std::set<PeerId> tcp_next_;  // the process that listens beside the peer's address is not the peer
   RateLimit complaints_{5, Milliseconds(10000)};
   bool closing_ = false, accepting_ = true, waits_are_short_ = false;
   SteadyTime last_tick_;

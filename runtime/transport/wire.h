@@ -1,4 +1,4 @@
-// The frame of the runtime's protocol: a fixed header of 64 bytes, little endian, then `length` bytes of
+// The frame of the runtime's protocol: a fixed header of 64 bytes, little-endian, then `length` bytes of
 // payload.
 #pragma once
 
@@ -16,7 +16,7 @@ inline constexpr std::uint8_t wire_version = 1;
 
 enum class Role : std::uint8_t { worker = 1, server = 2 };
 
-// Who a process is within its run. Stays the same over restarts; the incarnation tells those apart.
+// The identity of a process within its run. It stays the same over restarts; the incarnation changes.
 struct PeerId {
   Role role = Role::worker;
   std::uint32_t rank = 0;  // below 2^24
@@ -92,8 +92,8 @@ std::string_view describe(WireFault fault);
 // The header as bytes, with its own crc32c at the end.
 std::array<std::byte, header_size> encode(const Header& header);
 
-// Nothing in the bytes is trusted: checks all fields, and the length against length_limit. `header` is set
-// only when the answer is WireFault::none.
+// Does not trust the bytes: checks all fields, and the length against length_limit. Sets `header` only if it
+// returns WireFault::none.
 WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t length_limit, Header& header);
 
 // 64 bits of SHA-256, never 0.

@@ -64,7 +64,7 @@ def apply_rights(cluster, namespace, objects):
 
 
 @pytest.mark.nodes
-def test_a_detached_sweep_goes_on_when_whoever_started_it_is_gone(cluster, name, experiment):
+def test_a_detached_sweep_goes_on_when_the_machine_that_started_it_is_gone(cluster, name, experiment):
     allow(cluster)
     started = detach(cluster, experiment(program(name)), "lr=1,2,3")
     sweep = started.stdout.strip()
@@ -128,7 +128,7 @@ def runs(pid, *words):
 
 
 @pytest.mark.nodes
-def test_results_of_a_sweep_that_the_cluster_runs_are_kept_though_nobody_looks(cluster, name, experiment):
+def test_results_of_a_sweep_that_the_cluster_runs_are_kept_without_a_watching_command(cluster, name, experiment):
     allow(cluster)
     text = program(name).replace("mode: allreduce", "mode: single")
     started = detach(cluster, experiment(text), "lr=1,2,3")
@@ -158,7 +158,7 @@ def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubec
     assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
 
 
-def test_who_may_only_edit_gets_the_role_for_an_administrator_and_nothing_is_created(real, name, experiment):
+def test_a_user_with_edit_alone_gets_the_role_for_an_administrator_and_nothing_is_created(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)

@@ -123,7 +123,7 @@ def test_the_next_command_brings_a_killed_server_back_and_the_run_loses_nothing(
     assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
 
 
-def test_what_was_taken_down_stays_down_and_goes_on_when_it_is_up_again(fresh_embedded, name):
+def test_a_cluster_that_was_taken_down_stays_down_and_its_runs_go_on_when_it_is_up_again(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 6, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)

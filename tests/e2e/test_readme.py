@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import mlk
 import pytest
@@ -12,6 +13,15 @@ import wheels
 def snippets(language):
     readme = (mlk.ROOT / "README.md").read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", readme, re.M | re.S)
+
+
+def test_the_first_experiment_of_the_readme_is_the_example_and_has_twelve_lines():
+    def lines(text):
+        bare = [line.split("#")[0].rstrip() for line in text.splitlines()]
+        return [line for line in bare if line]
+    [shown] = snippets("yaml")
+    assert lines(shown) == lines((mlk.EXAMPLES / "digits-ps.yaml").read_text(encoding="utf-8"))
+    assert len(shown.splitlines()) == 12
 
 
 @pytest.mark.parametrize("example", ["digits-single", "digits-ps"])
@@ -31,3 +41,32 @@ def test_the_snippet_of_the_readme_computes_the_accuracy_that_mlk_reports(embedd
     read = mlk.run(sys.executable, "-c", snippet, check=0, cwd=tmp_path, env={"PYTHONPATH": ":".join(map(str, packages))})
     assert read.stdout == f"accuracy {accuracy:.4g}\n"
     assert accuracy > 0.9
+
+
+def test_the_recording_of_the_readme_shows_what_its_commands_print_today(tmp_path):
+    picture = tmp_path / "tour.svg"
+    mlk.run(mlk.ROOT / "docs/record", picture, check=0, timeout=120, env={"MLK_BUILD_DIR": str(mlk.BUILD)})
+    rows = {row.get("y"): "".join(row.itertext()) for row in xml.etree.ElementTree.parse(picture).getroot()
+            if row.tag.endswith("text") and row.get("visibility") != "hidden"}
+    last_screen = "\n".join(rows[y] for y in sorted(rows, key=int))
+    assert re.match(r"\$ mlk submit examples/digits-ps.yaml --local --wait\n", last_screen)
+    assert re.search(r"^digits-ps-\w+  Succeeded  ps ", last_screen, re.M), last_screen
+    assert re.search(r"\$ mlk ls --local\nRUN .*\ndigits-ps-\w+ +Succeeded +ps +3000/3000 ", last_screen), last_screen
+
+
+def test_the_demo_shows_ten_lines_of_progress_a_table_and_what_to_try_next(tmp_path):
+    # The demo keeps its state in the checkout that it stands in: here, a folder that looks like one.
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(mlk.ROOT / name)
+    (tmp_path / "build").mkdir()
+    for program in (mlk.MLK, mlk.RUNTIME):
+        (tmp_path / "build" / program.name).symlink_to(program)
+    env = {"HOME": str(tmp_path), "PWD": str(tmp_path)}
+    try:
+        said = mlk.run("bash", "-c", f"cd -L {tmp_path} && tests/support/demo.sh", check=0, timeout=120, env=env).stdout
+    finally:
+        mlk.run(mlk.MLK, "local", "down", env={**env, "XDG_STATE_HOME": str(tmp_path / "build/demo")})
+    lines = len(re.findall(r"^ +\d+ +[\d.e-]+ +0\.\d+ +\d+$", said, re.M))
+    assert lines in (9, 10), said  # 9: the first report came due before the rank that reports had joined
+    assert re.search(r"^digits-ps-\w+  Succeeded  ps ", said, re.M), said
+    assert "What to try next:" in said

@@ -192,7 +192,7 @@ while :; do sleep 0.1; done"""
 
 
 @pytest.mark.nodes
-def test_who_waits_for_a_run_that_is_being_stopped_waits_for_its_results(cluster, name, experiment):
+def test_a_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_there(cluster, name, experiment):
     file = experiment(program(name, SLOW_TO_STOP).replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -251,7 +251,7 @@ def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_what_was_trained_without_a_volume_is_not_shown_after_a_resume(cluster, name):
+def test_results_from_before_a_stop_without_a_volume_are_not_shown_after_a_resume(cluster, name):
     run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=20", "--set", "train.report_every=5",
                       mlk.EXAMPLES / "digits-single.yaml", check=0).stdout.strip()
     mlk.wait_until(lambda: "mlk step=" in cluster.mlk("logs", run).stdout, "the run to train")

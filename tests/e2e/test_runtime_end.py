@@ -50,7 +50,7 @@ def test_a_server_that_is_left_tells_of_the_end_when_the_first_one_is_lost(tmp_p
         assert accuracy(back) == accuracy(workers[0])
 
 
-def test_sigterm_ends_who_waits_for_late_ranks_and_the_run_stays_trained(tmp_path):
+def test_sigterm_ends_a_process_that_waits_for_late_ranks_and_the_run_stays_trained(tmp_path):
     with Run(tmp_path / "run", "ps", step_delay_ms=10, minimum=1) as run:
         servers, workers = start_all(run, **LATE)
         run.until_step(workers[0], 100)
@@ -115,7 +115,7 @@ def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
         assert again.wait(20) == 75, "it knows nothing of the run, and its Job is to try again"
 
 
-def test_nobody_calls_a_rank_lost_that_ends_since_the_run_is_trained(tmp_path):
+def test_a_rank_that_ends_because_the_run_is_trained_is_not_called_lost(tmp_path):
     with Run(tmp_path / "run", "allreduce", workers=4, steps=50) as run:
         _, workers = start_all(run)
         for process in workers:

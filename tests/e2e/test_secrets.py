@@ -125,7 +125,7 @@ def fields_of(kubeconfig):
 
 
 @pytest.mark.parametrize("kind", PLUGINS)
-def test_what_a_plugin_knows_is_in_no_output_and_no_error(embedded, tmp_path, kind):
+def test_the_secrets_of_a_plugin_are_in_no_output_and_no_error(embedded, tmp_path, kind):
     config = plugin_kubeconfig(embedded, tmp_path, PLUGINS[kind])
     for command in (["ls"], ["context"], ["context", "-o", "json"]):
         result = mlk.run(mlk.MLK, *command, "--kubeconfig", config, check=4, env=embedded.env)

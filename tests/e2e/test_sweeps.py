@@ -220,7 +220,7 @@ def test_trials_that_do_badly_are_ended_early_and_free_their_places(cluster, nam
     assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
 
 
-def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_whoever_drives(embedded, name):
+def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_with_any_driver(embedded, name):
     sweep_file = ("--set", f"name={name}", "--set", "checkpoint={volume: {pvc: " + name + "}, every: 0}", "--set", "train.steps=240",
                   "--set", "train.step_delay_ms=40", "--set", "train.report_every=10", "--set", "sweep.stop={asha: {min: 60}}",
                   "--set", "sweep.objective=minimize loss", DIGITS, "lr=0.1,0.0003,0.0002,0.0001", "hidden=[16]")

@@ -31,7 +31,7 @@ bool is_qualified_name(const std::string& text) {
 
 void check_metadata(const Kind& kind, const json& metadata) {
   const std::string name = metadata.at("name").get<std::string>();
-  // Services and Namespaces are labels in host names, a Job's name is the value of a label.
+  // Services and Namespaces are labels in host names; the name of a Job becomes the value of a label.
   const bool label = kind.kind == "Service" || kind.kind == "Namespace";
   if (label ? !is_label(name) : !is_dns_subdomain(name)) {
     throw invalid(kind.kind, name, "metadata.name",
@@ -112,7 +112,7 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
                 "Invalid value: field is immutable");
 }
 
-// It may be given later, and be lowered.
+// The deadline may be given later, and may be lowered.
 void check_pod_deadline(const Kind& kind, const json& before, const json& after) {
   const json& old_value = field(before.at("spec"), "activeDeadlineSeconds");
   const json& new_value = field(after.at("spec"), "activeDeadlineSeconds");
@@ -153,7 +153,7 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
       same(field);
     }
     const json& spec = after.at("spec");
-    // An elastic Job: both change together.
+    // An elastic Job: both must change together.
     if (spec.at("completions") != before.at("spec").at("completions") &&
         spec.at("completions") != spec.at("parallelism")) {
       same("/spec/completions");

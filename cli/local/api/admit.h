@@ -1,4 +1,4 @@
-// What happens to an object on its way in: names, defaults, rules, and what may not change. Pure.
+// Admission of an object: names, defaults, rules, and immutable fields. Pure.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct Admission {
   Time now;
 };
 
-// A new object as it will be stored. Throws Refusal 400 or 422.
+// A new object as it will be stored. Throws StatusError 400 or 422.
 nlohmann::json admit_new(const Admission& admission, nlohmann::json object);
 
-// `after` as it will be stored in place of `before`: what the server owns stays as it was. `of_status`: only
-// status changes; otherwise everything but status. Throws Refusal 409 when resourceVersion or uid do not fit,
-// 422 when an immutable field changes.
+// `after` as it will be stored in place of `before`; fields that the server owns keep their values.
+// `of_status`: only status changes; otherwise everything except status. Throws StatusError 409 if
+// resourceVersion or uid do not match, 422 if an immutable field changes.
 nlohmann::json admit_change(const Admission& admission, const nlohmann::json& before, nlohmann::json after,
                             bool of_status);
 

@@ -1,4 +1,4 @@
-// The REST API of the embedded cluster, without sockets: a request in, an answer out.
+// The REST API of the embedded cluster, without sockets: takes a request, gives an answer.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct Request {
   bool flag(const std::string& name) const { return parameter(name) == "true" || parameter(name) == "1"; }
 };
 
-// Where a stream goes. Both are false once the client has gone or the server stops.
+// The target of a stream. Both functions return false when the client has gone or the server stops.
 struct Sink {
   std::function<bool(std::string_view)> write;
   std::function<bool()> alive;
@@ -44,7 +44,7 @@ struct Answer {
   std::string content_type = "application/json";
   std::string body;
   std::string warning;                      // for the header Warning: 299
-  std::function<void(const Sink&)> stream;  // instead of the body, when set
+  std::function<void(const Sink&)> stream;  // instead of the body, if set
 };
 
 // Safe from any thread.
@@ -57,7 +57,7 @@ class Api {
   void stop();  // ends all streams
 
  private:
-  // What a path of an object or a collection names.
+  // The object or collection that a path names.
   struct Target {
     const Kind* kind;
     std::string name_space;
@@ -91,8 +91,8 @@ class Api {
   std::atomic<bool> stopping_{false};
 };
 
-// A watch as a stream; api_watch.cpp. `revision`: what the client has seen; "" and "0": everything that is
-// there comes first.
+// A watch as a stream; api_watch.cpp. `revision`: the last version that the client has seen; with "" and "0"
+// all existing objects come first.
 struct WatchOptions {
   std::string label_selector, field_selector, revision;
   bool bookmarks = false;

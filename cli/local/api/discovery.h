@@ -1,4 +1,4 @@
-// What the API server says about itself: versions, groups, resources, OpenAPI. Pure.
+// The description that the API server gives of itself: versions, groups, resources, OpenAPI. Pure.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,7 @@
 
 namespace mlk::local {
 
-// The document at `path` ("/version", "/api", "/apis/batch/v1", "/openapi/v3" ...); nullopt when there is
-// none.
+// The document at `path` ("/version", "/api", "/apis/batch/v1", "/openapi/v3" ...); nullopt if there is none.
 std::optional<nlohmann::json> discover(const std::string& path);
 
 }  // namespace mlk::local

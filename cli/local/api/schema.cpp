@@ -8,9 +8,9 @@
 namespace mlk::local {
 namespace {
 
-// One type a line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity (number or
-// text),
-// * anything, [T] list of T, {T} map of T, else the name of another line. A field without a type is a string.
+// One type per line: "Name: field=type ...". Types: s string, i integer, b boolean, q quantity (number or
+// text), * anything, [T] list of T, {T} map of T, otherwise the name of another line. A field without a type
+// is a string.
 constexpr char schema_text[] = R"(
 ObjectMeta: name generateName namespace uid resourceVersion generation=i creationTimestamp=* deletionTimestamp=* deletionGracePeriodSeconds=i labels={s} annotations={s} ownerReferences=[OwnerReference] finalizers=[s] managedFields=* selfLink
 OwnerReference: apiVersion kind name uid controller=b blockOwnerDeletion=b
@@ -112,7 +112,7 @@ class Pruner {
         unknown.push_back(field);
         at = object.erase(at);
       } else if (at->is_null()) {
-        at = object.erase(at);  // as if it were not there
+        at = object.erase(at);  // null counts as absent
       } else {
         check(field_type, *at, field);
         ++at;

@@ -10,8 +10,8 @@
 
 namespace mlk::local {
 
-// Takes unknown fields out of `object` and returns their paths ("spec.template.spec.contaners").
-// Throws Refusal 400 when a known field holds a value of the wrong type.
+// Removes unknown fields from `object` and returns their paths ("spec.template.spec.contaners"). Throws
+// StatusError 400 if a known field has a value of the wrong type.
 std::vector<std::string> prune_unknown_fields(const Kind& kind, nlohmann::json& object);
 
 }  // namespace mlk::local

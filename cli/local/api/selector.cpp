@@ -9,7 +9,7 @@
 namespace mlk::local {
 namespace {
 
-// Parts between commas that are not within parentheses.
+// The parts between those commas that are not inside parentheses.
 std::vector<std::string> split_terms(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;
@@ -47,7 +47,7 @@ std::vector<std::string> values_in_parentheses(std::string_view text, std::strin
   return values;
 }
 
-// The field as text; nullptr when it is not there.
+// The value at the path; nullptr if it is missing.
 const json* at_path(const json& object, const std::vector<std::string>& path) {
   const json* value = &object;
   for (const std::string& part : path) {
@@ -59,7 +59,7 @@ const json* at_path(const json& object, const std::vector<std::string>& path) {
   return value;
 }
 
-// Where the value of a field label is in objects of that kind.
+// The path of the field that a field label names, in objects of that kind.
 std::string path_of(const Kind& kind, const std::string& label) {
   static const std::map<std::string, std::map<std::string, std::string>> others = {
       {"pods",

@@ -11,7 +11,7 @@
 
 namespace mlk::local {
 
-// "a=b,c!=d,e in (f, g),!h,i". Throws Refusal (400) for text that is none.
+// "a=b,c!=d,e in (f, g),!h,i". Throws StatusError 400 for any other text.
 class LabelSelector {
  public:
   explicit LabelSelector(std::string_view text);
@@ -27,8 +27,8 @@ class LabelSelector {
   std::vector<Term> terms_;
 };
 
-// "metadata.name=x,status.phase!=Running": fields as text; an absent one is empty. Throws Refusal (400) for
-// text that is none, and for fields by which the API server does not select objects of that kind.
+// "metadata.name=x,status.phase!=Running": fields as text; an absent one is empty. Throws StatusError 400 for
+// any other text, and for fields by which the API server does not select objects of that kind.
 class FieldSelector {
  public:
   FieldSelector(std::string_view text, const Kind& kind);

@@ -40,7 +40,7 @@ void add_extension(X509* certificate, X509* issuer, int nid, const char* value) 
   require(extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1);
 }
 
-// Signed by `issuer_key`; its own issuer when `issuer` is null.
+// Signed by `issuer_key`; self-signed if `issuer` is null.
 Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key) {
   Certificate certificate(X509_new());
   require(certificate != nullptr);

@@ -1,4 +1,4 @@
-// A certificate authority, a server certificate and a token of the cluster's own.
+// The cluster's own certificate authority, server certificate and token.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@ struct Credentials {
   std::string token;        // bearer token of the one user
 };
 
-// New ones: the certificates are good for ten years. The key of the authority is thrown away.
+// Makes new ones. The certificates are valid for ten years. The key of the authority is discarded.
 Credentials make_credentials();
 
-// Those in `file` when there are, else new ones, written there with mode 0600.
+// Reads them from `file`; if it does not exist, makes new ones and writes them there with mode 0600.
 Credentials load_credentials(const std::filesystem::path& file);
 
 // A kubeconfig with the one context "mlk-local".

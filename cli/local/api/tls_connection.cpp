@@ -37,7 +37,7 @@ TlsConnection::TlsConnection(SSL_CTX& context, int socket, const ConnectionLimit
 
 TlsConnection::~TlsConnection() {
   if (ssl_ == nullptr) return;
-  ::SSL_shutdown(ssl_);  // says good-bye without waiting for the other side
+  ::SSL_shutdown(ssl_);  // says good-bye without waiting for an answer
   ::SSL_free(ssl_);
 }
 
@@ -91,7 +91,7 @@ bool TlsConnection::is_readable() const {
   return ::SSL_pending(ssl_) > 0 || wait(POLLIN, Clock::now() + limits_.to_read);
 }
 
-// Whether the client is still there; streams ask it while they have nothing to say.
+// Whether the client is still there; streams ask this while they have nothing to send.
 bool TlsConnection::is_writable() const {
 #ifdef POLLRDHUP
   constexpr short gone = POLLERR | POLLHUP | POLLNVAL | POLLRDHUP;
@@ -122,7 +122,7 @@ ssize_t TlsConnection::write(const char* data, std::size_t size) {
   });
 }
 
-// Nobody asks: there is one address, and no log of clients.
+// Never used: there is one address, and no log of clients.
 void TlsConnection::get_remote_ip_and_port(std::string& ip, int& port) const {
   ip.clear();
   port = 0;

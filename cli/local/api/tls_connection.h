@@ -1,4 +1,4 @@
-// One accepted connection: TLS with bounds on the time and bytes that a stranger may take.
+// One accepted connection: TLS with bounds on the time and bytes of a client that has not authenticated yet.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace mlk::local {
 
-// Connections whose client has not shown the token yet. One too many ends the oldest of them, so that whoever
-// opens connections and says nothing takes none from those who do. Safe from any thread.
+// Connections whose client has not shown the token yet. One too many closes the oldest of them, so that a
+// client which only opens connections does not lock others out. Safe from any thread.
 class Strangers {
  public:
   explicit Strangers(std::size_t most) : most_(most) {}
@@ -29,9 +29,9 @@ class Strangers {
 struct ConnectionLimits {
   std::chrono::milliseconds to_authenticate{10000};  // from the first byte to the token
   std::chrono::milliseconds to_read{30000};          // without a byte, once the client has shown the token
-  std::chrono::milliseconds to_write{
-      300000};                           // a pager that nobody scrolls holds up its stream, not the server
-  std::size_t header_bytes = 64 * 1024;  // of one request
+  std::chrono::milliseconds to_write{300000};  // a stream to a pager that nobody scrolls is closed, so it
+                                               // does not occupy the server for ever
+  std::size_t header_bytes = 64 * 1024;        // of one request
 };
 
 // For the thread that serves the connection. Does not own the socket.
@@ -43,9 +43,9 @@ class TlsConnection : public httplib::Stream {
   TlsConnection& operator=(const TlsConnection&) = delete;
 
   bool shake_hands();
-  // Waits for the first byte of the next request. False when none comes in time.
+  // Waits for the first byte of the next request. False if none comes in time.
   bool await_request(std::chrono::milliseconds patience);
-  // Its headers are read: what follows is bounded by others.
+  // Its headers are read: other limits hold for the rest.
   void end_of_headers(bool authenticated);
 
   bool is_readable() const override;
@@ -59,7 +59,7 @@ class TlsConnection : public httplib::Stream {
  private:
   using Clock = std::chrono::steady_clock;
   bool wait(short events, Clock::time_point end) const;
-  // Until the TLS library has done it, or the time is over; its result, or -1.
+  // Repeats the operation until the TLS library has done it or the time is over. Returns its result, or -1.
   template <class Operation>
   int complete(Clock::time_point end, const Operation& operation);
   Clock::time_point read_deadline() const;

@@ -1,4 +1,5 @@
-// How objects go out: whole, metadata only, or as the rows of a table that kubectl prints. Pure.
+// The form in which objects are sent: complete, metadata only, or as rows of a table that kubectl prints.
+// Pure.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace mlk::local {
 
 enum class View { object, metadata, table };
 
-// From the Accept header. Throws Refusal 406 when none of ours is acceptable (protobuf alone, for one).
+// From the Accept header. Throws StatusError 406 if it accepts none of our forms (for example only protobuf).
 View view_of(const std::string& accept);
 
 nlohmann::json show(const Kind& kind, const nlohmann::json& object, View view, Time now);

@@ -26,7 +26,7 @@ std::optional<Time> end_of(const json& pod) {
     if (time) end = std::max(end.value_or(*time), *time);
   }
   if (end) return end;
-  // deletionTimestamp is the end of the grace.
+  // deletionTimestamp is the end of the grace period.
   const json& metadata = pod.at("metadata");
   const auto last_moment = parse_time(text_field(metadata, "deletionTimestamp"));
   if (!last_moment) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<Time> end_of(const json& pod) {
 
 }  // namespace
 
-// Copies no JSON: after every change the controller looks at each of thousands of pods.
+// Copies no JSON: after every change the controller reads each of thousands of pods.
 JobPod JobPod::of(const json& pod, bool only_failed) {
   const json& metadata = pod.at("metadata");
   const json& annotations = field(metadata, "annotations");

@@ -15,7 +15,7 @@ struct JobPod {
   const nlohmann::json* object;
   std::string name, uid;
   int index;      // -1: it has none
-  bool tracked;   // has the finalizer: not counted yet
+  bool tracked;   // has the finalizer: its Job has not counted it yet
   bool deleted;   // has a deletion time
   bool finished;  // its phase is final
   bool succeeded;

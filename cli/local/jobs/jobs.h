@@ -10,7 +10,7 @@
 
 namespace mlk::local {
 
-// One thread calls it. Returns when it is to be called again at the latest, when nothing changes before.
+// For one thread. Returns the time at which it has to be called again even if nothing changes.
 std::optional<Time> step_jobs(Store& store, Time now);
 
 }  // namespace mlk::local

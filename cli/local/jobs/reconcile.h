@@ -1,4 +1,4 @@
-// What the Job controller does next, decided from a Job and its pods alone. Pure.
+// Decides what the Job controller does next, from a Job and its pods alone. Pure.
 #pragma once
 
 #include <optional>
@@ -25,18 +25,18 @@ struct JobEvent {
 };
 
 struct JobActions {
-  nlohmann::json status;             // of the Job, as it is to be from now on
-  std::vector<std::string> release;  // names of pods that no longer need to be kept: they are counted
+  nlohmann::json status;             // the new status of the Job
+  std::vector<std::string> release;  // names of pods that are counted, and no longer have to be kept
   std::vector<std::string> remove;   // names of pods to delete
   std::vector<NewPod> create;
   std::vector<JobEvent> events;
-  std::optional<Time> again;  // look again at this time, when nothing changes before
+  std::optional<Time> again;  // sync again at this time, even if nothing changes before
 };
 
-// The caller carries out the actions in the order of the members above, each durable before the next; then a
-// crash between any two of them loses and doubles nothing: a finished pod is listed in
-// status.uncountedTerminatedPods first, loses its finalizer then, and is added to the numbers last. `pods`:
-// all of the Job; those that have succeeded and are counted matter only without backoffLimitPerIndex or with
+// The caller carries out the actions in the order of the members above, each durable before the next. Then a
+// crash between two of them neither loses nor doubles anything: a finished pod is first listed in
+// status.uncountedTerminatedPods, then loses its finalizer, and is added to the numbers last. `pods`: all
+// pods of the Job; those that have succeeded and are counted matter only without backoffLimitPerIndex or with
 // a successPolicy.
 JobActions reconcile(const nlohmann::json& job, const std::vector<const nlohmann::json*>& pods, Time now);
 

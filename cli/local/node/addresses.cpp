@@ -16,7 +16,7 @@ namespace mlk::local {
 
 namespace {
 
-constexpr char ports_key[] = "ports";  // no host: those have a namespace before them
+constexpr char ports_key[] = "ports";  // no host: those begin with a namespace
 
 // Whether a program could listen there now.
 bool can_listen(const std::string& address, int port) {
@@ -26,7 +26,7 @@ bool can_listen(const std::string& address, int port) {
   if (port <= 0 || port > 65535 || ::inet_pton(AF_INET, address.c_str(), &where.sin_addr) != 1) return false;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   if (fd < 0) return true;
-  const int yes = 1;  // what is left of closed connections is in nobody's way; a listening socket still is
+  const int yes = 1;  // closed connections do not block the port; a listening socket still does
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const bool free =
       ::bind(fd, reinterpret_cast<const struct sockaddr*>(&where), sizeof where) == 0 && ::listen(fd, 1) == 0;
@@ -50,7 +50,7 @@ Addresses::Addresses(std::filesystem::path file) : file_(std::move(file)) {
         taken_.insert(by_host_[host]);
       }
     } catch (const nlohmann::json::exception&) {
-      continue;  // no mlk has written that; it is chosen anew
+      continue;  // mlk has not written that; it is chosen again
     }
   }
 }

@@ -8,22 +8,22 @@
 
 namespace mlk::local {
 
-// Not for several threads at once.
+// For one thread at a time.
 class Addresses {
  public:
-  explicit Addresses(std::filesystem::path file);  // what save() wrote before
+  explicit Addresses(std::filesystem::path file);  // reads what save() wrote
 
-  // 127.64.0.0/10, from the hash of the name, so that the address of a pod that does not exist yet can be
-  // told; the next free one when two names meet. The same for ever once given.
+  // An address in 127.64.0.0/10 from the hash of the name, so that the address of a pod that does not exist
+  // yet is known; the next free one if two names collide. Once given it does not change.
   std::string address_of(const std::string& name_space, const std::string& host);
 
-  // The port on which that host can listen: the wanted one, or the next that is free on its address when
-  // another program listens there, be it on all addresses (0.0.0.0). The same for all pods of the service
-  // until forget_ports(): they tell each other no new ones.
+  // The port on which that host can listen: the wanted one, or the next free one of its address if another
+  // program listens there, possibly on all addresses (0.0.0.0). The same for all pods of the service until
+  // forget_ports(), since they do not tell each other new ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
   void forget_ports(const std::string& name_space, const std::string& service);
 
-  void save();  // before anybody relies on new ones
+  void save();  // call it before new ones are used
   // Forgets hosts, as "namespace/host", for which `used` is false.
   template <class Used>
   void forget_unless(const Used& used) {

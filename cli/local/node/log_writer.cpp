@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t part_size = 16 * 1024;  // as containerd cuts long lines
 
-// Nine digits always, so that stamps can be compared as text.
+// Always nine digits, so that stamps can be compared as text.
 std::string stamp() {
   struct timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -58,7 +58,7 @@ void LogFile::append(std::string_view lines) {
   }
 }
 
-// All or nothing: what comes after a part of a line would be taken for its rest.
+// All or nothing: after a part of a line, the next text would be taken for its rest.
 bool LogFile::write(std::string_view lines) {
   std::uint64_t end = size_;
   while (!lines.empty() && fd_ >= 0) {

@@ -1,4 +1,4 @@
-// Writes what a program prints as containerd does: one stamp a line, in two files of bounded size.
+// Writes the output of a program in containerd's format: one stamp per line, in two files of bounded size.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace mlk::local {
 
 class LogFile {
  public:
-  // When `path` reaches half of `limit` bytes it is renamed to `path`.1, in place of an older one.
+  // When `path` reaches half of `limit` bytes it is renamed to `path`.1, replacing an older one.
   LogFile(std::filesystem::path path, std::uint64_t limit);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Whole lines. On a full disk they are lost whole, and the next that finds room comes after a line that
-  // says how many were.
+  // Appends whole lines. On a full disk the lines are lost as a whole; when there is room again, a line says
+  // how many were lost.
   void append(std::string_view lines);
 
  private:
@@ -34,8 +34,8 @@ class LogFile {
 class LogStream {
  public:
   LogStream(LogFile& file, std::string name) : file_(file), name_(std::move(name)) {}
-  void feed(std::string_view bytes);  // complete lines go out, and long ones in parts
-  void finish();                      // what is left without an end of line
+  void feed(std::string_view bytes);  // writes complete lines, and long ones in parts
+  void finish();                      // writes the rest that has no newline
 
  private:
   void put(std::string& out, std::string_view text, bool full) const;

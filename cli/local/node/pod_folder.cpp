@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t limit = 8 << 20;
 
-// null when there is no such file, or none that is whole.
+// null if there is no such file, or its content is not complete.
 json read_record(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return nullptr;
@@ -30,7 +30,7 @@ json read_record(const std::filesystem::path& file) {
   }
 }
 
-// What `make` reads from the record; nullopt when there is none, or a field is missing or of another type.
+// The result of `make` for the record; nullopt if there is none, or a field is missing or of another type.
 template <class Make>
 auto read_as(const std::filesystem::path& file, const Make& make)
     -> std::optional<decltype(make(std::declval<const json&>()))> {
@@ -43,7 +43,7 @@ auto read_as(const std::filesystem::path& file, const Make& make)
   }
 }
 
-// Whole numbers alone, within what the type holds; `otherwise` for what is no such number.
+// A whole number within the range of the type; `otherwise` for any other value.
 template <class Number>
 Number number_in(const json& record, const char* field, Number otherwise = 0) {
   const json& value = record.at(field);
@@ -53,7 +53,7 @@ Number number_in(const json& record, const char* field, Number otherwise = 0) {
 }
 
 ProcessId process_in(const json& record) {
-  if (!record.contains("supervisor")) return {};  // a record of an older mlk
+  if (!record.contains("supervisor")) return {};  // the record of an older mlk
   const json& id = record.at("supervisor");
   return {number_in<pid_t>(id, "pid"), number_in<unsigned long long>(id, "start"), id.at("boot")};
 }
@@ -126,7 +126,7 @@ bool PodFolder::ask_to_stop(const Stop& stop) const {
     write(stop);
   } catch (const Error&) {  // a full disk
     std::error_code ignored;
-    std::filesystem::remove(path_ / "stop.json", ignored);  // an earlier one may say something else
+    std::filesystem::remove(path_ / "stop.json", ignored);  // an earlier one may have another reason
   }
   return signal_holder(lock(), SIGTERM);
 }

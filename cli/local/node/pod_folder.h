@@ -1,13 +1,13 @@
-// The folder by which the server and a pod's supervisor talk: small files, each written at once.
+// The folder through which the server and a pod's supervisor communicate: small files, each written at once.
 //
 //   process.json     server -> supervisor: what to run
-//   stop.json        server -> supervisor: end it; SIGTERM to the supervisor says that this is news, and
-//   without
-//                    the file (the disk is full) it means a shutdown
+//   stop.json        server -> supervisor: end it. SIGTERM tells that the file is new; without the file (the
+//   disk
+//                    is full) it means a shutdown
 //   started.json     supervisor: written before the program starts, and again with its process group after
-//   exit.json        how it ended; whoever writes it holds the lock
+//   exit.json        how it ended; written only while holding the lock
 //   lock             held by the supervisor while it lives
-//   log, log.1       output, as containerd writes it
+//   log, log.1       output, in containerd's format
 //   termination-log, volumes/
 #pragma once
 
@@ -31,10 +31,11 @@ struct Start {
   std::string working_folder;
 };
 
-// Of a Stop and an Exit: the whole cluster goes down, and the Job is to restart the pod when it is up again.
+// Reason of a Stop and an Exit: the whole cluster shuts down, and the Job restarts the pod when it is up
+// again.
 constexpr char shutdown_reason[] = "shutdown";
 
-// Likewise: the pod has run for activeDeadlineSeconds. Also the reason in its status.
+// Reason of both, too: the pod has run for activeDeadlineSeconds. Also the reason in its status.
 constexpr char deadline_reason[] = "DeadlineExceeded";
 
 struct Stop {
@@ -45,15 +46,15 @@ struct Stop {
 struct Started {
   std::string at;        // RFC 3339
   pid_t group = 0;       // 0: not running yet
-  ProcessId supervisor;  // its number is that of the session in which the program began
+  ProcessId supervisor;  // its number is that of the session of the program
 };
 
 struct Exit {
-  int code = 0;  // 128 + signal for a program that a signal ended
+  int code = 0;  // 128 + signal for a program that was ended by a signal
   int signal = 0;
   std::string at;  // RFC 3339
   std::string started_at;
-  std::string reason;  // "StartError": never ran; "Lost": nobody saw the end; or as in Stop
+  std::string reason;  // "StartError": it never ran; "Lost": its end was not seen; or as in Stop
   std::string message;
 };
 
@@ -64,7 +65,7 @@ class PodFolder {
   const std::filesystem::path& path() const { return path_; }
   std::string uid() const { return path_.filename(); }
 
-  // A record that is missing, or that no mlk has written, is none.
+  // A missing or unreadable record is nullopt.
   std::optional<Start> start() const;
   std::optional<Stop> stop() const;
   std::optional<Started> started() const;
@@ -75,14 +76,14 @@ class PodFolder {
   void write(const Exit& exit) const;
 
   std::filesystem::path lock() const { return path_ / "lock"; }
-  // Who holds the lock. Only for another process: one's own locks are not seen.
+  // The holder of the lock. A process cannot see its own locks: call it from another one.
   Holder supervisor() const { return FileLock::holder(lock()); }
 
-  // Writes stop.json and tells the supervisor, if there is one on this machine. It is told on a full disk
-  // too. False when it could not be told: it is on another machine, or has ended.
+  // Writes stop.json and signals the supervisor if there is one on this machine, on a full disk too. False if
+  // it could not be signalled: it is on another machine, or has ended.
   bool ask_to_stop(const Stop& stop) const;
 
-  // In the environment of what runs in the pod, and of what that starts.
+  // A variable in the environment of the program, and of everything that it starts.
   std::string mark() const { return "MLK_LOCAL_POD=" + uid(); }
 
  private:

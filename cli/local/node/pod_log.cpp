@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::size_t chunk_size = 64 * 1024;
 
-// The complete lines of a log, over the older file that rotation left and the current one.
+// The complete lines of a log: of the older file that rotation left, then of the current one.
 class LogFiles {
  public:
   explicit LogFiles(const std::filesystem::path& folder) : folder_(folder) { open(folder_ / "log.1"); }
 
-  // Calls `line` for each complete line that is there now; false when `line` did not want more.
+  // Calls `line` for each complete line that exists now. False if `line` returned false.
   bool each_line(const std::function<bool(std::string_view)>& line) {
     while (true) {
       if (!read_file(line)) return false;
@@ -23,7 +23,7 @@ class LogFiles {
       struct stat current{};
       const bool there = ::stat((folder_ / "log").c_str(), &current) == 0;
       if (!there || (file_ && current.st_ino == inode_)) return true;
-      if (file_ && !read_file(line)) return false;  // what came between reading and looking
+      if (file_ && !read_file(line)) return false;  // lines written between reading and checking
       open(folder_ / "log");
       if (!file_) return true;
     }
@@ -64,7 +64,7 @@ class LogFiles {
   std::string rest_;
 };
 
-// Turns lines of the file into what the client gets.
+// Turns lines of the file into the lines for the client.
 class LogWriter {
  public:
   LogWriter(const LogOptions& options, const std::function<bool(std::string_view)>& write)
@@ -132,7 +132,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
 
   bool more = true;
   if (options.tail_lines) {
-    // Only the last lines: a window over the whole file, which is bounded.
+    // Only the last lines: a window over the whole file, whose size is bounded.
     std::deque<std::string> last;
     const auto wanted = static_cast<std::size_t>(std::max<long long>(0, *options.tail_lines));
     files.each_line([&](std::string_view line) {
@@ -143,7 +143,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
     for (const std::string& line : last) more = more && writer.put(line);
   }
   while (more) {
-    // Asked before reading, so that what was written before the end is read.
+    // Checked before reading, so that everything written before the end is read.
     const bool at_end = !options.follow || ended();
     more = files.each_line([&](std::string_view line) { return writer.put(line); }) && writer.flush();
     if (at_end || !more || !alive()) break;

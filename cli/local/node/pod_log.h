@@ -1,4 +1,4 @@
-// The log of a pod: lines as containerd writes them, read as `GET .../log` wants them.
+// The log of a pod: lines in containerd's format, read with the options of `GET .../log`.
 #pragma once
 
 #include <condition_variable>
@@ -37,13 +37,13 @@ class PodLogs {
  public:
   explicit PodLogs(std::filesystem::path pods) : pods_(std::move(pods)) {}
 
-  // Writes to `write` until the end, or, when following, until `ended` says that nothing more comes. Both may
-  // stop it: `write` by returning false, `alive` as well.
+  // Calls `write` until the end of the log or, when following, until `ended` says that no more lines come.
+  // Stops early if `write` or `alive` returns false.
   void read(const std::string& uid, const LogOptions& options,
             const std::function<bool(std::string_view)>& write, const std::function<bool()>& alive,
             const std::function<bool()>& ended);
 
-  void announce(const std::string& uid);  // there is more in this log
+  void announce(const std::string& uid);  // this log has new lines
   void announce_all();
 
   // The end of the log: at most so many lines and bytes, without stamps.

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// The condition as it was when its status does not change; a change gets the time of now.
+// Keeps the old condition if its status does not change; otherwise the condition gets the present time.
 void put_condition(json& conditions, const json& old_conditions, const std::string& type, bool value,
                    const std::string& reason, const std::string& message, Time now) {
   json condition = {{"type", type},
@@ -104,7 +104,7 @@ json pod_status(const json& pod, const PodState& state, Time now) {
                 now);
   put_condition(conditions, old_conditions, "PodScheduled", true, "", "", now);
   if (state.exit && (state.exit->reason == "Lost" || state.exit->reason == "shutdown")) {
-    // As when a node goes: it is nobody's failure, and the Job may ignore it.
+    // As when a node shuts down: the program has not failed, and the Job may ignore it.
     put_condition(conditions, old_conditions, "DisruptionTarget", true, "TerminationByKubelet",
                   state.exit->reason == "Lost" ? "The process and its supervisor are gone."
                                                : "Pod was terminated in response to imminent node shutdown.",
@@ -132,7 +132,7 @@ std::optional<std::string> why_unschedulable(const json& pod) {
   for (const json& container : pod.at("spec").at("containers")) {
     const json requests = container.value("resources", json::object()).value("requests", json::object());
     for (const auto& [name, amount] : requests.items()) {
-      // CPUs and memory are not counted; what has a vendor's name is not here.
+      // CPUs and memory are not counted; the node has no resources with a vendor's name.
       if (name.find('/') == name.npos) continue;
       const auto number = quantity_of(amount);
       if (number && *number > 0) return "0/1 nodes are available: 1 Insufficient " + name + ".";

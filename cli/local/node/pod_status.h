@@ -1,4 +1,4 @@
-// The status of a pod from what is known of its process. Pure.
+// The status of a pod, from the facts about its process. Pure.
 #pragma once
 
 #include <optional>
@@ -13,26 +13,26 @@ namespace mlk::local {
 
 struct PodState {
   std::string address;
-  // At most one of the next three.
+  // At most one of the next three is set.
   std::optional<std::pair<std::string, std::string>> waiting;  // reason, message
   std::optional<std::string> running_since;                    // RFC 3339
   std::optional<Exit> exit;
   std::string termination_message;
 };
 
-// Keeps from the old status what is to be kept: start time, times of conditions that did not change.
+// Keeps the start time and the times of unchanged conditions from the old status.
 nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time now);
 
 // When the kubelet ends the pod: activeDeadlineSeconds after its start time. nullopt: never, or not started.
 std::optional<Time> deadline_of(const nlohmann::json& pod);
 inline constexpr char deadline_message[] = "Pod was active on the node longer than the specified deadline";
 
-// The scheduler: the one node is called "local". nullopt: the pod fits. Otherwise the message of its
-// PodScheduled condition.
+// The scheduler for the one node, "local". nullopt: the pod fits. Otherwise the message of its PodScheduled
+// condition.
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod);
 nlohmann::json unschedulable_status(const nlohmann::json& pod, const std::string& why, Time now);
 
-// Bytes from a program as text that JSON can hold: what is not UTF-8 becomes U+FFFD, cut to so many bytes.
+// Bytes from a program as text for JSON: what is not UTF-8 becomes U+FFFD; cut to `limit` bytes.
 std::string clean_text(const std::string& bytes, std::size_t limit);
 
 }  // namespace mlk::local

@@ -51,7 +51,7 @@ std::optional<std::string> resource_field(const json& container, const json& ref
     if (!given) return std::nullopt;
     amount = *given;
   } else if (name == "cpu" && kind == "limits") {
-    amount = std::thread::hardware_concurrency();  // without a limit: what the node has
+    amount = std::thread::hardware_concurrency();  // without a limit: the CPUs of the node
   }
   double divisor = 1;
   if (reference.contains("divisor")) divisor = parse_quantity(as_text(reference.at("divisor"))).value_or(1);

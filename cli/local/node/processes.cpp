@@ -19,7 +19,7 @@
 namespace mlk::local {
 namespace {
 
-// A process that cannot become another one under our hands: the kernel's descriptor of it where there is one.
+// Refers to one process, even if its number is reused: by the kernel's descriptor of it, where there is one.
 class Handle {
  public:
   explicit Handle(pid_t pid) : pid_(pid) {
@@ -34,7 +34,7 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   bool signal(int number) const {
-    if (pid_ <= 0) return false;  // kill() would take it for a group, or for everybody
+    if (pid_ <= 0) return false;  // kill() would take it for a group, or for all processes
 #ifdef SYS_pidfd_send_signal
     if (fd_ >= 0) return ::syscall(SYS_pidfd_send_signal, fd_, number, nullptr, 0) == 0;
 #endif
@@ -57,7 +57,7 @@ std::optional<Stat> stat_of(pid_t pid) {
   std::ifstream file(folder_of(pid) / "stat");
   std::string text;
   std::getline(file, text, '\0');
-  // The name, in parentheses, may hold anything: what follows the last one is fixed.
+  // The name, in parentheses, may contain anything; the fields after the last one are fixed.
   const auto end = text.rfind(')');
   if (end == text.npos) return std::nullopt;
   std::istringstream words(text.substr(end + 1));
@@ -108,7 +108,7 @@ bool signal_holder(const std::filesystem::path& lock, int number) {
   const Holder holder = FileLock::holder(lock);
   if (!holder.here()) return false;
   const Handle process(holder.pid);
-  // It held the lock before the handle was made and after: the handle is of that process.
+  // It held the lock before and after the handle was made: the handle is of that process.
   return FileLock::holder(lock) == holder && process.signal(number);
 }
 
@@ -125,8 +125,8 @@ void adopt_orphans() {
 bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
-    // Children only: until they are reaped, by us, their numbers are their own. What is below them comes to
-    // us when they are gone.
+    // Only children: their numbers are not reused until we reap them. Their own children become ours when
+    // they are gone.
     bool left = false;
     for (const pid_t pid : all_processes()) {
       const auto stat = stat_of(pid);
@@ -146,14 +146,15 @@ bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
 }
 
 void end_orphans(const ProcessId& supervisor, const std::string& mark) {
-  // The kernel gives the number of a session to no new process while the session has members. So when it is
-  // another process' now, nothing is left of the session.
+  // The kernel does not give the number of a session to a new process while the session has members. So if
+  // another process has it now, the session is empty.
   const auto now = stat_of(supervisor.pid);
   const bool session_is_ours =
       supervisor.pid > 1 && supervisor.boot == boot_id() && (!now || now->start == supervisor.start);
   for (const pid_t pid : all_processes()) {
     if (pid == ::getpid()) continue;
-    const Handle process(pid);  // before the look, so that what is seen is what is signalled
+    const Handle process(
+        pid);  // made before the check, so that the checked process is the one that is signalled
     const auto stat = stat_of(pid);
     if (!stat) continue;
     if ((session_is_ours && stat->session == supervisor.pid) || has_in_environment(pid, mark))

@@ -1,6 +1,5 @@
-// The supervisor of one pod: starts its program, keeps its output, ends it when told to, records how it
-// ended. It lives in a session of its own and needs no server: the server reads the pod's folder when there
-// is one again.
+// The supervisor of one pod: starts its program, keeps its output, ends it on request, and records how it
+// ended. It lives in a session of its own and needs no server: a later server reads the pod's folder.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -35,7 +34,8 @@ using std::chrono::steady_clock;
 constexpr std::uint64_t log_limit = 64 << 20;
 constexpr milliseconds notice_interval{50};
 constexpr milliseconds drain_limit{2000};
-constexpr milliseconds end_limit{10000};  // for what cannot be killed: a process that waits for a dead disk
+constexpr milliseconds end_limit{
+    10000};  // for a process that cannot be killed, because it waits for a dead disk
 constexpr milliseconds first_pause{100}, longest_pause{5000};  // between attempts to write the record
 constexpr milliseconds shutdown_patience{5000};
 
@@ -56,7 +56,7 @@ void make_pipe(int fds[2]) {
 
 std::string now_text() { return format_time(std::chrono::system_clock::now()); }
 
-// Tells the server, if there is one, that this pod's folder has news.
+// Tells the server, if there is one, that the folder of this pod has news.
 class Notices {
  public:
   Notices(std::filesystem::path fifo, std::string uid)
@@ -91,17 +91,17 @@ struct Child {
                          pid_t parent) {
   ::setpgid(0, 0);
 #ifdef __linux__
-  // A supervisor that is killed takes its program with it: nobody would see its end.
+  // The program is killed with its supervisor: otherwise nothing would record its end.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
   for (const int number : {SIGTERM, SIGCHLD, SIGPIPE, SIGINT, SIGHUP}) ::signal(number, SIG_DFL);
-  // All other descriptors are closed on exec: the program has these three and no more.
+  // All other descriptors are closed on exec: the program gets only these three.
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(null, 0);
   ::dup2(out, 1);
   ::dup2(err, 2);
-  // A folder of the image that is not on this machine: the pod's own is as good.
+  // If the folder exists only in the image, the pod's own folder takes its place.
   if (::chdir(start.working_folder.c_str()) != 0 && ::chdir(folder.path().c_str()) != 0) ::_exit(126);
   std::vector<std::string> pairs{folder.mark()};
   std::vector<char*> env, argv;
@@ -110,7 +110,7 @@ struct Child {
   for (const std::string& word : start.argv) argv.push_back(const_cast<char*>(word.c_str()));
   env.push_back(nullptr);
   argv.push_back(nullptr);
-  environ = env.data();  // the program is looked for in the PATH that it will have
+  environ = env.data();  // the program is looked up in its own PATH
   ::execvp(argv[0], argv.data());
   const int number = errno;
   [[maybe_unused]] const ssize_t written = ::write(report, &number, sizeof number);
@@ -129,7 +129,7 @@ Child start_program(const Start& start, const PodFolder& folder) {
   for (const int fd : {out[1], err[1], report[1]}) ::close(fd);
   int number = child.pid < 0 ? errno : 0;
   if (child.pid > 0) {
-    ::setpgid(child.pid, child.pid);  // here as well: whoever comes first
+    ::setpgid(child.pid, child.pid);  // in both processes, since either may come first
     while (::read(report[0], &number, sizeof number) < 0 && errno == EINTR) {
     }
   }
@@ -180,8 +180,9 @@ class Supervisor {
     }
   }
 
-  // Without the record the pod counts as lost and its program is run again: on a full disk it is written when
-  // there is room. What the shutdown of the cluster ended is run again in any case, so that is not held up.
+  // Without the record the pod counts as lost and its program runs again. On a full disk the record is
+  // written when there is room. A program that a shutdown of the cluster ended runs again in any case, so
+  // that does not wait.
   void record(const Exit& exit) {
     const bool is_worth_waiting = exit.reason != shutdown_reason;
     const auto end = steady_clock::now() + shutdown_patience;
@@ -193,7 +194,8 @@ class Supervisor {
         std::cerr << error.what() << std::endl;
       }
       std::error_code ignored;
-      if (!std::filesystem::exists(folder_.path(), ignored)) return;  // nobody can read the record any more
+      if (!std::filesystem::exists(folder_.path(), ignored))
+        return;  // the folder is gone, so the record would never be read
       if (!is_worth_waiting && steady_clock::now() >= end) return;
       struct pollfd signals = {signal_pipe[0], POLLIN, 0};
       ::poll(&signals, 1, static_cast<int>(pause.count()));
@@ -203,7 +205,7 @@ class Supervisor {
     }
   }
 
-  // Until there is output, a signal, or a time to keep.
+  // Waits for output, a signal, or a deadline.
   void wait_once() {
     struct pollfd fds[3] = {{child_.out, POLLIN, 0}, {child_.err, POLLIN, 0}, {signal_pipe[0], POLLIN, 0}};
     std::optional<steady_clock::time_point> next = kill_at_;
@@ -254,7 +256,7 @@ class Supervisor {
     look_at_children();
   }
 
-  // SIGTERM without a word why: the disk is full, or the whole machine is being shut down.
+  // SIGTERM without stop.json: the disk is full, or the whole machine shuts down.
   void obey_stop() {
     const Stop stop = folder_.stop().value_or(Stop{grace_, shutdown_reason});
     if (!asked_) signal_group(child_.pid, SIGTERM);
@@ -264,8 +266,8 @@ class Supervisor {
     kill_at_ = kill_at_ ? std::min(*kill_at_, end) : end;
   }
 
-  // The end of the program is the end of the pod, as that of process 1 is in a container. What it started in
-  // other sessions has come to us by then, and goes with it.
+  // The end of the program is the end of the pod, as with process 1 in a container. Processes that it started
+  // in other sessions are our children by then, and are ended with it.
   void look_at_children() {
     siginfo_t info{};
     while (!ended_ && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
@@ -290,7 +292,7 @@ class Supervisor {
     ended_ = true;
   }
 
-  // What is still in the pipes; bounded, for what could not be killed may hold them open.
+  // Reads the rest of the pipes. Bounded, since a process that could not be killed may hold them open.
   void drain() {
     const auto end = steady_clock::now() + drain_limit;
     while ((child_.out >= 0 || child_.err >= 0) && steady_clock::now() < end) {
@@ -325,7 +327,7 @@ class Supervisor {
 int supervise(const std::filesystem::path& pod_folder) {
   const PodFolder folder(pod_folder);
   const FileLock lock(pod_folder / "lock");
-  // Another supervisor has it, or the server has just decided that this pod is lost.
+  // Another supervisor has the pod, or the server has just decided that it is lost.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
     folder.write(

@@ -5,7 +5,7 @@
 
 namespace mlk::local {
 
-// The supervisor of one pod, `pod_folder` holds what it has to know. Returns its exit code.
+// Runs the supervisor of one pod; `pod_folder` has everything it needs. Returns its exit code.
 int supervise(const std::filesystem::path& pod_folder);
 
 }  // namespace mlk::local

@@ -9,7 +9,7 @@ namespace mlk::local {
 
 void set_defaults(const Kind& kind, nlohmann::json& object);
 
-// Throws Refusal 422. Beside Kubernetes' rules it refuses what pods as local processes cannot be.
+// Throws StatusError 422. In addition to Kubernetes' rules, refuses what local processes cannot do.
 void check_rules(const Kind& kind, const nlohmann::json& object);
 
 }  // namespace mlk::local

@@ -13,7 +13,7 @@ void record_event(Store& store, const json& object, const std::string& component
     const json& metadata = object.at("metadata");
     const std::string name_space = metadata.value("namespace", "default");
     const std::string time = format_time(now);
-    // One name for equal events, so that a second one is found by it.
+    // Equal events have the same name, so a second one is found by it.
     const std::string name =
         metadata.at("name").get<std::string>().substr(0, 200) + "." +
         sha256_hex(metadata.value("uid", "") + "/" + reason + "/" + message).substr(0, 16);
@@ -47,7 +47,7 @@ void record_event(Store& store, const json& object, const std::string& component
          {"reportingComponent", component},
          {"reportingInstance", "local"}});
   } catch (const std::exception&) {
-    return;  // a full disk: the object's own status says what matters
+    return;  // a full disk: the status of the object has what matters
   }
 }
 

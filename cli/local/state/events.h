@@ -8,11 +8,11 @@
 
 namespace mlk::local {
 
-// The same event again only counts. Never throws: an event is not worth a failure.
+// An equal event only increases its count. Never throws: an event is not worth a failure.
 void record_event(Store& store, const json& object, const std::string& component, const std::string& type,
                   const std::string& reason, const std::string& message, Time now);
 
-// Removes those that are over an hour old, and the oldest over 2000.
+// Removes events that are over an hour old, and the oldest beyond 2000.
 void expire_events(Store& store, Time now);
 
 }  // namespace mlk::local

@@ -28,14 +28,15 @@ FileLock::~FileLock() {
 }
 
 Holder FileLock::holder(const std::filesystem::path& file) {
-  // O_NONBLOCK: whatever lies there instead of a plain file is not waited for.
+  // O_NONBLOCK: if it is not a plain file, opening it must not wait.
   const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return {};
   struct flock whole = whole_file();
   const bool asked = ::fcntl(fd, F_GETLK, &whole) == 0;
   ::close(fd);
   if (!asked || whole.l_type == F_UNLCK) return {};
-  // NFS gives -1 for a process of another machine, a PID namespace 0 for a process outside of it.
+  // For a process of another machine NFS gives -1; for a process outside of a PID namespace the kernel gives
+  // 0.
   return {true, std::max<pid_t>(whole.l_pid, 0)};
 }
 

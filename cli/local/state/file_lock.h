@@ -1,4 +1,4 @@
-// Advisory locks on files: they tell whether the process that took one still lives.
+// Advisory locks on files: they tell whether the process that took one is still alive.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace mlk::local {
 
-// Who holds a lock.
+// The holder of a lock.
 struct Holder {
   bool held = false;
   pid_t pid = 0;  // 0: a process of another machine (the folder lies on NFS) or of another container
@@ -16,8 +16,8 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 };
 
-// An advisory lock on a file, held until destruction or the end of the process. The file is opened nowhere
-// else in this process: closing any descriptor of it would end the lock.
+// An advisory lock on a file, held until destruction or the end of the process. This process must open the
+// file nowhere else: closing any descriptor of it would release the lock.
 class FileLock {
  public:
   // Does not wait. `held()` says whether it was free.
@@ -27,7 +27,7 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   bool held() const { return held_; }
 
-  // Only for another process: one's own locks are not seen. Nobody holds a file that cannot be opened.
+  // A process cannot see its own locks: call it from another one. A file that cannot be opened has no holder.
   static Holder holder(const std::filesystem::path& file);
 
  private:

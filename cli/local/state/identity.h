@@ -1,4 +1,4 @@
-// What tells objects apart: their uid, and the random parts of names.
+// The identity of objects: their uid, and the random parts of names.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ std::string Indexes::text() const {
   for (const auto& [first, last] : runs_) {
     if (!result.empty()) result += ',';
     result += std::to_string(first);
-    // The Job controller writes two neighbours with a comma.
+    // The Job controller separates two neighbours by a comma.
     if (last > first) result += (last == first + 1 ? "," : "-") + std::to_string(last);
   }
   return result;

@@ -9,11 +9,10 @@
 
 namespace mlk::local {
 
-// Kept as runs of neighbours: of the indexes of a Job most are done in their order, so a set of thousands is
-// a few runs.
+// Kept as ranges: most indexes of a Job finish in order, so a set of thousands has few ranges.
 class Indexes {
  public:
-  // nullopt when it is no such text, or an index is over 99999.
+  // nullopt if the text is not a set, or an index is over 99999.
   static std::optional<Indexes> parse(std::string_view text);
 
   std::string text() const;

@@ -7,15 +7,15 @@
 
 namespace mlk::local {
 
-// What `object` becomes. `content_type` says which kind of patch `body` is; apply patches are merged like
-// strategic ones. Throws Refusal 400 for a body that is none, 415 for another content type, 422 for a JSON
+// The patched `object`. `content_type` says which kind of patch `body` is; apply patches are merged like
+// strategic ones. Throws StatusError 400 for an invalid body, 415 for another content type, 422 for a JSON
 // patch that does not fit.
 nlohmann::json apply_patch(const std::string& content_type, const nlohmann::json& object,
                            const std::string& body);
 
 bool is_apply_patch(const std::string& content_type);
 
-// JSON, with a limit on its depth. Throws Refusal 400.
+// Parses JSON with a limit on its depth. Throws StatusError 400.
 nlohmann::json parse_body(const std::string& body);
 
 }  // namespace mlk::local

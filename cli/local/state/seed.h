@@ -1,4 +1,4 @@
-// What is there in a fresh cluster: the namespace "default", its service account, and the one node.
+// The objects of a fresh cluster: the namespace "default", its service account, and the one node.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mlk::local {
 
-// Adds what is missing.
+// Adds the objects that are missing.
 void seed(Store& store, Time now);
 
 void add_default_account(Store& store, const std::string& name_space, Time now);

@@ -18,7 +18,7 @@ void make_state_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder.parent_path());
   ::mkdir(folder.c_str(), 0700);
   struct stat info{};
-  // Not through a link: somebody else may have put it there.
+  // Does not follow a link: another user may have put it there.
   if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     throw Error(ExitCode::failure, "cannot make the folder " + folder.string());
   }
@@ -35,7 +35,7 @@ std::optional<Address> read_address(const Paths& paths) {
   json saved;
   try {
     saved = json_or_null(read_file(paths.server(), 1 << 16));
-  } catch (const Error&) {  // there is none
+  } catch (const Error&) {  // it does not exist
     return std::nullopt;
   }
   const auto number = [&](const char* field, std::int64_t most) {

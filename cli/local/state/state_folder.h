@@ -1,4 +1,4 @@
-// The state folder of the embedded cluster: for its owner alone.
+// The state folder of the embedded cluster: only its owner may use it.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace mlk::local {
 
-// Where everything of the embedded cluster lies: one folder, mode 0700.
+// The paths of everything that the embedded cluster keeps: one folder, mode 0700.
 struct Paths {
   explicit Paths(std::filesystem::path folder) : root(std::move(folder)) {}
 
@@ -17,7 +17,7 @@ struct Paths {
   std::filesystem::path pods() const { return root / "pods"; }        // one folder for each pod, by uid
   std::filesystem::path claims() const {
     return root / "claims";
-  }  // <namespace>/<claim>, when no --volume says otherwise
+  }  // <namespace>/<claim>, unless --volume names a folder
   std::filesystem::path kubeconfig() const { return root / "kubeconfig"; }
   std::filesystem::path server() const { return root / "server.json"; }    // address of the server
   std::filesystem::path lock() const { return root / "lock"; }             // held while a server runs
@@ -31,8 +31,7 @@ struct Paths {
 // $XDG_STATE_HOME/mlk/local.
 Paths default_paths();
 
-// Creates it with mode 0700, or makes sure that it has it. Throws Error{failure} when it belongs to somebody
-// else.
+// Creates it with mode 0700, or gives it that mode. Throws Error{failure} if it belongs to another user.
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {

@@ -1,4 +1,4 @@
-// The objects of the embedded cluster: in memory, on disk, and as a history that watches read.
+// The objects of the embedded cluster: in memory, on disk, and as a history for watches.
 #pragma once
 
 #include <chrono>
@@ -28,14 +28,16 @@ struct Change {
   Type type;
   std::string plural;
   Object object;
-  Object before;  // null when added
+  Object before;  // null if it was added
 };
 
-// All functions are safe from any thread. A change is on disk before anybody sees it; a crash at any moment
-// leaves each object as it was before or after. The namespace of objects that have none is "".
+// All functions are safe from any thread. A change is on disk before any reader sees it; a crash at any
+// moment leaves each object either as before or as after a change. Objects without a namespace have the
+// namespace "".
 class Store {
  public:
-  // Reads what an earlier store left in `folder`. Files that are no objects are set aside as NAME.broken.
+  // Reads the objects that an earlier store left in `folder`. Renames files that are not objects to
+  // NAME.broken.
   explicit Store(std::filesystem::path folder);
 
   std::uint64_t revision() const;
@@ -43,7 +45,7 @@ class Store {
   Object find(const std::string& plural, const std::string& name_space,
               const std::string& name) const;  // or null
   Object get(const std::string& plural, const std::string& name_space,
-             const std::string& name) const;  // or Refusal 404
+             const std::string& name) const;  // or StatusError 404
   // In the order of namespace and name; an empty namespace means all of them.
   std::vector<Object> list(const std::string& plural, const std::string& name_space = "") const;
   struct Snapshot {
@@ -51,29 +53,29 @@ class Store {
     std::uint64_t revision;
   };
   Snapshot snapshot(const std::string& plural, const std::string& name_space) const;
-  // The list as it was. Throws Refusal 410 when that is too long ago.
+  // The list as it was at that version. Throws StatusError 410 if that is too long ago.
   Snapshot snapshot_at(const std::string& plural, const std::string& name_space,
                        std::uint64_t revision) const;
 
-  // Sets metadata.resourceVersion. Throws Refusal 409, and 413 for an object over 1.5 MiB.
+  // Sets metadata.resourceVersion. Throws StatusError 409, and 413 for an object over 1.5 MiB.
   Object create(const std::string& plural, json object);
-  // Replaces the object by what `change` makes of it, under the lock; nothing happens when that is the same
-  // as before. An object that is being deleted and has no finalizer left goes. `change` may throw, and must
-  // not use the store.
+  // Replaces the object by the result of `change`, under the lock; does nothing if they are equal. An object
+  // that is being deleted and has no finalizer left is removed. `change` may throw, and must not use the
+  // store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
-  // False when it was not there. `check` may throw to keep it.
+  // False if it does not exist. `check` may throw to keep the object.
   bool remove(const std::string& plural, const std::string& name_space, const std::string& name,
               const std::function<void(const json&)>& check = nullptr);
 
-  // Waits until `deadline` for changes after `revision`; empty when there were none. With an empty plural: of
-  // all kinds. Throws Refusal 410 when the history no longer reaches back that far. `revision` moves on to
-  // what was looked at.
+  // Waits until `deadline` for changes after `revision`; empty if there were none. An empty plural means all
+  // kinds. Throws StatusError 410 if the history does not reach back that far. `revision` becomes the last
+  // version that was read.
   std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
                                     std::chrono::steady_clock::time_point deadline) const;
-  void wake_watches();  // lets changes_after() return early, once
+  void wake_watches();  // makes changes_after() return early, once
 
-  // Called after each change, under the lock: must be quick and not use the store.
+  // Called after each change, under the lock: it must be quick and must not use the store.
   void on_change(std::function<void()> callback);
 
  private:
@@ -85,7 +87,8 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  // `last` is what its watchers get, with a new version. By value: the entry that holds them goes.
+  // `last` is what its watches get, with a new version. Passed by value, since the entry that holds them is
+  // erased.
   void erase(const Key& key, Object last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;
@@ -95,7 +98,7 @@ class Store {
   mutable std::condition_variable changed_;
   std::map<Key, Object> objects_;
   std::uint64_t revision_ = 0;
-  std::uint64_t reserved_ = 0;  // revisions up to here are ours, also after a crash
+  std::uint64_t reserved_ = 0;  // revisions up to here belong to this store, also after a crash
   std::uint64_t oldest_ = 0;    // changes after this one are in history_
   std::deque<std::pair<Change, std::size_t>> history_;
   std::size_t history_bytes_ = 0;

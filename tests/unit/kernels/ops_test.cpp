@@ -27,10 +27,10 @@ const AdamStep adam_step = {.lr = 0.1f,
                             .epsilon = 1e-8f,
                             .l2 = 0.01f,
                             .decay = 0.001f,
-                            .keep_mean = 0.9f,
-                            .take_mean = 0.1f,
-                            .keep_square = 0.999f,
-                            .take_square = 0.001f};
+                            .beta1 = 0.9f,
+                            .one_minus_beta1 = 0.1f,
+                            .beta2 = 0.999f,
+                            .one_minus_beta2 = 0.001f};
 
 void check_close(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
   REQUIRE(a.size() == b.size());

@@ -113,10 +113,10 @@ TEST_CASE("updates by three threads give the bits of one") {
   CHECK(state_a == state_b);
   const AdamStep step{.lr = 0.1f,
                       .epsilon = 1e-8f,
-                      .keep_mean = 0.9f,
-                      .take_mean = 0.1f,
-                      .keep_square = 0.999f,
-                      .take_square = 0.001f};
+                      .beta1 = 0.9f,
+                      .one_minus_beta1 = 0.1f,
+                      .beta2 = 0.999f,
+                      .one_minus_beta2 = 0.001f};
   alone->adam(a, gradients, state_a, square_a, step);
   shared->adam(b, gradients, state_b, square_b, step);
   CHECK(a == b);
