@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/floats.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/model/model.h"
@@ -75,8 +76,12 @@ class CheckpointStore {
   const Log& log_;
 };
 
-// Ends a process that is trained, but whose last checkpoint could not be written: a retry goes on from the
-// one before.
-[[noreturn]] void fail_unsaved();
+// What the log says when there is none of the step.
+std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
+
+// How a process ends that is trained, but whose last checkpoint could not be written: a retry goes on from
+// the one before.
+Failure unsaved();
+[[noreturn]] void fail_unsaved();  // throws it
 
 }  // namespace mlk::rt
