@@ -62,7 +62,7 @@ std::vector<bool> may_all(Client& client, const std::string& name_space,
   for (const AccessQuestion& question : questions) {
     if (answers.size() == most_at_once) take();
     Request request = access_request(name_space, question);
-    request.as = as;
+    if (!as.empty()) request.headers = {{"Impersonate-User", as}};
     answers.push_back(client.ask(request));
   }
   while (!answers.empty()) take();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace mlk::kube {
 
@@ -29,6 +28,5 @@ inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebind
 // Without a namespace: of the cluster.
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
 std::string api_version_of(const Resource& resource);  // "v1", "batch/v1"
-std::string percent_encode(std::string_view text);     // all but unreserved characters (RFC 3986)
 
 }  // namespace mlk::kube
