@@ -166,8 +166,7 @@ class Await {
     return !lines.empty();
   }
 
-  // To their end, or until nothing more comes. The follower goes with it: while it waits for somebody to take
-  // its lines, no request is answered.
+  // To their end, or until nothing more comes.
   void drain_logs() {
     if (follower_ && options_.follow) {
       auto deadline = steady_clock::now() + drain_timeout;
