@@ -31,7 +31,7 @@ Request access_request(const std::string& name_space, const AccessQuestion& ques
                      {"group", question.resource.group},
                      {"version", question.resource.version},
                      {"resource", question.resource.plural}};
-  if (!name_space.empty()) attributes["namespace"] = name_space;
+  if (question.resource.namespaced && !name_space.empty()) attributes["namespace"] = name_space;
   if (!question.subresource.empty()) attributes["subresource"] = question.subresource;
   return review_request(access_reviews, {{"resourceAttributes", std::move(attributes)}});
 }

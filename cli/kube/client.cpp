@@ -1,5 +1,7 @@
 #include "cli/kube/client.h"
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "cli/http/loop.h"
 #include "cli/kube/cluster_login.h"
+#include "cli/kube/discovery.h"
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
 #include "cli/kube/objects.h"
@@ -55,7 +58,8 @@ struct Client::State {
   std::shared_ptr<http::Loop> loop;  // streams keep it, though stopped, beyond the client
   ClusterLogin* login = nullptr;     // of the loop
   std::mutex mutex;
-  std::set<std::string> warned;  // under it
+  std::set<std::string> warned;                         // under it
+  std::map<std::string, std::vector<Resource>> served;  // under it; by apiVersion
 
   // Those of the response that no earlier one had.
   std::vector<std::string> new_warnings(const Response& response) {
@@ -139,6 +143,25 @@ std::string path_of_one(const Resource& resource, const std::string& name_space,
 }
 
 }  // namespace
+
+std::optional<Resource> Client::served(const std::string& api_version, const std::string& kind) {
+  const auto find_in = [&](const std::vector<Resource>& resources) -> std::optional<Resource> {
+    const auto found = std::find_if(resources.begin(), resources.end(),
+                                    [&](const Resource& resource) { return resource.kind == kind; });
+    return found == resources.end() ? std::nullopt : std::optional(*found);
+  };
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (const auto known = state_->served.find(api_version); known != state_->served.end())
+      return find_in(known->second);
+  }
+  const Response response = send({.path = discovery_path(api_version)});
+  std::vector<Resource> resources;
+  if (response.status != 404)  // 404: nothing of this apiVersion
+    resources = resources_in(parse_answer(response, "the kinds of " + api_version, &config()), api_version);
+  const std::lock_guard lock(state_->mutex);
+  return find_in(state_->served[api_version] = std::move(resources));
+}
 
 json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
   Request request;

@@ -99,6 +99,9 @@ class Client {
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
   // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken
   // connection.
+  // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
+  // create its objects. Asked for once.
+  [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);
   nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
   [[nodiscard]] std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
                                                    const std::string& name);
