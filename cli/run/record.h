@@ -28,12 +28,12 @@ nlohmann::json record_removal_patch();
 
 // Suspends the Jobs of an ended run that go on: a lost rank would come back, and servers wait for one, which
 // nobody needs any more. Pods that have ended stay, with their logs. Best effort, as write_record().
-bool suspend_what_goes_on(kube::Client& client, const std::string& name_space, const RunObjects& objects,
-                          std::string* problem = nullptr);
+std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
+                                                const RunObjects& objects);
 
 // Writes the record of a run that has ended or was stopped, unless an equal one is there already. Best
-// effort: false when it could not be written; `problem` then says why. Never throws for what the server says.
-bool write_record(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
-                  const RunStatus& status, std::string* problem = nullptr);
+// effort: returns why it could not be written, and never throws for what the server says.
+std::optional<std::string> write_record(kube::Client& client, const std::string& name_space,
+                                        const nlohmann::json& owner, const RunStatus& status);
 
 }  // namespace mlk
