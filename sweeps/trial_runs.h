@@ -35,8 +35,9 @@ class TrialRuns {
             const Definition& definition, const Surroundings& surroundings, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // Throws Error{usage} when the trial cannot be run.
-  void check(const Point& point) const;
+  // What one has to be allowed beside the usual to create its objects. Throws Error when the trial cannot be
+  // run.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check(const Point& point) const;
 
   struct Refusal {
     TrialLine trial;

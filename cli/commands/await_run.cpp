@@ -166,8 +166,7 @@ class Await {
     return !lines.empty();
   }
 
-  // To their end, or until nothing more comes. The follower goes with it: while it waits for somebody to take
-  // its lines, no request is answered.
+  // To their end, or until nothing more comes.
   void drain_logs() {
     if (follower_ && options_.follow) {
       auto deadline = steady_clock::now() + drain_timeout;
@@ -209,14 +208,12 @@ class Await {
     const RunObjects objects = whole_end();
     RunStatus status = observe(objects, now());
     progress_.clear();
-    std::string problem;
-    if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) &&
-        !problem.empty()) {
-      session_.warn("the final record could not be written: " + problem);
+    if (const auto problem = write_record(client_, client_.config().name_space, objects.owner, status))
+      session_.warn("the final record could not be written: " + *problem);
+    if (is_final(status.phase) && is_over(objects, status)) {
+      if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
+        session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }
-    const bool over = is_final(status.phase) && is_over(objects, status);
-    if (over && !suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
-      session_.warn("Jobs of the run go on, and could not be suspended: " + problem);
     if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
     print_status(status, session_.err, ui::Style(session_.color_err()),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());

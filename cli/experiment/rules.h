@@ -12,6 +12,9 @@
 
 namespace mlk {
 
+// Characters of its name: <run>-<role>-<index> has to fit a host name.
+inline constexpr std::size_t longest_role = 10;
+
 // Completes `effective` (short forms spelled out, defaults that depend on other keys) and adds what is
 // impossible to `problems`, at its place in `root`. `effective` comes from check_section; what that refused
 // is left alone.
