@@ -7,20 +7,20 @@
 namespace mlk::rt {
 namespace {
 
-constexpr Milliseconds first_word_after{2000}, word_interval{10000};
+constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 
 }  // namespace
 
 void BoundedWait::restart(SteadyTime now) {
   since_ = now;
-  next_line_ = now + first_word_after;
+  next_line_ = now + first_line_after;
 }
 
 std::optional<Failure> BoundedWait::missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                             SteadyTime now, Effects& effects) {
   if (now >= next_line_) {
     effects.log(waiting_line(who, seconds(now)));
-    next_line_ = now + word_interval;
+    next_line_ = now + line_interval;
   }
   if (now - since_ <= limit) return {};
   return Failure(ExitCode::peers_lost, "gave up " + waiting_line(who, seconds(now)));
