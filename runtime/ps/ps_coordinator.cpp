@@ -100,9 +100,9 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
   if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering(turn);
 }
 
-void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock, Turn& turn) {
+void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn& turn) {
   if (phase_ != Phase::running || clock != leases_.step()) return;  // an old question
-  turn.log(to_string(PeerId{Role::server, server}) + " is ahead of step " + std::to_string(clock));
+  turn.log(to_string(PeerId{Role::server, server}) + " has no weights of step " + std::to_string(clock));
   if (server == 0) {
     forget(turn);
   } else {

@@ -44,8 +44,9 @@ class Coordinator {
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
   // round: in which it got its weights, if it has any.
   void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
-  // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
-  void server_ahead(std::uint32_t server, std::uint64_t clock, Turn& turn);
+  // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind, or has
+  // not come to.
+  void server_without(std::uint32_t server, std::uint64_t clock, Turn& turn);
   void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
     seeding_.opened(server, round, turn);
   }

@@ -36,7 +36,8 @@ void ServerMachine::on_join(const Event& event, Turn& turn) {
   const std::uint32_t rank = event.peer.rank;
   if (event.peer.role == Role::server) {
     if (!coordinator_) return;
-    if (event.header.flags & flag_ahead) return coordinator_->server_ahead(rank, event.header.clock, turn);
+    if (event.header.flags & flag_without)
+      return coordinator_->server_without(rank, event.header.clock, turn);
     turn.decide(RequireShared{rank, PayloadReader(event.payload).text()});
     return coordinator_->server_joined(rank, (event.header.flags & flag_empty) != 0, event.header.clock,
                                        turn);
@@ -149,10 +150,10 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   if (!view) return;
   if (!sync() || model_.shard->weights_at(header.key, header.clock))
     return queue_weights(event.peer, header.key, header.clock, turn);
-  if (view->clock <= header.clock) return;
-  // Nobody who is left may have been as far as this server: then it is to be seeded anew.
-  if (coordinator_) return coordinator_->server_ahead(0, header.clock, turn);
-  turn.send(leader, header_of(MessageType::join, header.clock, 0, flag_ahead));
+  // Nobody who is left may have been as far as this server. Or the run went back while a worker was not heard
+  // of that is further, and has seeded others since. Then this server is to be seeded anew.
+  if (coordinator_) return coordinator_->server_without(0, header.clock, turn);
+  turn.send(leader, header_of(MessageType::join, header.clock, 0, flag_without));
 }
 
 // tag: sync: the clock of the weights; async: the worker's own count, and the weights are the newest.

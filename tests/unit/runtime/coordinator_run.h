@@ -88,8 +88,8 @@ struct Run {
   void server_joined(std::uint32_t rank, bool empty, std::uint64_t round) {
     act([&](Turn& turn) { coordinator.server_joined(rank, empty, round, turn); });
   }
-  void server_ahead(std::uint32_t rank, std::uint64_t clock) {
-    act([&](Turn& turn) { coordinator.server_ahead(rank, clock, turn); });
+  void server_without(std::uint32_t rank, std::uint64_t clock) {
+    act([&](Turn& turn) { coordinator.server_without(rank, clock, turn); });
   }
   void seeding_opened(std::uint32_t rank, std::uint64_t round) {
     act([&](Turn& turn) { coordinator.seeding_opened(rank, round, turn); });

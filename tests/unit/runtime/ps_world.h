@@ -353,6 +353,10 @@ class World {
         written.reason = "it has no weights of this step";
       }
     }
+    if (now_ < start_ + seconds(20) && below(8) == 0) {
+      written.file.name.clear();
+      written.reason = "no space";
+    }
     later(peer, Milliseconds(50 + below(200)), [this, peer, written](Process&) {
       act(peer, [&](ServerMachine& machine, Turn& turn) { machine.written(written, turn); });
     });

@@ -207,21 +207,21 @@ TEST_CASE("a server that comes without weights stops the run, one that has them 
 }
 
 TEST_CASE(
-    "when another server is ahead of a step only it is seeded anew, and an old question changes nothing") {
+    "when another server has no weights of a step only it is seeded anew, and an old question changes nothing") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.done(0, 0, 0);
   run.work(0);
   const std::string before = run.logged();
-  run.server_ahead(1, 0);
-  run.server_ahead(1, 2);
+  run.server_without(1, 0);
+  run.server_without(1, 2);
   CHECK_FALSE(run.coordinator.gathering());
   CHECK(run.logged() == before);
-  run.server_ahead(1, 1);
+  run.server_without(1, 1);
   CHECK(run.coordinator.gathering());
-  CHECK(run.logged() == before + "server/1 is ahead of step 1\n");
-  run.server_ahead(1, 1);  // known by now
-  CHECK(run.logged() == before + "server/1 is ahead of step 1\n");
+  CHECK(run.logged() == before + "server/1 has no weights of step 1\n");
+  run.server_without(1, 1);  // known by now
+  CHECK(run.logged() == before + "server/1 has no weights of step 1\n");
   CHECK(run.coordinator.has_weights());
   run.join(0, 1);
   run.tick();
@@ -404,8 +404,8 @@ TEST_CASE("all are told to join again when server 0 has left a step behind that 
   run.start();
   run.done(0, 0, 0);
   run.work(0);
-  run.server_ahead(0, 1);
-  CHECK(run.was_logged("server/0 is ahead of step 1"));
+  run.server_without(0, 1);
+  CHECK(run.was_logged("server/0 has no weights of step 1"));
   CHECK_FALSE(run.coordinator.has_weights());
   CHECK(run.coordinator.gathering());
 }

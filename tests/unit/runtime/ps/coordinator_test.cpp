@@ -150,10 +150,10 @@ TEST_CASE("a server that has weights of a round that was broken off counts as em
 TEST_CASE("a worker that asks another server for weights it has left behind has all of them seeded anew") {
   Run run({.workers = 1});
   run.start();
-  run.server_ahead(0, 5);  // an old question
+  run.server_without(0, 5);  // an old question
   run.done(0, 0, 0);
   run.hear_work(0);
-  run.server_ahead(0, 1);
+  run.server_without(0, 1);
   CHECK_FALSE(run.coordinator.has_weights());
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }

@@ -251,7 +251,7 @@ TEST_CASE("a worker that is behind the server's weights has this server seeded a
   worker.join();
   CHECK(worker.hear(Type::seed_wanted).header.key == 0);
   run.stop();
-  CHECK(run.server.has_logged("server/0 is ahead of step 0"));
+  CHECK(run.server.has_logged("server/0 has no weights of step 0"));
 }
 
 TEST_CASE("a worker that is cut off from another server is no member until it joins again") {

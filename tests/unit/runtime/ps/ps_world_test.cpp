@@ -38,6 +38,14 @@ TEST_CASE("whatever befalls its processes, and when, a run is trained, with each
   }
 }
 
+// A worker that nothing was heard of is further than the one that has seeded a server meanwhile, and seeds
+// another: the two servers are at steps that no worker can bring together.
+TEST_CASE("servers that were seeded at different steps are brought to one, and the run goes on") {
+  check_ends_well({.workers = 2, .servers = 3, .seed = 1015, .disk = false, .faults = 10});
+  check_ends_well({.workers = 3, .servers = 3, .seed = 1016, .disk = true, .faults = 10});
+  check_ends_well({.workers = 2, .servers = 2, .seed = 1084, .disk = false, .faults = 10});
+}
+
 }  // namespace in_world
 }  // namespace
 }  // namespace mlk::rt
