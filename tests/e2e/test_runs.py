@@ -298,7 +298,9 @@ def test_a_reader_that_pauses_gets_all_of_a_long_log(cluster, name, experiment):
     time.sleep(12)  # longer than it waits for the end of a log
     told, _ = following.communicate(timeout=120 * mlk.SLOW)
     assert following.returncode == 0
-    assert len(told.splitlines()) > lines / 2, "a node keeps the newest 10 MiB"
+    numbers = [int(line.split()[-1]) for line in told.splitlines()]
+    assert numbers == list(range(numbers[0], lines + 1)), "none is missing, and none comes twice"
+    assert len(numbers) > lines / 2, "a node keeps the newest 10 MiB"
 
 
 @pytest.mark.nodes
