@@ -93,7 +93,7 @@ TEST_CASE("mlk-experiment(5) lists the variables that pods get, and no other") {
 
 TEST_CASE("the runtime's exit codes are those of the contract, and the final ones fail the Job") {
   const std::string contract = contract_text();
-  const std::string code = text_of(top / "runtime" / "exit_code.h");
+  const std::string code = text_of(top / "runtime" / "base" / "exit_code.h");
   for (const char* number : {"64", "65", "66", "67", "70", "75", "143"}) {
     CHECK_MESSAGE(contract.find("\n| " + std::string(number) + " |") != std::string::npos, number);
     CHECK_MESSAGE(code.find("= " + std::string(number)) != std::string::npos, number);
