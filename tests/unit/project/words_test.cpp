@@ -3,8 +3,8 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,26 +16,24 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct RetiredWord {
-  std::string word, term;
-};
-
-std::vector<RetiredWord> retired_words() {
+// The term that took the place of each retired word.
+std::map<std::string, std::string> retired_words() {
   std::ifstream in(fs::path(mlk::test::source_dir()) / "tests/unit/project/retired_words.txt");
   const std::regex form("^(\\w+) -> (.+)$");
-  std::vector<RetiredWord> words;
+  std::map<std::string, std::string> words;
   for (std::string line; std::getline(in, line);) {
     std::smatch parts;
     if (line.empty() || line[0] == '#') continue;
     REQUIRE_MESSAGE(std::regex_match(line, parts, form), line);
-    words.push_back({parts[1], parts[2]});
+    words[parts[1]] = parts[2];
   }
   return words;
 }
 
 // A line without its comment and its texts.
 std::string code_of(const std::string& line) {
-  const std::string without_texts = std::regex_replace(line, std::regex("\"([^\"\\\\]|\\\\.)*\""), "\"\"");
+  static const std::regex text("\"([^\"\\\\]|\\\\.)*\"");
+  const std::string without_texts = std::regex_replace(line, text, "\"\"");
   return without_texts.substr(0, without_texts.find("//"));
 }
 
@@ -53,7 +51,7 @@ std::vector<std::string> words_in(const std::string& text) {
 }  // namespace
 
 TEST_CASE("names that were replaced by standard terms do not come back") {
-  const std::vector<RetiredWord> retired = retired_words();
+  const std::map<std::string, std::string> retired = retired_words();
   REQUIRE(retired.size() > 10);
   int files = 0;
   for (const char* root : {"cli", "sweeps", "kernels", "runtime"}) {
@@ -64,10 +62,8 @@ TEST_CASE("names that were replaced by standard terms do not come back") {
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         for (const std::string& word : words_in(code_of(line))) {
-          for (const RetiredWord& old : retired) {
-            const bool is_back = word == old.word;
-            CHECK_MESSAGE(!is_back, entry.path().string(), ": ", line, "\nuse: ", old.term);
-          }
+          const auto old = retired.find(word);
+          if (old != retired.end()) FAIL_CHECK(entry.path().string(), ": ", line, "\nuse: ", old->second);
         }
       }
     }
