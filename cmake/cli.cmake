@@ -36,7 +36,8 @@ target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt Open
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
 target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>>:-O1>)
 target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
-target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp CURL::libcurl OpenSSL::SSL)
+target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)
+target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)
 set_target_properties(mlk_local_api PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
 target_link_libraries(mlk_commands PUBLIC CLI11::CLI11)
@@ -55,6 +56,7 @@ install(DIRECTORY man/ DESTINATION share/man/man5 FILES_MATCHING PATTERN "*.5")
 mlk_test(util mlk_util)
 mlk_test(experiment mlk_experiment)
 mlk_test(render mlk_render)
+mlk_test(http mlk_http PkgConfig::HTTPLIB)
 mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
 mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)

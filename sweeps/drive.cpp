@@ -469,19 +469,23 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   const Definition& definition = request.definition;
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
                  request.templates, hooks);
+  std::vector<kube::AccessQuestion> rights;
+  if (!request.detached) rights = rights_of_driver();
   for (std::size_t i = 0; i < definition.points.size(); ++i) {
     if (i % 256 == 0) hooks.check_interrupted();
-    runs.check(definition.points[i]);
+    const std::vector<kube::AccessQuestion> for_objects = runs.check(definition.points[i]);
+    if (i == 0)
+      rights.insert(rights.end(), for_objects.begin(), for_objects.end());  // they are of one template
   }
   Creation creation(client, request.name_space, hooks);
-  creation.ask_what_is_allowed(request.detached ? std::vector<kube::AccessQuestion>() : rights_of_driver());
+  creation.ask_what_is_allowed(rights);
   require_quota(client, request.name_space);
   RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
   if (request.dry_run) {
     creation.check_on_server({wanted});
-    return {definition.identity.run, planned_trials(definition), 0, 0, 0};
+    return {.sweep = definition.identity.run, .trials = planned_trials(definition)};
   }
   const Creation::Stored owner = creation.create_owner(wanted);
   options.owner_uid = kube::uid_of(owner.object);
@@ -494,7 +498,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     if (refused && owner.created) creation.take_back(rendered.run, options.owner_uid);
     throw;
   }
-  Started out{definition.identity.run, planned_trials(definition), 0, 0, 0};
+  Started out{.sweep = definition.identity.run, .trials = planned_trials(definition)};
   if (owner.created) {
     out.started = out.trials;
     return out;

@@ -10,13 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/render/identity.h"
+#include "cli/render/limits.h"
 #include "cli/run/prepare.h"
 #include "sweeps/definition.h"
 
 namespace mlk::sweeps {
 
 inline constexpr char driver_account[] = "mlk-driver";  // the ServiceAccount
-inline constexpr std::size_t longest_input_part = 900 * 1024;
+inline constexpr std::size_t longest_input_part = most_config_map_bytes;
 inline constexpr int most_input_parts = 32;
 
 // Everything that decides the identity and the points of the sweep, as it was given to `mlk sweep`: reading

@@ -213,12 +213,16 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     SweepStatus status = observe();
     if (tells_all(status)) return status;
   }
-  auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
-    objects.events = warnings.get();
+    // To find warnings the server reads every event of the namespace from its disk: many times as many as
+    // trials. So they are asked for only when nothing runs, to say why.
+    const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
+    if (std::none_of(objects.pods.begin(), objects.pods.end(), runs))
+      objects.events = fetch_warnings(client, name_space, sweep);
     return observe();  // not written to the ledger: a trial whose pod was not read has told nothing yet
   }
+  auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));
   objects.events = warnings.get();
   SweepStatus status = observe();

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/render/limits.h"
 #include "sweeps/trial.h"
 
 namespace mlk::sweeps {
@@ -26,8 +27,7 @@ inline constexpr std::size_t longest_failure = 300;     // bytes of text
 inline constexpr std::size_t longest_curve = 64;        // points
 inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its newline; see ledger.cpp
 
-// A ConfigMap may have 1 MiB, including its metadata.
-inline constexpr std::size_t longest_shard = 900 * 1024;
+inline constexpr std::size_t longest_shard = most_config_map_bytes;  // a ConfigMap each
 
 // On one line, without a newline; cut to the bounds above, except for the point. Numbers read back equal,
 // times to the microsecond.

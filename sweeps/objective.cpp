@@ -8,14 +8,14 @@
 
 #include "cli/experiment/suggest.h"
 #include "cli/experiment/values.h"
+#include "cli/run/metrics.h"
 #include "cli/util/text.h"
 #include "sweeps/reported.h"
 
 namespace mlk::sweeps {
 namespace {
 
-constexpr std::size_t longest_metric = 64;  // as in metrics lines
-constexpr int most_values = 1000;           // of a mean
+constexpr int most_values = 1000;  // of a mean
 constexpr char goal_choices[] = "maximize|minimize";
 constexpr char of_choices[] = "last|best|mean";
 
@@ -31,10 +31,10 @@ std::optional<Objective::Goal> goal_named(std::string_view word) {
 void take_metric(const std::string& metric, const Place& place, Objective& objective, Problems& problems) {
   const bool plain = std::all_of(metric.begin(), metric.end(),
                                  [](char c) { return c > 0x20 && c < 0x7f && c != '=' && c != '"'; });
-  if (metric.empty() || metric.size() > longest_metric || !plain) {
+  if (metric.empty() || metric.size() > longest_metrics_word || !plain) {
     problems.add(place, fmt::format("a metric's name is one word of at most {} plain characters without '=' "
                                     "and quotes, such as accuracy",
-                                    longest_metric));
+                                    longest_metrics_word));
   }
   objective.metric = metric;
 }

@@ -22,9 +22,8 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t most_columns = 256;
-constexpr std::size_t longest_column = 256;           // bytes of its name
-constexpr std::size_t longest_yaml_points = 1 << 20;  // what parse_yaml() takes
-constexpr std::size_t many_yaml_values = 3000;        // it takes 10000 keys, values and lists
+constexpr std::size_t longest_column = 256;     // bytes of its name
+constexpr std::size_t many_yaml_values = 3000;  // it takes 10000 keys, values and lists
 
 enum class PointsFormat { csv, tsv, json_list, yaml_list };
 
@@ -242,7 +241,7 @@ void read_json_points(const std::shared_ptr<const Source>& source, PointsBuilder
 void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder& builder,
                       Problems& problems) {
   constexpr char advice[] = "YAML is read up to 1 MiB and 10000 keys and values: write more points as CSV";
-  if (source->text.size() > longest_yaml_points) {
+  if (source->text.size() > longest_yaml) {
     problems.add({source, 0, 0}, advice);
     return;
   }

@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t longest_report = 4096;   // bytes of a line
 constexpr std::size_t longest_pattern = 256;   // bytes
 constexpr std::size_t largest_pattern = 2048;  // bytes with the repeats in braces written out, about
-constexpr double most_steps = 1e15;            // as in metrics lines
 
 std::optional<double> number_in_text(const std::string& text) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0) return std::nullopt;

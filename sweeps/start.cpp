@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
@@ -50,11 +51,12 @@ class Start {
 
   Started run() {
     const Rendered rendered = render_first();
-    for (const json& object : rendered.objects) Creation::check_kind(object);
+    const std::vector<kube::AccessQuestion> rights = creation_.check_kinds(
+        rendered.objects, name_of_template(request_.templates, "jobs/" + definition_.first.mode + ".yaml"));
     // Checks all points before anything is created.
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
     std::vector<TrialLine> checked = lines_of(request_, hooks_, definition_.points, 0, config);
-    creation_.ask_what_is_allowed();
+    creation_.ask_what_is_allowed(rights);
     require_quota(client_, request_.name_space);
     if (request_.dry_run) return check_on_server(rendered, std::move(checked));
     const Creation::Stored owner = creation_.create_owner(owner_of(rendered));
@@ -102,7 +104,7 @@ class Start {
     objects.push_back(std::move(first.points));
     objects.push_back(std::move(first.job));
     creation_.check_on_server(objects);
-    return {sweep_, count, 0, 0, 0, ""};
+    return {.sweep = sweep_, .trials = count};
   }
 
   Started start(const Creation::Stored& owner, TrialIndexes& indexes) {
@@ -123,7 +125,7 @@ class Start {
     std::vector<Batch> batches = batches_of(there);
     const Rendered rendered = render_first();
     for (const json& object : shared_objects(rendered)) creation_.create_owned(object, options_.owner_uid);
-    Started out{sweep_, 0, 0, 0, 0, ""};
+    Started out{.sweep = sweep_};
     std::vector<std::vector<TrialLine>> jobs =
         cut_into_jobs(trials_to_start(there, batches, out), request_.most_points_bytes);
     if (!jobs.empty()) {

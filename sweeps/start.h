@@ -26,7 +26,7 @@ struct StartRequest {
 };
 
 struct Started {
-  std::string sweep;
+  std::string sweep{};
   int trials = 0;        // of the sweep, including existing ones
   int started = 0;       // by this call
   int jobs = 0;          // that this call made

@@ -11,6 +11,7 @@
 #include "sweeps/grid.h"
 #include "sweeps/random.h"
 #include "sweeps/tpe_density.h"
+#include "sweeps/tpe_trend.h"
 #include "sweeps/tpe_widths.h"
 
 namespace mlk::sweeps {
@@ -20,8 +21,10 @@ namespace {
 constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25;
 constexpr double good_prior = 0.3, other_prior = 1;
-constexpr int candidates = 24;
+constexpr int candidates = 100;
 constexpr std::size_t largest_scored = 2000;  // a space of so few points is looked through as a whole
+constexpr std::size_t most_fitted = 200;      // the time that a trend takes grows with their third power
+constexpr double trend_weight = 30;
 
 bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
@@ -31,16 +34,17 @@ struct Groups {
   std::vector<Observation> good, others;
 };
 
+double loss_of(Objective::Goal goal, const Told& one) {
+  if (!is_known(one)) return std::numeric_limits<double>::infinity();
+  return goal == Objective::Goal::minimize ? *one.value : -*one.value;
+}
+
 // The points told, the best first, those without a value last.
 std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& told) {
   std::vector<const Told*> order;
   for (const Told& one : told) order.push_back(&one);
-  const auto loss = [goal](const Told* one) {
-    if (!is_known(*one)) return std::numeric_limits<double>::infinity();
-    return goal == Objective::Goal::minimize ? *one->value : -*one->value;
-  };
   std::stable_sort(order.begin(), order.end(),
-                   [&](const Told* a, const Told* b) { return loss(a) < loss(b); });
+                   [&](const Told* a, const Told* b) { return loss_of(goal, *a) < loss_of(goal, *b); });
   return order;
 }
 
@@ -69,19 +73,47 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
   return groups;
 }
 
+// What a trend is fitted to: the best of the points told.
+struct Measured {
+  std::vector<Places> points;
+  std::vector<double> losses;
+};
+
+// Failed trials, those that run and infinite losses count as the largest finite loss.
+Measured measured_of(const std::vector<Axis>& axes, Objective::Goal goal, const std::vector<Told>& told) {
+  Measured measured;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Told* one : ranked(goal, told)) {
+    if (measured.points.size() == most_fitted) break;
+    const double loss = loss_of(goal, *one);
+    measured.points.push_back(places_of(axes, one->point));
+    measured.losses.push_back(loss);
+    if (!std::isfinite(loss)) continue;
+    low = std::min(low, loss);
+    high = std::max(high, loss);
+  }
+  if (low > high) low = high = 0;
+  for (double& loss : measured.losses) loss = std::clamp(loss, low, high);
+  return measured;
+}
+
 // Finds the candidate that is likeliest to be good: the expected improvement grows with the ratio of the two
 // densities (Bergstra et al. 2011). Ratios of points with different parameters are not comparable: each
 // parameter more makes the density of good points more peaked. So what all points have decides which
-// parameters there are, and the whole ratio which of the points with these.
+// parameters there are, and the whole ratio which of the points with these. The trend has the larger
+// say in the latter: the ratio looks at the good values alone, and so follows one that is good by luck.
 class Choice {
  public:
-  Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others)
-      : space_(space), taken_(taken), good_(good), others_(others) {}
+  Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others,
+         const Trend& trend)
+      : space_(space), taken_(taken), good_(good), others_(others), trend_(trend) {}
 
   void consider(PlacedPoint candidate) {
     if (taken_.count(candidate.point) != 0 || is_left_out(space_, candidate.point)) return;
     const double shared = score(candidate.places, Density::Axes::unconditional);
-    const double whole = score(candidate.places, Density::Axes::all);
+    const Trend::Guess guess = trend_.at(candidate.places);
+    const double whole =
+        score(candidate.places, Density::Axes::all) - trend_weight * (guess.mean - guess.deviation);
     scored_.push_back({std::move(candidate), shared, whole});
   }
 
@@ -114,6 +146,7 @@ class Choice {
   const Space& space_;
   const std::set<Point>& taken_;
   const Density &good_, &others_;
+  const Trend& trend_;
   std::vector<Scored> scored_;
 };
 
@@ -130,7 +163,9 @@ std::optional<Point> by_model(const Space& space, Objective::Goal goal, std::uin
   const std::vector<Axis> axes = axes_of(space);
   const Groups groups = groups_of(axes, goal, told);
   const Density good(axes, groups.good, good_prior), others(axes, groups.others, other_prior);
-  Choice choice(space, taken, good, others);
+  const Measured measured = measured_of(axes, goal, told);
+  const Trend trend(axes, measured.points, measured.losses);
+  Choice choice(space, taken, good, others, trend);
   const std::vector<Point> all = listed(space);
   for (const Point& point : all) choice.consider({point, places_of(axes, point)});
   if (all.empty()) {

@@ -1,4 +1,5 @@
-// Search by a model of what was good so far: the Tree-structured Parzen Estimator. Pure.
+// Search by what was good so far: a Tree-structured Parzen Estimator proposes points, and a smooth function
+// that is fitted to all values, with noise, has the larger say in which of these is tried. Pure.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cli/kube/objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
@@ -143,10 +144,12 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   return options;
 }
 
-void TrialRuns::check(const Point& point) const {
+std::vector<kube::AccessQuestion> TrialRuns::check(const Point& point) const {
   const Rendered rendered = render(experiments_.of(point), definition_.files, templates_,
                                    options_of({0, hash_of(point), point, {}}));
-  for (const json& object : rendered.objects) Creation::check_kind(object);
+  return Creation(client_, name_space_, hooks_)
+      .check_kinds(rendered.objects,
+                   name_of_template(templates_, "jobs/" + definition_.first.mode + ".yaml"));
 }
 
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {

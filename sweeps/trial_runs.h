@@ -35,8 +35,9 @@ class TrialRuns {
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // Throws Error{usage} if the trial cannot be run.
-  void check(const Point& point) const;
+  // The rights that creating its objects needs in addition to the usual ones. Throws Error if the trial cannot
+  // be run.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check(const Point& point) const;
 
   struct RefusedTrial {
     TrialLine trial;

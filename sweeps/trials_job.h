@@ -7,13 +7,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/render/limits.h"
 #include "cli/render/render.h"
 #include "sweeps/trial_values.h"
 
 namespace mlk::sweeps {
 
-inline constexpr std::size_t most_points_bytes = 900 * 1024;  // of one ConfigMap; etcd takes 1.5 MiB
-inline constexpr int most_indexes = 20'000;                   // of one Job
+inline constexpr std::size_t most_points_bytes = most_config_map_bytes;  // of the points of one Job
+inline constexpr int most_indexes = 20'000;                              // of one Job
 
 // A trial in the Job's ConfigMap: one line in points.jsonl, and one in points.env.
 struct TrialLine {

@@ -167,8 +167,7 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until nothing more comes. Destroys the follower: while it waits for its
-  // lines to be taken, no request is answered.
+  // Prints the logs to their end, or until nothing more comes.
   void drain_logs() {
     if (follower_ && options_.follow) {
       auto deadline = steady_clock::now() + drain_timeout;
@@ -210,14 +209,12 @@ class Await {
     const RunObjects objects = whole_end();
     RunStatus status = observe(objects, now());
     progress_.clear();
-    std::string problem;
-    if (!write_record(client_, client_.config().name_space, objects.owner, status, &problem) &&
-        !problem.empty()) {
-      session_.warn("the final record could not be written: " + problem);
+    if (const auto problem = write_record(client_, client_.config().name_space, objects.owner, status))
+      session_.warn("the final record could not be written: " + *problem);
+    if (is_final(status.phase) && is_over(objects, status)) {
+      if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
+        session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }
-    const bool over = is_final(status.phase) && is_over(objects, status);
-    if (over && !suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
-      session_.warn("Jobs of the run go on, and could not be suspended: " + problem);
     if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
     print_status(status, session_.err, ui::Style(session_.color_err()),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());

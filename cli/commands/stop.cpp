@@ -189,10 +189,9 @@ class RunStop {
     if (is_final(before.phase)) {
       over_ = true;
       session_.note("run " + run_ + " has ended already: " + std::string(to_string(before.phase)));
-      std::string problem;
-      if (!suspend_what_goes_on(client_, client_.config().name_space, objects, &problem))
+      if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
         throw Error(ExitCode::failure,
-                    "Jobs of run " + run_ + " go on, and could not be suspended: " + problem);
+                    "Jobs of run " + run_ + " go on, and could not be suspended: " + *problem);
       return;
     }
     // The mark exists from before the first Job is suspended until after the last one resumes. If a stop or a
@@ -217,12 +216,10 @@ class RunStop {
     RunObjects objects = watcher_.read_again();
     wait_.check_resumed(objects, generations_);
     objects.lines = lines_.all();
-    std::string problem;
-    if (!write_record(client_, client_.config().name_space, objects.owner, observe(objects, now()),
-                      &problem)) {
+    if (const auto problem =
+            write_record(client_, client_.config().name_space, objects.owner, observe(objects, now())))
       throw Error(ExitCode::failure,
-                  "run " + run_ + " is stopped, but its results could not be recorded: " + problem);
-    }
+                  "run " + run_ + " is stopped, but its results could not be recorded: " + *problem);
     session_.note("stopped " + run_ + "; let it go on with: " + session_.command("resume " + run_));
   }
 

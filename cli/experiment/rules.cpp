@@ -18,8 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t longest_role = 10;  // <run>-<role>-<index> has to fit a host name
-constexpr int peer_port = 7070;           // of every pod, see templates/shapes/pod.yaml
+constexpr int peer_port = 7070;  // of every pod, see templates/shapes/pod.yaml
 
 struct Found {
   const YamlNode* node;

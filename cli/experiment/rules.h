@@ -12,6 +12,9 @@
 
 namespace mlk {
 
+// The most characters of a role's name: <run>-<role>-<index> has to fit a host name.
+inline constexpr std::size_t longest_role = 10;
+
 // Completes `effective` (writes out short forms, fills in defaults that depend on other keys) and adds
 // impossible combinations to `problems`, with their place in `root`. `effective` comes from check_section();
 // values that it refused are skipped.

@@ -267,6 +267,46 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
   return out;
 }
 
+bool is_not_empty(const std::string& value) { return !value.empty(); }
+
+// Text of which each type says what it may be.
+json scalar_text_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
+  const auto text = [&](std::string_view expected, const std::function<bool(const std::string&)>& valid) {
+    return text_value(node, path, expected, problems, valid);
+  };
+  switch (key.type) {
+    case Type::dns_label:
+      return text(
+          fmt::format("lower-case letters, digits and '-', a letter first, at most {}", key.detail),
+          [&](const std::string& value) { return is_dns_label(value, std::stoul(std::string(key.detail))); });
+    case Type::object_name:
+      return text("the name of a Kubernetes object", is_object_name);
+    case Type::folder:
+      return text("a folder", is_not_empty);
+    case Type::cpu:
+      return text("a number of CPUs such as 2, 0.5 or 250m",
+                  [](const std::string& value) { return cpu_millis(value).has_value(); });
+    case Type::memory:
+      return text("an amount such as 512Mi or 4Gi",
+                  [](const std::string& value) { return memory_bytes(value).has_value(); });
+    default:
+      return text("text", is_not_empty);
+  }
+}
+
+json texts_value(const YamlNode& node, Type type, const std::string& path, Problems& problems) {
+  if (type == Type::retry_rules) {
+    return list_value(node, path, "a list such as [preemption, \"128-255\"]",
+                      "preemption, any, an exit code from 1 to 255 or a range of them", problems,
+                      is_retry_rule);
+  }
+  if (type == Type::object_names) {
+    return list_value(node, path, "a list of names", "the name of a Kubernetes object", problems,
+                      is_object_name);
+  }
+  return list_value(node, path, "a list of text", "text", problems, is_not_empty);
+}
+
 // A decimal number, exactly, in units of 10^-digits; nullopt if the text is not a number, has more digits, or
 // is over 10^17.
 std::optional<long long> decimal(std::string_view text, int digits) {
@@ -341,24 +381,18 @@ std::string describe(const YamlNode& node) {
 }
 
 json check_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
-  const auto text = [&](std::string_view expected, const std::function<bool(const std::string&)>& valid) {
-    return text_value(node, path, expected, problems, valid);
-  };
   switch (key.type) {
     case Type::text:
-      return text("text", [](const std::string& value) { return !value.empty(); });
+    case Type::dns_label:
+    case Type::object_name:
+    case Type::folder:
+    case Type::cpu:
+    case Type::memory:
+      return scalar_text_value(node, key, path, problems);
     case Type::choice:
       return choice_value(node, key.detail, path, problems);
-    case Type::dns_label:
-      return text(
-          fmt::format("lower-case letters, digits and '-', a letter first, at most {}", key.detail),
-          [&](const std::string& value) { return is_dns_label(value, std::stoul(std::string(key.detail))); });
-    case Type::object_name:
-      return text("the name of a Kubernetes object", is_object_name);
     case Type::path:
       return path_value(node, path, problems);
-    case Type::folder:
-      return text("a folder", [](const std::string& value) { return !value.empty(); });
     case Type::whole:
       return whole_value(node, key.detail, path, problems);
     case Type::number:
@@ -367,28 +401,16 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
       return boolean_value(node, path, problems);
     case Type::duration:
       return duration_value(node, key.detail, path, problems);
-    case Type::cpu:
-      return text("a number of CPUs such as 2, 0.5 or 250m",
-                  [](const std::string& value) { return cpu_millis(value).has_value(); });
-    case Type::memory:
-      return text("an amount such as 512Mi or 4Gi",
-                  [](const std::string& value) { return memory_bytes(value).has_value(); });
     case Type::command:
       return command_value(node, path, problems);
     case Type::consistency:
       return consistency_value(node, path, problems);
-    case Type::retry_rules:
-      return list_value(node, path, "a list such as [preemption, \"128-255\"]",
-                        "preemption, any, an exit code from 1 to 255 or a range of them", problems,
-                        is_retry_rule);
     case Type::environment:
       return environment_value(node, path, problems);
+    case Type::retry_rules:
     case Type::texts:
-      return list_value(node, path, "a list of text", "text", problems,
-                        [](const std::string& value) { return !value.empty(); });
     case Type::object_names:
-      return list_value(node, path, "a list of names", "the name of a Kubernetes object", problems,
-                        is_object_name);
+      return texts_value(node, key.type, path, problems);
     case Type::wholes:
       return wholes_value(node, key.detail, path, problems);
     case Type::text_map:

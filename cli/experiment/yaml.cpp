@@ -20,9 +20,7 @@ namespace mlk {
 
 namespace {
 
-constexpr std::size_t most_bytes = 1 << 20;
 constexpr std::size_t most_nodes = 10000;
-constexpr std::size_t deepest = 32;
 
 // Stops the parser at once: the rest is not worth reading.
 struct Abandon {};
@@ -86,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     // Anchors keep their sizes, so that a bomb of aliases is detected before it is built.
     nodes_ += known->second.nodes - 1;
-    if (open_.size() + known->second.depth > deepest) too_deep(mark);
+    if (open_.size() + known->second.depth > deepest_yaml) too_deep(mark);
     check_count(mark);
     YamlNode copy = known->second.node;
     finish(std::move(copy), YAML::NullAnchor);
@@ -126,7 +124,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void too_deep(const YAML::Mark& mark) {
-    problems_.add(place(mark), fmt::format("nested deeper than {} levels", deepest));
+    problems_.add(place(mark), fmt::format("nested deeper than {} levels", deepest_yaml));
     throw Abandon();
   }
 
@@ -137,7 +135,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
-    if (open_.size() >= deepest) too_deep(mark);
+    if (open_.size() >= deepest_yaml) too_deep(mark);
     if (tag != "?" && tag != "!" && !tag.empty()) refuse_tag(mark, tag);
     Open next;
     next.node.kind = kind;
@@ -271,9 +269,9 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 }
 
 YamlNode parse_yaml(std::string_view text, const std::string& source_name) {
-  if (text.size() > most_bytes) {
+  if (text.size() > longest_yaml) {
     throw Error(ExitCode::usage,
-                fmt::format("{}: larger than {} KiB", printable(source_name), most_bytes / 1024));
+                fmt::format("{}: larger than {} KiB", printable(source_name), longest_yaml / 1024));
   }
   const auto source = std::make_shared<const Source>(Source{source_name, std::string(text)});
   Problems problems;

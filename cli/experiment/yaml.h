@@ -34,6 +34,9 @@ struct YamlEntry {
   YamlNode value;
 };
 
+inline constexpr std::size_t longest_yaml = 1 << 20;  // bytes
+inline constexpr std::size_t deepest_yaml = 32;       // levels
+
 // Exactly one document of at most 1 MiB, 32 levels and 10000 nodes with all aliases expanded; UTF-8 without
 // control characters. Throws Error{usage} with every mistake that it finds. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);

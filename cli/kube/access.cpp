@@ -31,7 +31,7 @@ Request access_request(const std::string& name_space, const AccessQuestion& ques
                      {"group", question.resource.group},
                      {"version", question.resource.version},
                      {"resource", question.resource.plural}};
-  if (!name_space.empty()) attributes["namespace"] = name_space;
+  if (question.resource.namespaced && !name_space.empty()) attributes["namespace"] = name_space;
   if (!question.subresource.empty()) attributes["subresource"] = question.subresource;
   return review_request(access_reviews, {{"resourceAttributes", std::move(attributes)}});
 }
@@ -62,7 +62,7 @@ std::vector<bool> may_all(Client& client, const std::string& name_space,
   for (const AccessQuestion& question : questions) {
     if (answers.size() == most_at_once) take();
     Request request = access_request(name_space, question);
-    request.as = as;
+    if (!as.empty()) request.headers = {{"Impersonate-User", as}};
     answers.push_back(client.ask(request));
   }
   while (!answers.empty()) take();

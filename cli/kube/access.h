@@ -15,11 +15,13 @@ struct AccessQuestion {
 };
 
 // SelfSubjectAccessReview. Throws ApiError when the server cannot be asked.
-bool may(Client& client, const std::string& name_space, const std::string& verb, const Resource& resource);
+[[nodiscard]] bool may(Client& client, const std::string& name_space, const std::string& verb,
+                       const Resource& resource);
 // The same for several at once: answers in the order of the questions. `as`: another user, for those who may
 // impersonate that one; who may not gets ApiError 403.
-std::vector<bool> may_all(Client& client, const std::string& name_space,
-                          const std::vector<AccessQuestion>& questions, const std::string& as = "");
+[[nodiscard]] std::vector<bool> may_all(Client& client, const std::string& name_space,
+                                        const std::vector<AccessQuestion>& questions,
+                                        const std::string& as = "");
 
 struct Identity {
   std::string name;

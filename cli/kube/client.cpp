@@ -1,14 +1,18 @@
 #include "cli/kube/client.h"
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/http/loop.h"
+#include "cli/kube/cluster_login.h"
+#include "cli/kube/discovery.h"
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
-#include "cli/kube/loop.h"
 #include "cli/kube/objects.h"
 
 namespace mlk::kube {
@@ -34,13 +38,13 @@ const char* content_type_of(PatchType type) {
 
 class LoopStream : public Stream {
  public:
-  LoopStream(std::shared_ptr<Loop> loop, std::shared_ptr<Transfer> transfer)
+  LoopStream(std::shared_ptr<http::Loop> loop, std::shared_ptr<http::Transfer> transfer)
       : loop_(std::move(loop)), transfer_(std::move(transfer)) {}
   ~LoopStream() override { loop_->cancel(transfer_); }
 
  private:
-  std::shared_ptr<Loop> loop_;
-  std::shared_ptr<Transfer> transfer_;
+  std::shared_ptr<http::Loop> loop_;
+  std::shared_ptr<http::Transfer> transfer_;
 };
 
 }  // namespace
@@ -51,9 +55,11 @@ ApiError::ApiError(int status, std::string reason, const std::string& what, std:
       reason_(std::move(reason)) {}
 
 struct Client::State {
-  std::shared_ptr<Loop> loop;  // streams keep it, though stopped, beyond the client
+  std::shared_ptr<http::Loop> loop;  // streams keep it, though stopped, beyond the client
+  ClusterLogin* login = nullptr;     // of the loop
   std::mutex mutex;
-  std::set<std::string> warned;  // under it
+  std::set<std::string> warned;                         // under it
+  std::map<std::string, std::vector<Resource>> served;  // under it; by apiVersion
 
   // Those of the response that no earlier one had.
   std::vector<std::string> new_warnings(const Response& response) {
@@ -67,14 +73,16 @@ struct Client::State {
 };
 
 Client::Client(Config config, PluginHost host) : state_(std::make_unique<State>()) {
-  state_->loop = std::make_shared<Loop>(config, std::move(host));
+  auto login = std::make_unique<ClusterLogin>(std::move(config), std::move(host));
+  state_->login = login.get();
+  state_->loop = std::make_shared<http::Loop>(server_of(login->config()), std::move(login));
 }
 
 Client::~Client() { state_->loop->stop(); }
 
-const Config& Client::config() const { return state_->loop->config(); }
+const Config& Client::config() const { return state_->login->config(); }
 
-std::optional<Time> Client::credential_end() const { return state_->loop->credential_end(); }
+std::optional<Time> Client::credential_end() const { return state_->login->credential_end(); }
 
 Response Answer::value() && {
   if (!unreachable.empty()) throw ApiError(status, "Unreachable", unreachable, std::move(hint));
@@ -83,7 +91,7 @@ Response Answer::value() && {
 
 std::future<Answer> Client::ask(const Request& request) {
   auto promise = std::make_shared<std::promise<Answer>>();
-  auto transfer = std::make_shared<Transfer>(request);
+  auto transfer = std::make_shared<http::Transfer>(request);
   // The loop outlives its transfers, so its configuration may be used here.
   transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
     Answer answer{std::move(response)};
@@ -105,7 +113,7 @@ Response Client::send(const Request& request) { return ask(request).get().value(
 std::unique_ptr<Stream> Client::stream(const Request& request, std::function<void(std::string_view)> line,
                                        std::function<void(StreamEnd)> ended,
                                        std::function<void(int)> opened) {
-  auto transfer = std::make_shared<Transfer>(request);
+  auto transfer = std::make_shared<http::Transfer>(request);
   transfer->line = std::move(line);
   transfer->opened = std::move(opened);
   transfer->done = [ended = std::move(ended), config = &config()](Response& response,
@@ -135,6 +143,25 @@ std::string path_of_one(const Resource& resource, const std::string& name_space,
 }
 
 }  // namespace
+
+std::optional<Resource> Client::served(const std::string& api_version, const std::string& kind) {
+  const auto find_in = [&](const std::vector<Resource>& resources) -> std::optional<Resource> {
+    const auto found = std::find_if(resources.begin(), resources.end(),
+                                    [&](const Resource& resource) { return resource.kind == kind; });
+    return found == resources.end() ? std::nullopt : std::optional(*found);
+  };
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (const auto known = state_->served.find(api_version); known != state_->served.end())
+      return find_in(known->second);
+  }
+  const Response response = send({.path = discovery_path(api_version)});
+  std::vector<Resource> resources;
+  if (response.status != 404)  // 404: nothing of this apiVersion
+    resources = resources_in(parse_answer(response, "the kinds of " + api_version, &config()), api_version);
+  const std::lock_guard lock(state_->mutex);
+  return find_in(state_->served[api_version] = std::move(resources));
+}
 
 json Client::get(const Resource& resource, const std::string& name_space, const std::string& name) {
   Request request;

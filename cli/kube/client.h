@@ -12,6 +12,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/http/request.h"
 #include "cli/kube/exec_call.h"
 #include "cli/kube/kubeconfig.h"
 #include "cli/kube/resource.h"
@@ -35,24 +36,8 @@ class ApiError : public Error {
   std::string reason_;
 };
 
-struct Request {
-  std::string method = "GET";
-  std::string path{};                                        // as path_of() makes it
-  std::vector<std::pair<std::string, std::string>> query{};  // encoded by the client
-  std::string body{};
-  std::string content_type = "application/json";
-  std::string accept = "application/json";
-  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
-                                             // answer has come, 0 for no bound
-  bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
-  std::string as{};                          // the user who asks, where we may impersonate; empty: ourselves
-};
-
-struct Response {
-  int status = 0;
-  std::string body;
-  std::vector<std::string> warnings;  // "Warning: 299" headers
-};
+using http::Request;   // its path: as path_of() makes it
+using http::Response;  // its warnings: of the API server, for people
 
 // An answer, or why there is none: for those who wait in another thread, as no exception crosses threads.
 struct Answer {
@@ -60,7 +45,7 @@ struct Answer {
   std::string unreachable{}, hint{};  // the texts of the ApiError; empty when there was an answer
   int status = 0;                     // its status
 
-  Response value() &&;  // throws that ApiError
+  [[nodiscard]] Response value() &&;  // throws that ApiError
 };
 
 struct ListOptions {
@@ -114,9 +99,12 @@ class Client {
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
   // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken
   // connection.
+  // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
+  // create its objects. Asked for once.
+  [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);
   nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
-  std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
-                                     const std::string& name);
+  [[nodiscard]] std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
+                                                   const std::string& name);
   ListResult list(const Resource& resource, const std::string& name_space, const ListOptions& options = {});
   // fieldValidation=Strict, fieldManager=mlk. Warnings of the server go to on_warning once each.
   nlohmann::json create(const Resource& resource, const std::string& name_space, const nlohmann::json& object,
@@ -129,13 +117,15 @@ class Client {
   // Any request, as it is. Statuses over 399 are no errors here. send() waits; ask() is for several at once,
   // and has failures as values.
   Response send(const Request& request);
-  std::future<Answer> ask(const Request& request);
+  [[nodiscard]] std::future<Answer> ask(const Request& request);
 
   // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened`
   // gets the HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be
   // destroyed in any thread, also in its own callback; one that outlives the client is silent from then on.
-  std::unique_ptr<Stream> stream(const Request& request, std::function<void(std::string_view)> line,
-                                 std::function<void(StreamEnd)> ended, std::function<void(int)> opened = {});
+  [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
+                                               std::function<void(std::string_view)> line,
+                                               std::function<void(StreamEnd)> ended,
+                                               std::function<void(int)> opened = {});
 
   std::function<void(const std::string&)> on_warning;
 

@@ -25,11 +25,11 @@ class Credentials {
     CredentialPtr send;          // null: ask the plugin, and come again
     std::optional<Error> error;  // there is none, and nobody to ask
   };
-  Turn next(SteadyTime now, Time wall);
+  [[nodiscard]] Turn next(SteadyTime now, Time wall);
 
   // The server has answered 401 to it: true when the request may be sent once more, with what next() gives
   // then.
-  bool refused(const CredentialPtr& used, SteadyTime now);
+  [[nodiscard]] bool refused(const CredentialPtr& used, SteadyTime now);
   // The server has answered something else.
   void accepted(const CredentialPtr& used);
   // The plugin's answer.

@@ -42,7 +42,7 @@ class PluginCaller {
   PluginCaller& operator=(const PluginCaller&) = delete;
 
   void start();  // nothing while one is under way or its answer has not been taken
-  std::optional<PluginAnswer> take();
+  [[nodiscard]] std::optional<PluginAnswer> take();
   void stop();  // for good: a call that is under way is given up
 
  private:

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/http/url.h"
 #include "cli/kube/entry_fields.h"
 #include "cli/kube/kubeconfig_file.h"
-#include "cli/kube/url.h"
 #include "cli/kube/user_entry.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -33,15 +33,13 @@ std::string parse_server(const std::string& given, bool has_tls, const std::stri
   std::transform(text.begin(), scheme_end, text.begin(), [](unsigned char c) { return std::tolower(c); });
   text = text.substr(0, text.find_first_of("?#"));
   while (text.ends_with('/') && !text.ends_with("://")) text.pop_back();
-  const UrlParts url = parts_of(text);
-  if (url.scheme != "https" && url.scheme != "http")
-    throw entry_error(what + ": server is neither https:// nor http://");
-  if (url.authority.find('@') != std::string::npos)
-    throw entry_error(what + ": server holds a user name or password");
   const bool blanks =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
-  if (url.host.empty() || blanks)
-    throw entry_error(what + ": server \"" + printable(given) + "\" is not a URL");
+  const std::optional<http::UrlParts> url = blanks ? std::nullopt : http::parts_of(text);
+  if (!url) throw entry_error(what + ": server \"" + printable(given) + "\" is not a URL");
+  if (url->scheme != "https" && url->scheme != "http")
+    throw entry_error(what + ": server is neither https:// nor http://");
+  if (url->has_login) throw entry_error(what + ": server holds a user name or password");
   return text;
 }
 
@@ -67,9 +65,11 @@ void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Confi
 void settle_server(const std::string& what, Config& config) {
   const bool has_tls = !config.ca_pem.empty() || !config.client_certificate_pem.empty() || config.insecure;
   config.server = parse_server(config.server, has_tls, what);
-  const UrlParts url = parts_of(config.server);
-  if (url.scheme == "https") return;
-  if (!is_loopback(url.host)) {
+  if (config.server.starts_with("https:")) return;
+  // As it is written: libcurl also reads 0x7f.1 as 127.0.0.1.
+  const http::UrlParts url = http::parts_of(config.server).value();
+  const bool as_written = config.server.starts_with("http://" + url.authority);
+  if (!as_written || !http::is_loopback(url.host)) {
     throw entry_error(what + ": server " + config.server + " is plain http",
                       "use https://; http:// is for this machine alone");
   }

@@ -10,6 +10,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "cli/kube/entry_fields.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -61,7 +62,7 @@ std::optional<Time> end_of(const Credential& credential) {
 
 std::optional<Time> certificate_end(const std::string& pem) {
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(std::min<std::size_t>(pem.size(), 1u << 20))), &BIO_free);
+      BIO_new_mem_buf(pem.data(), static_cast<int>(std::min(pem.size(), credential_file_limit))), &BIO_free);
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(
       PEM_read_bio_X509(bio.get(), nullptr, &no_password, nullptr), &X509_free);
   std::tm end{};

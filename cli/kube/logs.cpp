@@ -134,10 +134,11 @@ struct LogFollower::State {
 
   Client& client;
   const std::string name_space, pod, container;
-  const std::function<void(const LogLine&)> line;
+  const Reader reader;
   const LogTimes times;
 
   // Of the thread that calls update().
+  ContainerState now;
   Start start;
   int instance = -1;         // the restart count of the incarnation that we read
   Mode mode = Mode::follow;  // of the stream that is open or was last
@@ -152,36 +153,50 @@ struct LogFollower::State {
   Clock::time_point last_line{};
   bool progress = false;  // a line came since the stream was opened
   bool is_finished = false;
+  bool behind = false;  // the reader had no room: the stream was let go
   std::string trouble;
 
-  std::unique_ptr<Stream> stream;  // last: its callbacks use all of the above
+  std::unique_ptr<Stream> stream;  // set and taken under the mutex; last: its callbacks use all of the above
 
-  State(Client& used, std::string where, std::string which, std::string part, Start from,
-        std::function<void(const LogLine&)> callback, LogTimes patience)
+  State(Client& used, std::string where, std::string which, std::string part, Start from, Reader who,
+        LogTimes patience)
       : client(used),
         name_space(std::move(where)),
         pod(std::move(which)),
         container(std::move(part)),
-        line(std::move(callback)),
+        reader(std::move(who)),
         times(patience),
         start(from),
         wait(patience.first_wait) {}
 
-  void update(const json& object);
+  void look();
+  bool has_room() const { return !reader.room || reader.room(); }
   void open(Mode how);
+  void let_go();
   void take(std::string_view text);
   void settle(const StreamEnd& end);
   void postpone();
 };
 
 LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container,
-                         Start start, std::function<void(const LogLine&)> line, LogTimes times)
+                         Start start, Reader reader, LogTimes times)
     : state_(std::make_unique<State>(client, std::move(name_space), std::move(pod), std::move(container),
-                                     start, std::move(line), times)) {}
+                                     start, std::move(reader), times)) {}
 
-LogFollower::~LogFollower() = default;
+LogFollower::~LogFollower() { state_->let_go(); }
 
-void LogFollower::update(const json& pod) { state_->update(pod); }
+void LogFollower::update(const json& pod) {
+  state_->now = container_state(pod, state_->container);
+  state_->look();
+}
+
+void LogFollower::resume() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->behind) return;
+  }
+  state_->look();
+}
 
 bool LogFollower::finished() const {
   const std::lock_guard lock(state_->mutex);
@@ -193,25 +208,27 @@ std::string LogFollower::problem() const {
   return state_->trouble;
 }
 
-void LogFollower::State::update(const json& object) {
-  const ContainerState now = container_state(object, container);
+void LogFollower::State::look() {
   std::optional<StreamEnd> ended;
   bool silent = false;
   {
     const std::lock_guard lock(mutex);
     if (is_finished && now.restarts <= instance) return;
+    if (behind && !has_room()) return;
+    if (behind && mode == Mode::previous) drained = false;  // it is not read to its end
+    behind = false;
     is_finished = false;
     ended.swap(end);
     const bool over = now.phase == ContainerState::Phase::terminated && mode == Mode::follow;
     silent = !ended && Clock::now() - last_line > (over ? times.linger : times.silence);
   }
-  if (ended || silent) stream.reset();
+  if (ended || silent) let_go();
   if (ended) settle(*ended);
-  if (stream != nullptr || now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
   {
     const std::lock_guard lock(mutex);
-    if (is_finished) return;
+    if (is_finished || stream != nullptr) return;
   }
+  if (now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
   if (now.restarts > instance && instance >= 0) {
     // Only the last incarnation can still be read; of those between, nothing is left.
     if (now.ran_before && now.restarts == instance + 1 && !drained) {
@@ -249,26 +266,44 @@ void LogFollower::State::open(Mode how) {
     progress = false;
     end.reset();
   }
-  stream = client.stream(
+  std::unique_ptr<Stream> opened = client.stream(
       request, [this](std::string_view text) { take(text); },
       [this](StreamEnd how_it_ended) {
         const std::lock_guard lock(mutex);
         end = std::move(how_it_ended);
       });
+  const std::lock_guard lock(mutex);
+  if (!behind) stream = std::move(opened);
 }
 
+// Without the mutex while the stream ends: that waits for its callbacks, which take it.
+void LogFollower::State::let_go() {
+  std::unique_ptr<Stream> ending;
+  const std::lock_guard lock(mutex);
+  ending = std::move(stream);
+}
+
+// A line for which there is no room ends the stream. To pause it would not do: over HTTP/2 libcurl goes on
+// reading, and fails the transfer at 64 MiB.
 void LogFollower::State::take(std::string_view text) {
   auto parsed = parse_log_line(text);
   const bool has_time = parsed.has_value();
   LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(last_rewrite(text))};
   {
+    std::unique_ptr<Stream> ending;
     const std::lock_guard lock(mutex);
+    if (behind) return;
     last_line = Clock::now();
     progress = true;
     trouble.clear();
+    if (!has_room()) {
+      behind = true;
+      ending = std::move(stream);
+      return;
+    }
     if (!position.take(next, has_time)) return;
   }
-  line(next);
+  reader.line(next);
 }
 
 // What the end of a stream means for the next one.

@@ -50,7 +50,7 @@ std::optional<LogLine> parse_log_line(std::string_view line);
 class LogPosition {
  public:
   // False for a line that was seen before. Lines without a time belong to the second of the one before.
-  bool take(LogLine& line, bool has_time);
+  [[nodiscard]] bool take(LogLine& line, bool has_time);
   void resume();                      // the next lines come from a new request
   std::optional<Time> since() const;  // for that request: the second to start from
  private:
@@ -75,18 +75,28 @@ class LogFollower {
     std::optional<std::chrono::seconds> since{};
   };
 
-  // `line` runs on the client's loop thread, in the order of the log. The client must outlive the follower.
+  // Who takes the lines. Both run on the client's loop thread and must not wait; `room` also in update().
+  struct Reader {
+    std::function<void(const LogLine&)> line;  // in the order of the log
+    // Whether one more line may come. After a no the log is let go; resume() and update() go on from there
+    // after a yes. Empty: always.
+    std::function<bool()> room{};
+  };
+
+  // The client must outlive the follower.
   LogFollower(Client& client, std::string name_space, std::string pod, std::string container, Start start,
-              std::function<void(const LogLine&)> line, LogTimes times = {});
+              Reader reader, LogTimes times = {});
   ~LogFollower();  // no callback runs after it
   LogFollower(const LogFollower&) = delete;
   LogFollower& operator=(const LogFollower&) = delete;
 
   // Call with the pod as it is now after every change of it, and about once a second: opens and reopens what
-  // is due. Does not wait. From one thread at a time, never from within `line`.
+  // is due. Does not wait. From one thread at a time, never from within a callback.
   void update(const json& pod);
+  // After lines were taken: goes on with a log that was let go, if there is room. As update() otherwise.
+  void resume();
   // The container has ended and its last line was delivered, or its log cannot be had any more.
-  bool finished() const;
+  [[nodiscard]] bool finished() const;
   // Why there is nothing to see, for people; empty when all is well.
   std::string problem() const;
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace mlk::kube {
 
@@ -11,6 +10,7 @@ struct Resource {
   std::string version;
   std::string plural;
   std::string kind;
+  bool namespaced = true;  // else its objects are of the whole cluster
 };
 
 namespace resources {
@@ -26,9 +26,8 @@ inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebind
 }  // namespace resources
 
 // "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded.
-// Without a namespace: of the cluster.
+// Without a namespace, and of a kind that has none: of the cluster.
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
 std::string api_version_of(const Resource& resource);  // "v1", "batch/v1"
-std::string percent_encode(std::string_view text);     // all but unreserved characters (RFC 3986)
 
 }  // namespace mlk::kube

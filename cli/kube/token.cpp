@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/kube/entry_fields.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
@@ -29,7 +30,7 @@ bool Token::renew(const std::string& refused, Time now) {
 void Token::read(Time now) {
   next_read_ = now + std::chrono::minutes(1);
   try {
-    const std::string text(trim(read_file(file_, 1u << 20)));
+    const std::string text(trim(read_file(file_, credential_file_limit)));
     if (!text.empty() && fits_in_header(text)) token_ = text;
   } catch (const Error&) {
     next_read_ = now + std::chrono::seconds(10);  // it may be in the middle of being replaced

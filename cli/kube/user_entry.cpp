@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/http/url.h"
 #include "cli/kube/entry_fields.h"
-#include "cli/kube/resource.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
 
@@ -32,7 +32,7 @@ void read_impersonation(const KubeconfigEntry& user, const std::string& here, Co
     for (const auto& [key, values] : extra->second.items()) {
       for (const auto& value : values) {
         if (value.is_string())
-          headers.emplace_back("Impersonate-Extra-" + percent_encode(key), value.get<std::string>());
+          headers.emplace_back("Impersonate-Extra-" + http::percent_encode(key), value.get<std::string>());
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/rules.h"
 #include "cli/experiment/values.h"
 #include "cli/render/evaluate.h"
 #include "cli/util/text.h"
@@ -15,8 +16,6 @@ using nlohmann::json;
 using Kind = YamlNode::Kind;
 
 namespace {
-
-constexpr std::size_t longest_role = 10;
 
 void check_keys(const YamlNode& node, const std::vector<std::string>& known, Problems& problems) {
   for (const YamlEntry& entry : node.entries) {

@@ -8,6 +8,7 @@
 #include "cli/render/head.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"
+#include "cli/render/limits.h"
 #include "cli/render/merge.h"
 #include "cli/render/pod.h"
 #include "cli/util/error.h"
@@ -21,7 +22,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t most_file_bytes = 900 * 1024;  // a ConfigMap holds 1 MiB, its names included
 constexpr std::size_t longest_host_name = 63;
 constexpr int runtime_user = 65532;  // "nonroot" of the bundled runtime's image
 
@@ -58,10 +58,10 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
       out[entry.name][file] = sha256_hex(content);
     }
     total += bytes;
-    if (total > most_file_bytes) {
+    if (total > most_config_map_bytes) {
       throw Error(ExitCode::usage,
                   fmt::format("data '{}': {} holds {}, and at most {} can travel with a run in all `files:`",
-                              entry.name, entry.files, human_size(bytes), human_size(most_file_bytes)),
+                              entry.name, entry.files, human_size(bytes), human_size(most_config_map_bytes)),
                   "put it on a volume: pvc, nfs, hostPath or csi instead of files");
     }
   }

@@ -22,14 +22,33 @@ constexpr std::chrono::seconds gone_timeout{120};  // for objects of a run that 
 constexpr int post_tries = 6;
 constexpr std::chrono::seconds post_timeout{60};  // no further try after it
 
-const kube::Resource& resource_of(const json& object) {
-  const std::string kind = object.at("kind");
+// What every run is made of: these need no discovery.
+const kube::Resource* usual_resource(const json& object) {
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
-    if (resource->kind == kind) return *resource;
+    if (resource->kind == object.at("kind") && kube::api_version_of(*resource) == object.at("apiVersion"))
+      return resource;
   }
-  throw Error(ExitCode::usage, "a template makes a " + kind + ", which mlk cannot create yet",
-              "use ConfigMap, Secret, Service or Job");
+  return nullptr;
+}
+
+Error not_served(const json& object, const std::string& source) {
+  const std::string kind = object.at("kind"), api_version = object.at("apiVersion");
+  return Error(ExitCode::cannot_start,
+               source + " makes " + kind + " " + kube::name_of(object) + " of apiVersion " + api_version +
+                   ", which the cluster does not serve",
+               "have what defines " + kind +
+                   " installed there, or correct apiVersion and kind; what there is: "
+                   "kubectl api-resources");
+}
+
+// An object as it is sent. The garbage collector deletes what names an owner in a namespace and is in none.
+json fit_to_scope(json object, const kube::Resource& resource, const std::string& owner_uid) {
+  if (resource.namespaced) return object;
+  object["metadata"].erase("namespace");
+  object["metadata"].erase("ownerReferences");
+  if (!owner_uid.empty()) object["metadata"]["annotations"][labels::owner] = owner_uid;
+  return object;
 }
 
 std::string title(const json& object) {
@@ -62,12 +81,29 @@ bool is_owned_by(const json& object, const std::string& uid) {
   for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) {
     if (text_of(owner, {"uid"}) == uid) return true;
   }
-  return false;
+  return kube::annotation_of(object, labels::owner) == uid;
 }
 
 }  // namespace
 
-void Creation::check_kind(const json& object) { resource_of(object); }
+kube::Resource Creation::resource_of(const json& object) {
+  if (const kube::Resource* usual = usual_resource(object)) return *usual;
+  const std::optional<kube::Resource> served = client_.served(object.at("apiVersion"), object.at("kind"));
+  if (!served) throw not_served(object, "a template");
+  return *served;
+}
+
+std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>& objects,
+                                                        const std::string& source) {
+  std::vector<kube::AccessQuestion> questions;
+  for (const json& object : objects) {
+    if (usual_resource(object) != nullptr) continue;
+    const std::optional<kube::Resource> served = client_.served(object.at("apiVersion"), object.at("kind"));
+    if (!served) throw not_served(object, source);
+    questions.push_back({"create", *served, ""});
+  }
+  return questions;
+}
 
 void Creation::ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more) {
   kube::require_version(kube::server_version(client_), 1, 31);
@@ -95,7 +131,8 @@ void Creation::check_on_server(const std::vector<json>& objects) {
   for (const json& object : objects) {
     json answer;
     try {
-      answer = client_.create(resource_of(object), name_space_, object, {.dry_run = true});
+      const kube::Resource resource = resource_of(object);
+      answer = client_.create(resource, name_space_, fit_to_scope(object, resource, ""), {.dry_run = true});
     } catch (const ApiError& error) {
       if (exists_already(error)) continue;  // it exists, so it was accepted before
       throw refusal(object, error);
@@ -115,7 +152,7 @@ Creation::Stored Creation::create_owner(const json& owner) {
   wanted["metadata"]["annotations"][labels::submit] = mark;
   while (true) {
     try {
-      return {post(wanted), true};
+      return {post(kube::resources::config_maps, wanted), true};
     } catch (const ApiError& error) {
       if (!exists_already(error)) throw refusal(owner, error);
     }
@@ -132,20 +169,22 @@ Creation::Stored Creation::create_owner(const json& owner) {
 
 // After a 409 the object counts as created only if it belongs to our owner and is not being deleted.
 // Otherwise it is of an earlier run of the same name, which is being garbage collected.
-Creation::Stored Creation::create_owned(const json& object, const std::string& owner_uid) {
+Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
+  const kube::Resource resource = resource_of(given);
+  const json object = fit_to_scope(given, resource, owner_uid);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
   while (true) {
     hooks_.check_interrupted();
     try {
-      Stored out{post(object), true};
+      Stored out{post(resource, object), true};
+      if (!resource.namespaced) note_of_cluster(resource, out.object);
       check_dropped(object, out.object);
       return out;
     } catch (const ApiError& error) {
       if (!exists_already(error)) throw refusal(object, error);
     }
-    const std::optional<json> existing =
-        client_.find(resource_of(object), name_space_, kube::name_of(object));
+    const std::optional<json> existing = client_.find(resource, name_space_, kube::name_of(object));
     if (existing && is_owned_by(*existing, owner_uid) && !is_deleting(*existing)) {
       check_dropped(object, *existing);
       return {*existing, false};
@@ -158,6 +197,14 @@ Creation::Stored Creation::create_owned(const json& object, const std::string& o
   }
 }
 
+void Creation::note_of_cluster(const kube::Resource& resource, const json& object) {
+  of_cluster_.push_back(object);
+  const std::string type = resource.plural + (resource.group.empty() ? "" : "." + resource.group);
+  hooks_.note(title(object) +
+              " is of the whole cluster and stays when the run is deleted; delete it with: kubectl delete " +
+              type + " " + kube::name_of(object));
+}
+
 std::optional<json> Creation::find_owned(const json& object, const std::string& owner_uid) {
   std::optional<json> existing = client_.find(resource_of(object), name_space_, kube::name_of(object));
   if (!existing || !is_owned_by(*existing, owner_uid) || is_deleting(*existing)) return std::nullopt;
@@ -165,13 +212,13 @@ std::optional<json> Creation::find_owned(const json& object, const std::string& 
 }
 
 // POST, repeated while it is unclear whether the server took it; throws the last error.
-json Creation::post(const json& object) {
+json Creation::post(const kube::Resource& resource, const json& object) {
   const auto deadline = steady_clock::now() + post_timeout;
   milliseconds pause{250};
   for (int attempt = 1;; ++attempt) {
     hooks_.check_interrupted();
     try {
-      return client_.create(resource_of(object), name_space_, object);
+      return client_.create(resource, name_space_, object);
     } catch (const ApiError& error) {
       if ((!unclear(error) && !lacks_role(error)) || attempt == post_tries || steady_clock::now() > deadline)
         throw;
@@ -202,6 +249,7 @@ Error Creation::refusal(const json& object, const ApiError& error) const {
 }
 
 void Creation::take_back(const std::string& owner, const std::string& uid) {
+  for (const json& object : of_cluster_) take_back(object);
   try {
     client_.remove(kube::resources::config_maps, name_space_, owner,
                    {.uid = uid, .propagation = "Background", .grace_seconds = {}});

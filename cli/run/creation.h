@@ -28,8 +28,10 @@ class Creation {
   Creation(kube::Client& client, const std::string& name_space, const SubmitHooks& hooks)
       : client_(client), name_space_(name_space), hooks_(hooks) {}
 
-  // Throws Error{usage} for an object of a kind that mlk cannot create.
-  static void check_kind(const nlohmann::json& object);
+  // What the user has to be allowed beside the usual to create these objects. Throws Error{cannot_start} for
+  // one of a kind that the cluster does not serve, naming `source`, the template that makes them.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check_kinds(const std::vector<nlohmann::json>& objects,
+                                                              const std::string& source);
 
   // Throws Error{cluster} if the server is too old, or the user may not create and list the objects of a run,
   // or do `more`.
@@ -44,23 +46,28 @@ class Creation {
   };
   // Creates a ConfigMap with the label mlk.dev/hash. An existing one of the same name and hash counts as
   // created. Throws Error.
-  Stored create_owner(const nlohmann::json& owner);
+  [[nodiscard]] Stored create_owner(const nlohmann::json& owner);
 
   // Creates the object. An existing one counts as created if it belongs to the owner with this uid. If
   // another one of the name is being deleted, waits for that. If an answer was lost, `created` may be false
-  // although this call created it.
+  // although this call created it. An object of the whole cluster cannot have an owner in a namespace: it
+  // gets the annotation mlk.dev/owner instead.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
   // The object, if it exists, belongs to that owner and is not being deleted.
-  std::optional<nlohmann::json> find_owned(const nlohmann::json& object, const std::string& owner_uid);
+  [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,
+                                                         const std::string& owner_uid);
 
-  // Deletes the owner, and so everything that belongs to it.
+  // Deletes the owner, and so everything that belongs to it, and the objects of the whole cluster that were
+  // created.
   void take_back(const std::string& owner, const std::string& uid);
   // Deletes an object that create_owned() has created. Reports an object that cannot be deleted.
   void take_back(const nlohmann::json& object);
 
  private:
-  nlohmann::json post(const nlohmann::json& object);
+  kube::Resource resource_of(const nlohmann::json& object);
+  nlohmann::json post(const kube::Resource& resource, const nlohmann::json& object);
+  void note_of_cluster(const kube::Resource& resource, const nlohmann::json& object);
   void check_dropped(const nlohmann::json& sent, const nlohmann::json& answered);
   Error refusal(const nlohmann::json& object, const kube::ApiError& error) const;
   void wait_for_gone(const std::string& what, std::chrono::steady_clock::time_point deadline, bool& said);
@@ -68,6 +75,7 @@ class Creation {
   kube::Client& client_;
   const std::string& name_space_;
   const SubmitHooks& hooks_;
+  std::vector<nlohmann::json> of_cluster_;  // created, and not deleted with the owner
 };
 
 }  // namespace mlk

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/yaml.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -14,10 +15,10 @@ using Values = std::map<std::string, std::string>;  // by path; values that are 
 
 constexpr std::size_t most_shown = 6;
 constexpr std::size_t longest_value = 40;
-constexpr int deepest = 32;  // the limit of experiment files
 
-void flatten(const json& value, const std::string& path, int depth, std::map<std::string, json>& out) {
-  if (!value.is_object() || value.empty() || depth == deepest) {
+void flatten(const json& value, const std::string& path, std::size_t depth,
+             std::map<std::string, json>& out) {
+  if (!value.is_object() || value.empty() || depth == deepest_yaml) {
     out[path] = value;
     return;
   }

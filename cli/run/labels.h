@@ -24,7 +24,7 @@ inline constexpr char until[] =
     "mlk.dev/until";  // annotation of the owner of a trial: how far it may train before it is judged
 inline constexpr char paused[] = "mlk.dev/paused";  // annotation of the owner of a trial: where it was
                                                     // paused; it goes on when `until` is further
-inline constexpr char phase[] = "mlk.dev/phase";  // annotation of the owner: final phase, once recorded
+inline constexpr char phase[] = "mlk.dev/phase";    // annotation of the owner: final phase, once recorded
 inline constexpr char summary[] =
     "mlk.dev/summary";  // annotation of the owner: one JSON object, what `ls` shows of an ended run
 inline constexpr char roles[] =
@@ -34,6 +34,8 @@ inline constexpr char steps[] =
 inline constexpr char tags[] = "mlk.dev/tags";  // annotation of the owner: a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";  // annotation of the owner: a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";  // annotation of the owner: which call of submit made it
+inline constexpr char owner[] =
+    "mlk.dev/owner";  // annotation of an object of the whole cluster: the uid of the owner of its run
 inline constexpr char decides[] =
     "mlk.dev/decides";  // annotation of a Job, "true": its end is the end of the run
 inline constexpr char trains[] =

@@ -1,7 +1,6 @@
 #include "cli/run/log_follower.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <set>
@@ -131,10 +130,12 @@ struct RunLogFollower::State {
   const std::string name_space;
   const LogFilter filter;
 
-  mutable std::mutex mutex;  // guards merger and unheld
-  std::condition_variable room;
-  LogMerger merger;
-  bool unheld = false;  // no line waits for room: the loop's thread is needed for something else
+  State(kube::Client& used, std::string where, LogFilter wanted)
+      : client(used), name_space(std::move(where)), filter(std::move(wanted)) {}
+
+  std::mutex mutex;
+  LogMerger merger;   // under it
+  bool full = false;  // under it: nothing more comes until half of it was taken
 
   struct Followed {
     std::string pod;
@@ -143,38 +144,27 @@ struct RunLogFollower::State {
   bool first_update = true;
   std::map<std::string, Followed> followed;  // by uid; last, so that it goes first
 
-  // On the client's loop thread. Waiting here slows the reading down to the speed of our reader.
+  // On the client's loop thread, as room().
   void push(int stream, RunLogLine line) {
-    std::unique_lock lock(mutex);
-    if (!filter.lossy) room.wait(lock, [&] { return unheld || merger.size() < most_held_lines; });
+    const std::lock_guard lock(mutex);
     if (filter.lossy && merger.size() >= most_held_lines) merger.drop_first();
     merger.push(stream, std::move(line), LogMerger::Clock::now());
   }
 
-  void set_unheld(bool value) {
-    {
-      const std::lock_guard lock(mutex);
-      unheld = value;
-    }
-    room.notify_all();
+  bool room() {
+    const std::lock_guard lock(mutex);
+    full = merger.size() >= (full ? most_held_lines / 2 : most_held_lines);
+    return filter.lossy || !full;
   }
 };
 
-struct RunLogFollower::Unheld {
-  explicit Unheld(State& of) : state(of) { state.set_unheld(true); }
-  ~Unheld() { state.set_unheld(false); }
-  State& state;
-};
-
 RunLogFollower::RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter)
-    : state_(new State{
-          client, std::move(name_space), std::move(filter), {}, {}, LogMerger(), false, true, {}}) {}
+    : state_(std::make_unique<State>(client, std::move(name_space), std::move(filter))) {}
 
-RunLogFollower::~RunLogFollower() { state_->set_unheld(true); }
+RunLogFollower::~RunLogFollower() = default;
 
 void RunLogFollower::update(const std::vector<json>& pods) {
   State& state = *state_;
-  const Unheld unheld(state);  // to end a stream is to wait for its line that waits for room
   for (const auto& [source, pod] : choose_sources(pods, state.filter)) {
     auto found = state.followed.find(source.uid);
     if (found == state.followed.end()) {
@@ -186,9 +176,11 @@ void RunLogFollower::update(const std::vector<json>& pods) {
       const int stream = static_cast<int>(state.followed.size());
       auto follower = std::make_unique<kube::LogFollower>(
           state.client, state.name_space, source.who.pod, source.container, start,
-          [&state, stream, source = source](const kube::LogLine& line) {
-            state.push(stream, line_of(source, line.time, line.text));
-          });
+          kube::LogFollower::Reader{.line =
+                                        [&state, stream, source = source](const kube::LogLine& line) {
+                                          state.push(stream, line_of(source, line.time, line.text));
+                                        },
+                                    .room = [&state] { return state.room(); }});
       found = state.followed.emplace(source.uid, State::Followed{source.who.pod, std::move(follower)}).first;
     }
     found->second.follower->update(*pod);
@@ -203,7 +195,7 @@ std::vector<RunLogLine> RunLogFollower::take() {
     const std::lock_guard lock(state_->mutex);
     lines = all ? state_->merger.take_all() : state_->merger.take(LogMerger::Clock::now());
   }
-  state_->room.notify_all();
+  for (const auto& [uid, one] : state_->followed) one.follower->resume();
   return lines;
 }
 

@@ -51,8 +51,8 @@ class LogMerger {
   explicit LogMerger(std::chrono::milliseconds window = std::chrono::milliseconds(300)) : window_(window) {}
 
   void push(int stream, RunLogLine line, Clock::time_point arrived);
-  std::vector<RunLogLine> take(Clock::time_point now);  // those that are due
-  std::vector<RunLogLine> take_all();
+  [[nodiscard]] std::vector<RunLogLine> take(Clock::time_point now);  // those that are due
+  [[nodiscard]] std::vector<RunLogLine> take_all();
   void drop_first() { held_.erase(held_.begin()); }  // there is one
   std::size_t size() const { return held_.size(); }
 
@@ -79,11 +79,11 @@ class RunLogFollower {
   // Call with RunWatcher's pods after every change and about once a second; from the thread that calls
   // take().
   void update(const std::vector<nlohmann::json>& pods);
-  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines
-  // reading pauses, and with it whatever else the client does; but not when the filter is lossy.
-  std::vector<RunLogLine> take();
+  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines the
+  // logs are let go until half of them are taken; but not when the filter is lossy.
+  [[nodiscard]] std::vector<RunLogLine> take();
   // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
-  bool finished() const;
+  [[nodiscard]] bool finished() const;
   // The uids of the other pods.
   std::set<std::string> unfinished() const;
   // "pod: why there is nothing to see", for people.
@@ -91,7 +91,6 @@ class RunLogFollower {
 
  private:
   struct State;
-  struct Unheld;
   std::unique_ptr<State> state_;
 };
 

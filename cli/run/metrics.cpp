@@ -12,20 +12,18 @@
 namespace mlk {
 namespace {
 
-constexpr std::size_t longest_line = 4096;
-constexpr std::size_t longest_word = 64;
 constexpr std::size_t most_keys = 64;
 
 // Whether the text may be shown and stored unchanged.
 bool is_plain(std::string_view text) {
-  return !text.empty() && text.size() <= longest_word &&
+  return !text.empty() && text.size() <= longest_metrics_word &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 }  // namespace
 
 std::optional<Metrics> parse_metrics(std::string_view line) {
-  if (!line.starts_with("mlk ") || line.size() > longest_line) return std::nullopt;
+  if (!line.starts_with("mlk ") || line.size() > longest_metrics_line) return std::nullopt;
   Metrics metrics;
   bool has_step = false;
   for (const std::string& field : split(line.substr(4), ' ')) {
@@ -37,7 +35,7 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
     const double value = std::strtod(text.c_str(), &end);
     const bool is_number = *end == '\0';
     if (key == "step") {
-      if (!is_number || !std::isfinite(value) || value < 0 || value >= 1e15) continue;
+      if (!is_number || !std::isfinite(value) || value < 0 || value >= most_steps) continue;
       metrics.step = static_cast<long>(value);
       has_step = true;
     } else if (metrics.values.size() + metrics.words.size() == most_keys) {

@@ -12,6 +12,11 @@
 
 namespace mlk {
 
+// Lines with more are none.
+inline constexpr std::size_t longest_metrics_line = 4096;  // bytes
+inline constexpr std::size_t longest_metrics_word = 64;    // bytes of a key or a value
+inline constexpr double most_steps = 1e15;
+
 struct Metrics {
   long step = 0;
   std::map<std::string, double> values;      // all keys with a number except step

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unistd.h>
 
+#include "cli/experiment/yaml.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -11,9 +12,6 @@ namespace mlk {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t experiment_limit = 1 << 20;
-constexpr std::size_t template_limit = 1 << 20;
 
 // Checked early, so that a missing folder is reported together with the file's other mistakes.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
@@ -43,8 +41,8 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
 
 ExperimentFile read_experiment_file(const std::string& path) {
   // Not by the name /dev/stdin, which cannot be opened if it is a socket.
-  if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", experiment_limit)};
-  return {path, fs::path(path).parent_path(), read_file(path, experiment_limit)};
+  if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", longest_yaml)};
+  return {path, fs::path(path).parent_path(), read_file(path, longest_yaml)};
 }
 
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
@@ -98,7 +96,7 @@ Templates load_templates() {
   std::sort(files.begin(), files.end());
   for (const fs::path& path : files) {
     templates.add(path.lexically_relative(folder).string(),
-                  Template{read_file(path, template_limit), path.string()});
+                  Template{read_file(path, longest_yaml), path.string()});
   }
   return templates;
 }

@@ -112,32 +112,30 @@ json record_removal_patch() {
           {"data", {{"record", nullptr}}}};
 }
 
-bool suspend_what_goes_on(kube::Client& client, const std::string& name_space, const RunObjects& objects,
-                          std::string* problem) {
+std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
+                                                const RunObjects& objects) {
   try {
     for (const std::string& job : jobs_going_on(objects))
       client.patch(kube::resources::jobs, name_space, job, {{"spec", {{"suspend", true}}}});
-    return true;
+    return std::nullopt;
   } catch (const Error& error) {
-    if (problem) *problem = error.what();
-    return false;
+    return error.what();
   }
 }
 
-bool write_record(kube::Client& client, const std::string& name_space, const json& owner,
-                  const RunStatus& status, std::string* problem) {
-  if (!is_final(status.phase) && status.phase != Phase::stopped) return true;
+std::optional<std::string> write_record(kube::Client& client, const std::string& name_space,
+                                        const json& owner, const RunStatus& status) {
+  if (!is_final(status.phase) && status.phase != Phase::stopped) return std::nullopt;
   json patch = record_patch(status);
-  if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return true;
+  if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return std::nullopt;
   // Another run of the same name may have taken its place meanwhile: with its uid in the patch, the server
   // refuses to change another object.
   patch["metadata"]["uid"] = kube::uid_of(owner);
   try {
     client.patch(kube::resources::config_maps, name_space, status.run, patch);
-    return true;
+    return std::nullopt;
   } catch (const Error& error) {
-    if (problem) *problem = error.what();
-    return false;
+    return error.what();
   }
 }
 

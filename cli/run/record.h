@@ -29,12 +29,12 @@ nlohmann::json record_removal_patch();
 // Suspends the Jobs of an ended run that would continue: they would restart a lost rank, or keep servers
 // waiting for one, which is no longer needed. Ended pods stay, with their logs. Best effort, as
 // write_record().
-bool suspend_what_goes_on(kube::Client& client, const std::string& name_space, const RunObjects& objects,
-                          std::string* problem = nullptr);
+std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
+                                                const RunObjects& objects);
 
 // Writes the record of a run that has ended or was stopped, unless it is there already. Best effort: returns
-// false if it could not be written, with the reason in `problem`. Never throws for errors of the server.
-bool write_record(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
-                  const RunStatus& status, std::string* problem = nullptr);
+// the reason if it could not be written. Never throws for errors of the server.
+std::optional<std::string> write_record(kube::Client& client, const std::string& name_space,
+                                        const nlohmann::json& owner, const RunStatus& status);
 
 }  // namespace mlk

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/kube/objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
@@ -23,9 +24,7 @@ class Submission {
     options_.version = request_.version;
     options_.secret = hex(random_bytes(32));
     Rendered rendered = render_now();
-    for (const json& object : rendered.objects)
-      Creation::check_kind(object);  // throws while nothing is created yet
-    creation_.ask_what_is_allowed();
+    creation_.ask_what_is_allowed(creation_.check_kinds(rendered.objects, template_name()));
     if (request_.dry_run) {
       std::vector<json> objects{rendered.owner};
       objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
@@ -58,6 +57,10 @@ class Submission {
  private:
   Rendered render_now() const {
     return render(request_.experiment, request_.files, request_.templates, options_);
+  }
+
+  std::string template_name() const {
+    return name_of_template(request_.templates, "jobs/" + request_.experiment.mode + ".yaml");
   }
 
   // The newest run of this very experiment; with --again the one after it, when it has ended or is stopped.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/render/limits.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 
@@ -9,8 +10,6 @@ namespace mlk {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t files_limit = 900 * 1024;  // fits into a ConfigMap together with its other text
 
 bool is_hidden(const fs::path& name) { return name.string().starts_with("."); }
 
@@ -81,12 +80,13 @@ class Reader {
       throw Error(ExitCode::usage, what_ + ": " + entry.path().string() + " is not a plain file",
                   "files: takes one flat folder; use a volume for more");
     }
-    if (total_ + size > files_limit) {
+    if (total_ + size > most_config_map_bytes) {
       throw Error(ExitCode::usage,
-                  what_ + ": the files in " + entry.path().parent_path().string() + " are more than 900 KiB",
+                  what_ + ": the files in " + entry.path().parent_path().string() + " are more than " +
+                      std::to_string(most_config_map_bytes / 1024) + " KiB",
                   "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
     }
-    std::string bytes = read_file(entry.path(), files_limit);
+    std::string bytes = read_file(entry.path(), most_config_map_bytes);
     total_ += bytes.size();
     contents_.emplace(name.string(), std::move(bytes));
   }

@@ -151,7 +151,7 @@ CheckpointStore::CheckpointStore(std::string folder, int keep, const Log& log)
     : folder_(std::move(folder)), keep_(keep), log_(log) {}
 
 void CheckpointStore::warn(std::uint64_t step, const std::string& reason) const {
-  log_.line("warning: no checkpoint of step " + std::to_string(step) + ": " + reason);
+  log_.line(no_checkpoint_line(step, reason));
 }
 
 std::string CheckpointStore::name_aside(std::uint64_t step) {
@@ -309,8 +309,14 @@ std::optional<TrainingState> CheckpointStore::load_newest(std::span<const Tensor
   throw Failure(ExitCode::checkpoint_unusable, "no checkpoint can be used: " + first_reason);
 }
 
-void fail_unsaved() {
-  throw Failure(ExitCode::internal_error, "trained, but the last checkpoint could not be written");
+std::string no_checkpoint_line(std::uint64_t step, const std::string& reason) {
+  return "warning: no checkpoint of step " + std::to_string(step) + ": " + reason;
 }
+
+Failure unsaved() {
+  return {ExitCode::internal_error, "trained, but the last checkpoint could not be written"};
+}
+
+void fail_unsaved() { throw unsaved(); }
 
 }  // namespace mlk::rt

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/floats.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/model/model.h"
@@ -74,8 +75,12 @@ class CheckpointStore {
   const Log& log_;
 };
 
-// Ends a process that is trained, but whose last checkpoint could not be written: a retry continues from the
-// previous one.
-[[noreturn]] void fail_unsaved();
+// The line of the log for a step without a checkpoint.
+std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
+
+// The end of a process that is trained, but whose last checkpoint could not be written: a retry continues
+// from the previous one.
+Failure unsaved();
+[[noreturn]] void fail_unsaved();  // throws it
 
 }  // namespace mlk::rt

@@ -1,14 +1,5 @@
-// Checkpoints of a run with parameter servers: every server writes the file of its own shard, server 0 leads
-// and commits.
-//
-// sync: all shards are copied while no worker has work, between two steps: the weights are those of exactly
-// that step. async: workers go on pushing while the servers copy, one after the other. A chunk's weights and
-// its optimizer state are of one moment; two chunks may be some updates apart, as they are for every worker
-// that trains. What workers had been granted and had not pushed is not in it, nor in its position.
-//
-// A SIGTERM that leaves nobody to finish a step of sync may find chunks that have it and chunks that have
-// not: then the weights are those of the step before, and the optimizer state of the first is one update
-// ahead.
+// What touches the disk when servers save together: a server's own part, and what server 0 decides
+// (ps_joint_checkpoint.h).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +10,10 @@
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/membership/peers.h"
+#include "runtime/launch/job.h"
 #include "runtime/ps/parameter_server.h"
 #include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/ps_turn.h"
 
 namespace mlk::rt {
 
@@ -58,50 +50,29 @@ class ShardCheckpoint {
   std::future<WrittenMessage> written_;  // after what its thread uses
 };
 
-// Server 0's view of the checkpoint that all make, one at a time. For one thread.
-class JointCheckpoints {
+// The folder as server 0 sees it. For one thread.
+class CheckpointFolder {
  public:
-  // All outlive this. own: the part of this server.
-  JointCheckpoints(Job& job, Peers& peers, const ServedModel& model, ShardCheckpoint& own);
+  explicit CheckpointFolder(const Job& job);  // which outlives this
 
-  std::optional<TrainingState> restore();
   // Throws Failure{bad_configuration} if a mark that another server left in its folder is not in this one's,
   // which can be written. mark: its name, or empty.
   void require_shared(std::uint32_t server, const std::string& mark);
 
-  // A checkpoint of this step is asked for and is not there.
-  bool wanted(std::uint64_t step) const;
-  void start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
-             const std::set<std::uint32_t>& others);
-  bool under_way() const { return round_ || commit_.valid(); }
-  bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
+  // Another thread does it, one after the other: whoever asks for the next has had the answer.
+  void commit(const CommitCheckpoint& wanted);
+  void discard(const DiscardAside& wanted);
+  // What became of it, once: true: the checkpoint is there.
+  std::optional<bool> take_done();
 
-  void captured(std::uint32_t server, std::uint64_t step);
-  void written(std::uint32_t server, const WrittenMessage& written);
-  // The checkpoint under way is not made.
-  void give_up(const std::string& reason);
-  void tick();
-
-  // The newest step of which there is a checkpoint; 0: none is known of.
-  std::uint64_t committed() const { return committed_; }
+  // As CheckpointStore::load_newest(); nothing without a folder.
+  std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;
 
  private:
-  struct Round {
-    Manifest manifest;
-    std::string aside;
-    std::set<std::uint32_t> copying, writing;  // servers
-    SteadyTime since;
-  };
-
-  Job& job_;
-  Peers& peers_;
-  const ServedModel& model_;
-  ShardCheckpoint& own_;
+  const bool there_;
   const CheckpointStore store_;
   std::set<std::string> found_marks_;
-  std::optional<Round> round_;
-  std::uint64_t committing_ = 0, committed_ = 0;
-  std::future<bool> commit_;  // true: there is a checkpoint of step committing_
+  std::future<bool> done_;
 };
 
 }  // namespace mlk::rt

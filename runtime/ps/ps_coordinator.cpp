@@ -3,35 +3,37 @@
 #include "runtime/ps/ps_coordinator.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/model/optimizer.h"
+#include "runtime/ps/ps_timers.h"
 
 namespace mlk::rt {
-namespace {
 
-using std::chrono::steady_clock;
+Coordinator::Coordinator(const Settings& settings, SteadyTime now)
+    : settings_(settings),
+      leases_(settings.config),
+      checkpoints_(settings.saves, std::chrono::seconds(settings.config.patience_seconds),
+                   settings.name_aside),
+      seeding_(settings.incarnation, Optimizer(settings.config.optimizer, settings.config.steps).slots()) {
+  patience_.restart(now);
+}
 
-constexpr std::chrono::seconds wait_message_interval{2}, drain_patience{3}, save_retry{2};
+void Coordinator::model_is(std::span<const Chunk> chunks) {
+  seeding_.model_is(chunks);
+  for (const Chunk& chunk : chunks) holders_.insert(chunk.server);
+}
 
-}  // namespace
-
-Coordinator::Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part, bool trained)
-    : job_(job),
-      peers_(peers),
-      model_(model),
-      trained_(trained),
-      leases_(job.config),
-      checkpoints_(job, peers, model, own_part),
-      seeding_(peers, model),
-      patience_(job) {}
-
-void Coordinator::send(PeerId to, MessageType type, std::span<const std::byte> payload, std::uint64_t clock,
-                       std::uint32_t key, std::uint8_t flags) {
+void Coordinator::send(Turn& turn, PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key,
+                       std::uint8_t flags, Bytes payload) const {
   Header header;
   header.type = type;
   header.generation = generation_.number;
   header.clock = clock;
   header.key = key;
   header.flags = flags;
-  peers_.transport().send(to, header, payload, WhenFull::refuse);
+  turn.send(to, header, std::move(payload));
 }
 
 bool Coordinator::is_reporter(std::uint32_t worker) const {
@@ -40,15 +42,15 @@ bool Coordinator::is_reporter(std::uint32_t worker) const {
 
 void Coordinator::worker_up(PeerId worker) { connected_.insert(worker.rank); }
 
-void Coordinator::peer_down(PeerId peer) {
+void Coordinator::peer_down(PeerId peer, Turn& turn) {
   const bool under_way = phase_ != Phase::gathering || leases_.step() > 0;
   if (peer.role == Role::server) {
     if (servers_.erase(peer.rank) == 0) return;
     if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
-    job_.log.line(to_string(peer) + " is lost");
-    checkpoints_.give_up(to_string(peer) + " is lost");
+    turn.log(to_string(peer) + " is lost");
+    checkpoints_.give_up(to_string(peer) + " is lost", turn);
     if (under_way) ++restarts_;
-    start_gathering();
+    start_gathering(turn);
     return;
   }
   connected_.erase(peer.rank);
@@ -61,21 +63,22 @@ void Coordinator::peer_down(PeerId peer) {
   parked_.erase(peer.rank);
   if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
   if (under_way) ++restarts_;
-  if (!stopping_) job_.log.line(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
-  if (phase_ == Phase::running) serve_parked();
-  if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering();
-  if (phase_ == Phase::ending) end();
+  if (!stopping_) turn.log(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
+  if (phase_ == Phase::running) serve_parked(turn);
+  if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering(turn);
+  if (phase_ == Phase::ending) end(turn);
 }
 
-void Coordinator::worker_cut_off(PeerId worker) {
-  peer_down(worker);
+void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
+  peer_down(worker, turn);
   connected_.insert(worker.rank);
 }
 
-void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join) {
+void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join,
+                                Turn& turn) {
   connected_.insert(worker.rank);
   // It may have gone on since it was asked for its weights.
-  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(worker.rank);
+  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(turn, worker.rank);
   parked_.erase(worker.rank);
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
@@ -87,73 +90,71 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
     generation_.members.push_back(member);
     std::sort(generation_.members.begin(), generation_.members.end());
     ++generation_.number;
-    if (phase_ == Phase::running) job_.log.line(to_string(worker) + " has joined");
+    if (phase_ == Phase::running) turn.log(to_string(worker) + " has joined");
   }
 }
 
-void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t round,
-                                const std::string& mark) {
-  checkpoints_.require_shared(server, mark);
+void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn) {
   empty = empty || seeding_.broke_off(round);
   servers_[server] = !empty;
-  if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering();
+  if (empty && phase_ != Phase::gathering && !seeding_.contains(server)) start_gathering(turn);
 }
 
-void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock) {
+void Coordinator::server_ahead(std::uint32_t server, std::uint64_t clock, Turn& turn) {
   if (phase_ != Phase::running || clock != leases_.step()) return;  // an old question
-  job_.log.line(to_string(PeerId{Role::server, server}) + " is ahead of step " + std::to_string(clock));
+  turn.log(to_string(PeerId{Role::server, server}) + " is ahead of step " + std::to_string(clock));
   if (server == 0) {
-    model_.shard->forget();
+    forget(turn);
   } else {
     servers_[server] = false;
   }
-  start_gathering();
+  start_gathering(turn);
 }
 
-void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready) {
+void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn) {
   if (!offers_.contains(worker.rank)) {  // it was given up, and is back
-    send(worker, MessageType::wait, {}, leases_.step(), 0, flag_rejoin);
+    send(turn, worker, MessageType::wait, leases_.step(), 0, flag_rejoin);
     return;
   }
   parked_.insert(worker.rank);
   if (phase_ == Phase::ending) {
-    if (reporter_told_ != offers_.begin()->first) end();
+    if (reporter_told_ != offers_.begin()->first) end(turn);
     return;
   }
-  const std::uint64_t before = leases_.step(), every = job_.config.checkpoint.every;
+  const std::uint64_t before = leases_.step(), every = settings_.config.checkpoint.every;
   bool moved_on = false;
   if (ready.done && (phase_ == Phase::running || phase_ == Phase::saving)) {
     progress_.loss_sum += ready.loss;
     ++progress_.loss_count;
-    if (job_.config.consistency.staleness) progress_.staleness.observe(ready.staleness);
+    if (settings_.config.consistency.staleness) progress_.staleness.observe(ready.staleness);
     pace_.add(worker.rank, ready.seconds);
     moved_on = leases_.done(worker.rank, ready.clock, ready.slice);
   }
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
   // One that falls due while the one before is still being written is made as soon as that is done.
-  if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save();
-  if (moved_on) return serve_parked();
-  serve(worker.rank);
+  if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save(turn);
+  if (moved_on) return serve_parked(turn);
+  serve(worker.rank, turn);
 }
 
 void Coordinator::applied(std::uint64_t staleness) {
-  if (!job_.config.consistency.staleness) progress_.staleness.observe(staleness);
+  if (!settings_.config.consistency.staleness) progress_.staleness.observe(staleness);
 }
 
-void Coordinator::serve_parked() {
-  for (const std::uint32_t worker : std::set<std::uint32_t>(parked_)) serve(worker);
+void Coordinator::serve_parked(Turn& turn) {
+  for (const std::uint32_t worker : std::set<std::uint32_t>(parked_)) serve(worker, turn);
 }
 
-bool Coordinator::serve(std::uint32_t worker) {
+bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   if (!parked_.contains(worker)) return false;
-  if (stopping_ && (!job_.config.consistency.sync || leases_.step() != stopping_step_)) return false;
+  if (stopping_ && (!settings_.config.consistency.sync || leases_.step() != stopping_step_)) return false;
   const auto grant = leases_.grant(worker);
   if (!grant) return false;
   parked_.erase(worker);
   WorkMessage work;
   work.position = grant->position;
-  work.samples = static_cast<std::uint32_t>(job_.config.data.batch);
+  work.samples = static_cast<std::uint32_t>(settings_.config.data.batch);
   work.own_slices = grant->own_slices;
   work.others_slices = grant->others_slices;
   work.run_position = leases_.position();
@@ -161,83 +162,85 @@ bool Coordinator::serve(std::uint32_t worker) {
   work.checkpoint = checkpoints_.committed();
   work.reports = is_reporter(worker);
   if (work.reports) {
-    work.progress = take_progress();
+    work.progress = take_progress(turn);
   } else {
     work.progress.run = run_view();
   }
   offers_[worker] = {grant->clock, leases_.position(), 0, restarts_, leases_.lost_samples()};
-  send({Role::worker, worker}, MessageType::work, encode(work), grant->clock, grant->slice);
+  send(turn, {Role::worker, worker}, MessageType::work, grant->clock, grant->slice, 0, encode(work));
   return true;
 }
 
 // Training stands still until all servers have copied their shards; at the end of the run or of this process
 // until the checkpoint is there, or cannot be made.
-void Coordinator::save() {
+void Coordinator::save(Turn& turn) {
   phase_ = Phase::saving;
-  saving_since_ = next_try_ = steady_clock::now();
+  saving_since_ = next_try_ = turn.now;
   tried_step_.reset();
   save_due_ = false;
-  go_on_saving();
+  go_on_saving(turn);
 }
 
-void Coordinator::go_on_saving() {
+void Coordinator::go_on_saving(Turn& turn) {
   if (stopping_ || leases_.finished()) {
-    if (!save_last()) return;
+    if (!save_last(turn)) return;
   } else {
     const std::uint64_t step = leases_.step();
-    if (!checkpoints_.under_way() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint();
+    if (!checkpoints_.under_way() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint(turn);
     if (checkpoints_.copying()) return;
   }
   if (stopping_) {
     phase_ = Phase::terminated;
   } else if (leases_.finished()) {
     phase_ = Phase::ending;
-    end();
+    end(turn);
   } else {
     phase_ = Phase::running;
-    serve_parked();
+    serve_parked(turn);
   }
 }
 
-void Coordinator::start_checkpoint() {
+void Coordinator::start_checkpoint(Turn& turn) {
   std::set<std::uint32_t> others;
   for (const auto& [server, has_weights] : servers_) others.insert(server);
   tried_step_ = leases_.step();
-  next_try_ = steady_clock::now() + save_retry;
-  checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others);
+  next_try_ = turn.now + ps_timers::save_retry;
+  checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// True when there is nothing left to do. Throws when the run is trained and nothing of it could be kept: what
+// True when there is nothing left to do. Fails when the run is trained and nothing of it could be kept: what
 // fails is tried again first, since only the servers have what was trained.
-bool Coordinator::save_last() {
+bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   if (stopping_ && tried_step_) return true;  // async: a few updates more may have come in since
-  const auto now = steady_clock::now();
   if (tried_step_ == leases_.step()) {
-    if (now - saving_since_ > std::chrono::seconds(job_.config.patience_seconds)) fail_unsaved();
-    if (now < next_try_) return false;
+    if (turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds)) {
+      turn.decide(unsaved());
+      return false;
+    }
+    if (turn.now < next_try_) return false;
   }
-  start_checkpoint();
+  start_checkpoint(turn);
   return false;
 }
 
-void Coordinator::captured(std::uint32_t server, std::uint64_t step) {
+void Coordinator::captured(std::uint32_t server, std::uint64_t step, Turn& turn) {
   checkpoints_.captured(server, step);
-  if (phase_ == Phase::saving) go_on_saving();
+  if (phase_ == Phase::saving) go_on_saving(turn);
 }
 
-void Coordinator::written(std::uint32_t server, const WrittenMessage& written) {
-  checkpoints_.written(server, written);
+void Coordinator::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
+  checkpoints_.written(server, written, turn);
 }
 
 // The lowest live rank evaluates and reports; the others are told when it has.
-void Coordinator::end() {
+void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;
   reporter_told_ = reporter;
-  const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress()};
-  send({Role::worker, reporter}, MessageType::trained, encode(trained), leases_.step());
+  const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress(turn)};
+  send(turn, {Role::worker, reporter}, MessageType::trained, leases_.step(), 0, 0, encode(trained));
 }
 
 RunView Coordinator::run_view() const {
@@ -245,11 +248,11 @@ RunView Coordinator::run_view() const {
       static_cast<std::uint32_t>(offers_.size()), generation_.number, restarts_, leases_.lost_samples(), {}};
 }
 
-Progress Coordinator::take_progress() {
+Progress Coordinator::take_progress(Turn& turn) {
   Progress progress = std::exchange(progress_, {});
   progress.run = run_view();
   progress.run.slowest = pace_.slowest();
-  job_.reporter.telemetry().run(progress.run);
+  turn.decide(ShowRun{progress.run});
   return progress;
 }
 
@@ -259,32 +262,33 @@ void Coordinator::worker_reported(std::span<const std::byte> result) {
   result_.assign(result.begin(), result.end());
 }
 
-void Coordinator::stop() {
+void Coordinator::stop(SteadyTime now) {
   if (stopping_ || phase_ == Phase::finished) return;
   stopping_ = true;
   stopping_step_ = leases_.step();
-  stopping_since_ = steady_clock::now();
+  stopping_since_ = now;
 }
 
-void Coordinator::tick() {
-  const auto now = steady_clock::now();
-  if (phase_ == Phase::gathering && !stopping_) gather();
-  if (phase_ == Phase::seeding && seeding_.overdue()) start_gathering();
-  checkpoints_.tick();
-  if (phase_ == Phase::saving) go_on_saving();
+void Coordinator::tick(Turn& turn) {
+  if (phase_ == Phase::gathering && !stopping_) gather(turn);
+  if (turn.failed()) return;
+  if (phase_ == Phase::seeding && seeding_.overdue(turn.now)) start_gathering(turn);
+  checkpoints_.tick(turn);
+  if (phase_ == Phase::saving) go_on_saving(turn);
+  if (turn.failed()) return;
   if (stopping_ && phase_ != Phase::saving && phase_ != Phase::terminated) {
     if (phase_ != Phase::running) {
       if (!checkpoints_.under_way()) phase_ = Phase::terminated;
-    } else if (!job_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
-               now - stopping_since_ > drain_patience) {
-      save();
+    } else if (!settings_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
+               turn.now - stopping_since_ > ps_timers::drain_patience) {
+      save(turn);
     }
   }
-  if (now >= next_wait_) {
-    next_wait_ = now + wait_message_interval;
+  if (turn.now >= next_wait_) {
+    next_wait_ = turn.now + ps_timers::wait_message_interval;
     const std::uint8_t flags = phase_ == Phase::gathering ? 0 : flag_running;
     for (const std::uint32_t worker : parked_)
-      send({Role::worker, worker}, MessageType::wait, {}, leases_.step(), 0, flags);
+      send(turn, {Role::worker, worker}, MessageType::wait, leases_.step(), 0, flags);
   }
 }
 

@@ -4,57 +4,79 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/launch/config.h"
+#include "runtime/membership/bounded_wait.h"
 #include "runtime/membership/membership.h"
-#include "runtime/membership/peers.h"
 #include "runtime/metrics/pace.h"
 #include "runtime/ps/leases.h"
-#include "runtime/ps/parameter_server.h"
-#include "runtime/ps/ps_checkpoint.h"
+#include "runtime/ps/ps_joint_checkpoint.h"
 #include "runtime/ps/ps_protocol.h"
 #include "runtime/ps/ps_seeding.h"
+#include "runtime/ps/ps_turn.h"
 
 namespace mlk::rt {
 
+// Pure: it is told what happens and when, and what it wants done is in the turn.
 class Coordinator {
  public:
-  // All outlive the coordinator. own_part: of this server in checkpoints.
-  // trained: the last checkpoint is there.
-  Coordinator(Job& job, Peers& peers, ServedModel& model, ShardCheckpoint& own_part, bool trained);
+  struct Settings {
+    Config config;
+    std::uint64_t incarnation = 0;  // of this server
+    bool saves = false;             // there is a folder for checkpoints
+    bool trained = false;           // the last checkpoint is there
+    NameAside name_aside;
+  };
+  Coordinator(const Settings& settings, SteadyTime now);
+
+  // The chunks of the model: before the first worker joins.
+  void model_is(std::span<const Chunk> chunks);
 
   void worker_up(PeerId worker);
-  void peer_down(PeerId peer);
+  void peer_down(PeerId peer, Turn& turn);
   // It has lost another server, and takes no part until it has it back.
-  void worker_cut_off(PeerId worker);
-  void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join);
-  // round: in which it got its weights, if it has any. mark: what the server left in its folder for
-  // checkpoints, or empty.
-  void server_joined(std::uint32_t server, bool empty, std::uint64_t round, const std::string& mark);
+  void worker_cut_off(PeerId worker, Turn& turn);
+  void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
+  // round: in which it got its weights, if it has any.
+  void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
   // sync: a worker asks that server (0: this one) for weights of `clock`, which it has left behind.
-  void server_ahead(std::uint32_t server, std::uint64_t clock);
-  void seeding_opened(std::uint32_t server, std::uint64_t round) { seeding_.opened(server, round); }
-  void server_seeded(std::uint32_t server, std::uint64_t round);
-  void own_seeded();  // this server's part has come
-  void worker_ready(PeerId worker, const ReadyMessage& ready);
+  void server_ahead(std::uint32_t server, std::uint64_t clock, Turn& turn);
+  void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
+    seeding_.opened(server, round, turn);
+  }
+  void server_seeded(std::uint32_t server, std::uint64_t round, Turn& turn);
+  void own_seeded(Turn& turn);  // this server's part has come
+  void worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn);
   // async: a gradient was applied that had missed so many updates.
   void applied(std::uint64_t staleness);
-  void captured(std::uint32_t server, std::uint64_t step);
-  void written(std::uint32_t server, const WrittenMessage& written);
+  void captured(std::uint32_t server, std::uint64_t step, Turn& turn);
+  void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
   void worker_reported(std::span<const std::byte> result);
 
+  // Answers to decisions (ps_turn.h).
+  struct Saved {  // the newest checkpoint
+    std::uint64_t step = 0, position = 0;
+    RunHistory history;
+    std::optional<Failure> misfit;  // why it cannot be gone on from, though it can be read
+  };
+  void loaded(const std::optional<Saved>& saved, Turn& turn);
+  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, and none can be read
+  void disk_done(bool committed) { checkpoints_.disk_done(committed); }
+
   // Moves on what waits for time or a disk: call at least every 100 ms, or more often while saving().
-  void tick();
-  void stop();  // SIGTERM: finish the step, save
+  void tick(Turn& turn);
+  void stop(SteadyTime now);  // SIGTERM: finish the step, save
 
   bool gathering() const { return phase_ == Phase::gathering; }
   bool finished() const { return phase_ == Phase::finished; }
   bool saving() const { return phase_ == Phase::saving; }
   bool terminated() const { return phase_ == Phase::terminated; }
+  bool has_weights() const { return has_weights_; }  // this server, all of its part
   std::uint64_t step() const { return leases_.step(); }
   std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
   const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
@@ -66,37 +88,37 @@ class Coordinator {
     std::uint64_t restarts = 0, lost_samples = 0;  // that the worker has heard of
   };
 
-  void gather();
+  void gather(Turn& turn);
   std::vector<std::string> missing() const;
-  void decide();
+  void decide(Turn& turn);
+  std::map<std::uint32_t, Offer>::const_iterator best_offer() const;
+  void go_on_from(const std::optional<Saved>& saved, Turn& turn);
   std::set<std::uint32_t> to_be_seeded(bool all) const;
-  void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers);
-  std::optional<TrainingState> restore(bool workers_know);
+  void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers,
+                     Turn& turn) const;
+  void forget(Turn& turn);
   void take_over();
   void go_on_counting(const RunHistory& history);
-  void maybe_run();
-  void serve_parked();
-  bool serve(std::uint32_t worker);
-  void save();
-  void go_on_saving();
-  bool save_last();
-  void start_checkpoint();
-  void end();
-  void start_gathering(std::optional<std::uint32_t> joined = {});
+  void maybe_run(Turn& turn);
+  void serve_parked(Turn& turn);
+  bool serve(std::uint32_t worker, Turn& turn);
+  void save(Turn& turn);
+  void go_on_saving(Turn& turn);
+  bool save_last(Turn& turn);
+  void start_checkpoint(Turn& turn);
+  void end(Turn& turn);
+  void start_gathering(Turn& turn, std::optional<std::uint32_t> joined = {});
   bool is_reporter(std::uint32_t worker) const;
   RunView run_view() const;
-  Progress take_progress();
-  void send(PeerId to, MessageType type, std::span<const std::byte> payload = {}, std::uint64_t clock = 0,
-            std::uint32_t key = 0, std::uint8_t flags = 0);
+  Progress take_progress(Turn& turn);
+  void send(Turn& turn, PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key = 0,
+            std::uint8_t flags = 0, Bytes payload = {}) const;
 
-  Job& job_;
-  Peers& peers_;
-  ServedModel& model_;
-  const bool trained_;
+  const Settings settings_;
   Leases leases_;
   JointCheckpoints checkpoints_;
   Seeding seeding_;
-  Patience patience_;
+  BoundedWait patience_;
   Phase phase_ = Phase::gathering;
   Generation generation_;
 
@@ -104,7 +126,10 @@ class Coordinator {
   std::map<std::uint32_t, Offer> offers_;  // of workers that joined
   std::set<std::uint32_t> parked_;         // workers that wait for work
   std::map<std::uint32_t, bool> servers_;  // the others that are up: whether they have weights
+  bool has_weights_ = false;
+  std::set<std::uint32_t> holders_;  // servers that chunks of the model are for
   std::optional<SteadyTime> enough_since_;
+  bool loading_ = false;  // the newest checkpoint was asked for
   SteadyTime next_wait_;
 
   bool save_due_ = false;

@@ -1,83 +1,115 @@
 // The phases before a run with parameter servers trains, or goes on after a loss: gathering and seeding.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "runtime/ps/ps_coordinator.h"
 
 namespace mlk::rt {
 
 // joined: a worker that has just done so.
-void Coordinator::start_gathering(std::optional<std::uint32_t> joined) {
-  if (phase_ != Phase::gathering) patience_.satisfied();  // until now nobody was missing
+void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
+  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now nobody was missing
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers
   parked_.clear();
-  for (const std::uint32_t server : seeding_.give_up()) {
+  loading_ = false;
+  for (const std::uint32_t server : seeding_.give_up(turn)) {
+    if (server == 0) has_weights_ = false;
     if (servers_.contains(server)) servers_[server] = false;
   }
   enough_since_.reset();
   for (const std::uint32_t worker : connected_) {
-    if (worker != joined) send({Role::worker, worker}, MessageType::wait, {}, 0, 0, flag_rejoin);
+    if (worker != joined) send(turn, {Role::worker, worker}, MessageType::wait, 0, 0, flag_rejoin);
   }
 }
 
 std::vector<std::string> Coordinator::missing() const {
   std::vector<std::string> names;
-  for (int rank = 0; rank < job_.config.workers.count; ++rank) {
+  for (int rank = 0; rank < settings_.config.workers.count; ++rank) {
     if (!offers_.contains(static_cast<std::uint32_t>(rank)))
       names.push_back("worker " + std::to_string(rank));
   }
-  for (int rank = 1; rank < job_.config.servers.count; ++rank) {
+  for (int rank = 1; rank < settings_.config.servers.count; ++rank) {
     if (!servers_.contains(static_cast<std::uint32_t>(rank)))
       names.push_back("server " + std::to_string(rank));
   }
   return names;
 }
 
-void Coordinator::gather() {
+void Coordinator::gather(Turn& turn) {
+  if (loading_) return;
   std::uint64_t newest = 0;
   for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
-  const bool under_way = newest > 0 || (model_.shard && model_.shard->complete() && leases_.step() > 0);
+  const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
   // A run that is under way goes on with those who are there; only its start waits for the minimum.
-  const int minimum = under_way || trained_ ? 1 : job_.config.workers.min;
+  const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
   // If this server lost nothing it knows who is there; if it comes back it does not.
-  const bool knows = model_.shard && model_.shard->complete();
   const int wanted =
-      knows ? std::max<int>(1, static_cast<int>(connected_.size())) : job_.config.workers.count;
+      has_weights_ ? std::max<int>(1, static_cast<int>(connected_.size())) : settings_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
-  const auto now = std::chrono::steady_clock::now();
   if (present < minimum) enough_since_.reset();
-  if (present >= minimum && !enough_since_) enough_since_ = now;
-  const double waited = enough_since_ ? std::chrono::duration<double>(now - *enough_since_).count() : 0;
-  const bool servers_there = static_cast<int>(servers_.size()) + 1 >= job_.config.servers.count;
+  if (present >= minimum && !enough_since_) enough_since_ = turn.now;
+  const double waited = enough_since_ ? std::chrono::duration<double>(turn.now - *enough_since_).count() : 0;
+  const bool servers_there = static_cast<int>(servers_.size()) + 1 >= settings_.config.servers.count;
   if (servers_there && may_start(present, wanted, minimum, waited)) {
-    patience_.satisfied();
-    decide();
+    patience_.restart(turn.now);
+    decide(turn);
     return;
   }
   // Without any worker the server's own end counts, see ps_server.cpp.
   if (connected_.empty()) {
-    patience_.satisfied();
-  } else {
-    patience_.missing(missing());
+    patience_.restart(turn.now);
+    return;
   }
+  Effects lines;
+  const auto given_up =
+      patience_.missing(missing(), std::chrono::seconds(settings_.config.patience_seconds), turn.now, lines);
+  turn.take(std::move(lines));
+  if (given_up) turn.decide(*given_up);
 }
 
-void Coordinator::decide() {
-  const auto best = std::max_element(offers_.begin(), offers_.end(), [](const auto& a, const auto& b) {
-    return a.second.clock < b.second.clock;
-  });
+std::map<std::uint32_t, Coordinator::Offer>::const_iterator Coordinator::best_offer() const {
+  return std::max_element(offers_.begin(), offers_.end(),
+                          [](const auto& a, const auto& b) { return a.second.clock < b.second.clock; });
+}
+
+void Coordinator::forget(Turn& turn) {
+  has_weights_ = false;
+  turn.decide(OpenSeeding{0});
+}
+
+void Coordinator::decide(Turn& turn) {
   // Weights of the step that this server has come to are of no use beside what nobody else has any more.
   const bool all_seeded =
       std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
-  if (model_.shard->complete() && !all_seeded && best->second.clock == 0 && leases_.step() > 0) {
-    job_.log.line("the weights of step " + std::to_string(leases_.step()) +
-                  " are lost in part, and no worker has any");
-    model_.shard->forget();
+  if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
+    turn.log("the weights of step " + std::to_string(leases_.step()) +
+             " are lost in part, and no worker has any");
+    forget(turn);
   }
-  const bool was_empty = !model_.shard->complete();
-  std::optional<TrainingState> saved;
-  if (was_empty) saved = restore(best->second.clock > 0);
+  if (has_weights_ || !settings_.saves) return go_on_from({}, turn);
+  loading_ = true;
+  turn.decide(LoadCheckpoint{});
+}
+
+void Coordinator::loaded(const std::optional<Saved>& saved, Turn& turn) {
+  if (!std::exchange(loading_, false) || offers_.empty()) return;  // all are gathered again
+  if (saved) checkpoints_.loaded(saved->step);
+  go_on_from(saved, turn);
+}
+
+// The run does not depend on what is on disk if the workers know the model.
+void Coordinator::unusable(const Failure& why, Turn& turn) {
+  if (!std::exchange(loading_, false) || offers_.empty()) return;
+  if (best_offer()->second.clock == 0) return turn.decide(why);
+  turn.log("warning: goes on with the weights of a worker: " + std::string(why.what()));
+  go_on_from({}, turn);
+}
+
+void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
+  const auto best = best_offer();
+  const bool was_empty = !has_weights_;
   const bool from_checkpoint = saved && saved->step > best->second.clock;
   // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
   // all servers, since a model is of one step.
@@ -85,39 +117,30 @@ void Coordinator::decide() {
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
   phase_ = Phase::seeding;
-  if (servers.empty()) return maybe_run();
+  if (servers.empty()) return maybe_run(turn);
 
-  if (from_checkpoint) model_.shard->optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
-  seeding_.open(servers);
+  if (from_checkpoint && saved->misfit) return turn.decide(*saved->misfit);
+  seeding_.open(servers, turn);
+  if (servers.contains(0)) has_weights_ = false;
   for (auto& [server, has_weights] : servers_) {
     if (servers.contains(server)) has_weights = false;
   }
   if (from_checkpoint) {
-    job_.log.line("goes on from the checkpoint of step " + std::to_string(saved->step));
+    turn.log("goes on from the checkpoint of step " + std::to_string(saved->step));
     leases_.restart(saved->step, saved->position);
     restored_step_ = saved->step;
     go_on_counting(saved->history);
-    seeding_.from_checkpoint(*saved);
+    seeding_.from_checkpoint(turn);
+    if (servers.contains(0)) has_weights_ = true;
   } else {
-    say_who_seeds(best->first, best->second, servers);
-    seeding_.from_worker(best->first);
+    say_who_seeds(best->first, best->second, servers, turn);
+    seeding_.from_worker(best->first, turn);
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
-    if (was_empty || from_offline || job_.config.consistency.sync)
+    if (was_empty || from_offline || settings_.config.consistency.sync)
       leases_.restart(best->second.clock, best->second.position);
   }
   if (was_empty && best->second.clock > 0) take_over();
-  maybe_run();
-}
-
-// workers_know: the model, so that the run does not depend on what is on disk.
-std::optional<TrainingState> Coordinator::restore(bool workers_know) {
-  try {
-    return checkpoints_.restore();
-  } catch (const Failure& failure) {
-    if (!workers_know || failure.code != ExitCode::checkpoint_unusable) throw;
-    job_.log.line("warning: goes on with the weights of a worker: " + std::string(failure.what()));
-    return {};
-  }
+  maybe_run(turn);
 }
 
 // This server was lost, and the run was not: the workers know what it had counted. How far they came with
@@ -125,8 +148,8 @@ std::optional<TrainingState> Coordinator::restore(bool workers_know) {
 void Coordinator::take_over() {
   for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
   ++restarts_;
-  if (job_.config.consistency.sync) return;
-  leases_.count_lost(offers_.size() * static_cast<std::uint64_t>(job_.config.data.batch));
+  if (settings_.config.consistency.sync) return;
+  leases_.count_lost(offers_.size() * static_cast<std::uint64_t>(settings_.config.data.batch));
 }
 
 void Coordinator::go_on_counting(const RunHistory& history) {
@@ -138,46 +161,44 @@ void Coordinator::go_on_counting(const RunHistory& history) {
 // A small model has fewer chunks than there may be servers.
 std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   std::set<std::uint32_t> servers;
-  if (!model_.shard->complete()) servers.insert(0);
+  if (!has_weights_) servers.insert(0);
   for (const auto& [server, has_weights] : servers_) {
     if (!has_weights) servers.insert(server);
   }
-  for (const Chunk& chunk : model_.chunks) {
-    if (all) servers.insert(chunk.server);
-  }
+  if (all) servers.insert(holders_.begin(), holders_.end());
   return servers;
 }
 
 void Coordinator::say_who_seeds(std::uint32_t worker, const Offer& offer,
-                                const std::set<std::uint32_t>& servers) {
+                                const std::set<std::uint32_t>& servers, Turn& turn) const {
   if (offer.clock == 0) return;
   for (const std::uint32_t server : servers) {
-    job_.log.line(
-        to_string(PeerId{Role::server, server}) + " is seeded by worker/" + std::to_string(worker) +
-        " at step " + std::to_string(offer.clock) + "; its optimizer state starts at zero" +
-        (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
+    turn.log(to_string(PeerId{Role::server, server}) + " is seeded by worker/" + std::to_string(worker) +
+             " at step " + std::to_string(offer.clock) + "; its optimizer state starts at zero" +
+             (offer.offline == 0 ? "" : "; it made " + std::to_string(offer.offline) + " steps offline"));
   }
 }
 
-void Coordinator::server_seeded(std::uint32_t server, std::uint64_t round) {
+void Coordinator::server_seeded(std::uint32_t server, std::uint64_t round, Turn& turn) {
   if (!seeding_.seeded(server, round)) return;
   servers_[server] = true;
-  if (phase_ == Phase::seeding) maybe_run();
+  if (phase_ == Phase::seeding) maybe_run(turn);
 }
 
-void Coordinator::own_seeded() {
+void Coordinator::own_seeded(Turn& turn) {
+  has_weights_ = true;
   seeding_.own_seeded();
-  if (phase_ == Phase::seeding) maybe_run();
+  if (phase_ == Phase::seeding) maybe_run(turn);
 }
 
-void Coordinator::maybe_run() {
+void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   phase_ = Phase::running;
-  job_.log.line("training with " + std::to_string(offers_.size()) + " of " +
-                std::to_string(job_.config.workers.count) + " workers from step " +
-                std::to_string(leases_.step()));
-  if (leases_.finished()) return save();
-  serve_parked();
+  turn.log("training with " + std::to_string(offers_.size()) + " of " +
+           std::to_string(settings_.config.workers.count) + " workers from step " +
+           std::to_string(leases_.step()));
+  if (leases_.finished()) return save(turn);
+  serve_parked(turn);
 }
 
 }  // namespace mlk::rt

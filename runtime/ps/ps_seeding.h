@@ -7,30 +7,34 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/membership/peers.h"
-#include "runtime/ps/parameter_server.h"
+#include "runtime/ps/ps_turn.h"
 
 namespace mlk::rt {
 
-// Of server 0. Not for two threads at once.
+// Of server 0. Pure.
 class Seeding {
  public:
-  // Both outlive it.
-  Seeding(Peers& peers, ServedModel& model);
+  // round: of the round before the first: the first round of another server 0 must not be the next of this
+  // one's. slots: of the optimizer's state, floats for each weight.
+  Seeding(std::uint64_t round, std::size_t slots) : slots_(slots), round_(round) {}
+
+  // The chunks of the model, from which it is known how long a round may take.
+  void model_is(std::span<const Chunk> chunks);
 
   // Opens a round at these servers, 0 among them or not. What was under way is given up.
-  void open(std::set<std::uint32_t> servers);
+  void open(std::set<std::uint32_t> servers, Turn& turn);
   // Then either of these. The optimizer's state of a checkpoint has been checked.
-  void from_checkpoint(const TrainingState& saved);
-  void from_worker(std::uint32_t worker);
+  void from_checkpoint(Turn& turn);
+  void from_worker(std::uint32_t worker, Turn& turn);
   // Servers that have lost what they had to a round that was not done, and must not be taken for seeded.
-  std::set<std::uint32_t> give_up();
+  std::set<std::uint32_t> give_up(Turn& turn);
 
-  void opened(std::uint32_t server, std::uint64_t round);  // the server's answer
+  void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
   // Whether that server has its weights by this.
   bool seeded(std::uint32_t server, std::uint64_t round);
   // This server's own part, which came by a message.
@@ -41,15 +45,15 @@ class Seeding {
   // Weights that came in that round need not be of one step with those of the other servers.
   bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
   bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
-  bool overdue() const;
+  bool overdue(SteadyTime now) const { return now > until_; }
 
  private:
-  void be_patient();
-  void ask(std::uint32_t server);
-  void send(PeerId to, std::uint32_t server);
+  void be_patient(SteadyTime now);
+  void ask(std::uint32_t server, Turn& turn) const;
+  void say_wanted(PeerId to, std::uint32_t server, Turn& turn) const;
 
-  Peers& peers_;
-  ServedModel& model_;
+  const std::size_t slots_;
+  std::map<std::uint32_t, std::size_t> floats_;  // of the model, that each server holds
   std::uint64_t round_;
   std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those whose weights are on their way
   std::optional<std::uint32_t> worker_;      // that has them

@@ -51,72 +51,91 @@ json terminated_state(const Exit& exit, const std::string& message) {
   return state;
 }
 
+bool is_late(const PodState& state) { return state.exit && state.exit->reason == deadline_reason; }
+bool has_succeeded(const PodState& state) { return state.exit && state.exit->code == 0 && !is_late(state); }
+bool is_lost(const PodState& state) { return state.exit && state.exit->reason == "Lost"; }
+// As when a node goes: it is nobody's failure, and the Job may ignore it.
+bool is_disrupted(const PodState& state) {
+  return is_lost(state) || (state.exit && state.exit->reason == "shutdown");
+}
+
+std::string phase_of(const PodState& state) {
+  if (state.exit) return has_succeeded(state) ? "Succeeded" : "Failed";
+  return state.running_since ? "Running" : "Pending";
+}
+
+json container_status(const json& pod, const PodState& state) {
+  const json& container = pod.at("spec").at("containers").at(0);
+  const bool running = state.running_since.has_value();
+  json status = {{"name", container.at("name")},
+                 {"image", container.value("image", "")},
+                 {"imageID", ""},
+                 {"restartCount", 0},
+                 {"ready", running},
+                 {"started", running},
+                 {"lastState", json::object()}};
+  if (state.exit || running) status["containerID"] = "local://" + pod.at("metadata").value("uid", "");
+  if (state.exit) {
+    status["state"]["terminated"] = terminated_state(*state.exit, state.termination_message);
+  } else if (running) {
+    status["state"]["running"]["startedAt"] = *state.running_since;
+  } else {
+    const auto waiting = state.waiting.value_or(std::make_pair("ContainerCreating", ""));
+    status["state"]["waiting"] = {{"reason", waiting.first}};
+    if (!waiting.second.empty()) status["state"]["waiting"]["message"] = waiting.second;
+  }
+  return status;
+}
+
+json conditions_of(const json& pod, const json& old_conditions, const PodState& state, Time now) {
+  const bool running = state.running_since.has_value();
+  std::string reason, not_ready;
+  if (state.exit) {
+    reason = has_succeeded(state) ? "PodCompleted" : "PodFailed";
+  } else if (!running) {
+    reason = "ContainersNotReady";
+    not_ready =
+        "containers with unready status: [" + pod.at("spec").at("containers").at(0).value("name", "") + "]";
+  }
+  json conditions = json::array();
+  const auto put = [&](const std::string& type, bool value, const std::string& why, const std::string& text) {
+    put_condition(conditions, old_conditions, type, value, why, text, now);
+  };
+  put("Initialized", true, has_succeeded(state) ? reason : "", "");
+  put("Ready", running, running ? "" : reason, not_ready);
+  put("ContainersReady", running, running ? "" : reason, not_ready);
+  put("PodScheduled", true, "", "");
+  if (is_disrupted(state)) {
+    put("DisruptionTarget", true, "TerminationByKubelet",
+        is_lost(state) ? "The process and its supervisor are gone."
+                       : "Pod was terminated in response to imminent node shutdown.");
+  }
+  return conditions;
+}
+
 }  // namespace
 
 json pod_status(const json& pod, const PodState& state, Time now) {
-  const json& spec = pod.at("spec");
   const json old = pod.value("status", json::object());
-  const json old_conditions = old.value("conditions", json::array());
-  const json& container = spec.at("containers").at(0);
-  const bool running = state.running_since.has_value();
   json status = {{"hostIP", "127.0.0.1"},
-                 {"qosClass", qos_class(spec)},
-                 {"startTime", old.value("startTime", format_time(now))}};
+                 {"qosClass", qos_class(pod.at("spec"))},
+                 {"startTime", old.value("startTime", format_time(now))},
+                 {"phase", phase_of(state)},
+                 {"containerStatuses", json::array({container_status(pod, state)})},
+                 {"conditions", conditions_of(pod, old.value("conditions", json::array()), state, now)}};
   if (!state.address.empty()) {
     status["podIP"] = state.address;
     status["podIPs"] = json::array({{{"ip", state.address}}});
     status["hostIPs"] = json::array({{{"ip", "127.0.0.1"}}});
   }
-  json container_status = {{"name", container.at("name")},
-                           {"image", container.value("image", "")},
-                           {"imageID", ""},
-                           {"restartCount", 0},
-                           {"ready", running},
-                           {"started", running},
-                           {"lastState", json::object()}};
-  std::string reason;
-  const bool too_late = state.exit && state.exit->reason == deadline_reason;
-  const bool succeeded = state.exit && state.exit->code == 0 && !too_late;
-  if (state.exit) {
-    status["phase"] = succeeded ? "Succeeded" : "Failed";
-    container_status["state"]["terminated"] = terminated_state(*state.exit, state.termination_message);
-    container_status["containerID"] = "local://" + pod.at("metadata").value("uid", "");
-    reason = succeeded ? "PodCompleted" : "PodFailed";
-  } else if (running) {
-    status["phase"] = "Running";
-    container_status["state"]["running"]["startedAt"] = *state.running_since;
-    container_status["containerID"] = "local://" + pod.at("metadata").value("uid", "");
-  } else {
-    const auto waiting = state.waiting.value_or(std::make_pair("ContainerCreating", ""));
-    status["phase"] = "Pending";
-    container_status["state"]["waiting"] = {{"reason", waiting.first}};
-    if (!waiting.second.empty()) container_status["state"]["waiting"]["message"] = waiting.second;
-    reason = "ContainersNotReady";
-  }
-  status["containerStatuses"] = json::array({container_status});
-  json conditions = json::array();
-  const std::string not_ready = reason == "ContainersNotReady"
-                                    ? "containers with unready status: [" + container.value("name", "") + "]"
-                                    : "";
-  put_condition(conditions, old_conditions, "Initialized", true, succeeded ? reason : "", "", now);
-  put_condition(conditions, old_conditions, "Ready", running, running ? "" : reason, not_ready, now);
-  put_condition(conditions, old_conditions, "ContainersReady", running, running ? "" : reason, not_ready,
-                now);
-  put_condition(conditions, old_conditions, "PodScheduled", true, "", "", now);
-  if (state.exit && (state.exit->reason == "Lost" || state.exit->reason == "shutdown")) {
-    // As when a node shuts down: the program has not failed, and the Job may ignore it.
-    put_condition(conditions, old_conditions, "DisruptionTarget", true, "TerminationByKubelet",
-                  state.exit->reason == "Lost" ? "The process and its supervisor are gone."
-                                               : "Pod was terminated in response to imminent node shutdown.",
-                  now);
-    status["reason"] = state.exit->reason == "Lost" ? "NodeLost" : "Terminated";
+  if (is_disrupted(state)) {
+    status["reason"] = is_lost(state) ? "NodeLost" : "Terminated";
     status["message"] = state.exit->message;
   }
-  if (too_late) {
+  if (is_late(state)) {
     status["reason"] = deadline_reason;
     status["message"] = deadline_message;
   }
-  status["conditions"] = conditions;
   return status;
 }
 

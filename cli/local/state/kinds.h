@@ -8,12 +8,12 @@
 namespace mlk::local {
 
 struct Kind {
-  std::string group;  // empty for the core group
+  std::string group{};  // empty for the core group
   std::string version;
   std::string plural;
   std::string singular;
   std::string kind;
-  std::vector<std::string> short_names;
+  std::vector<std::string> short_names{};
   bool namespaced = true;
   bool writable = true;         // clients may create, change and delete
   bool has_status = false;      // spec and status are written by separate requests

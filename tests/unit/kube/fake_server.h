@@ -39,13 +39,18 @@ class FakeServer {
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  mlk::kube::Config start() {
+  // Returns its URL.
+  std::string listen() {
     const int port = http->bind_to_any_port("127.0.0.1");
     if (port <= 0) throw std::runtime_error("no port");
     thread_ = std::thread([this] { http->listen_after_bind(); });
     while (!http->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return scheme_ + "://127.0.0.1:" + std::to_string(port);
+  }
+
+  mlk::kube::Config start() {
     mlk::kube::Config config;
-    config.server = scheme_ + "://127.0.0.1:" + std::to_string(port);
+    config.server = listen();
     config.source = "/home/me/.kube/config";
     config.user_source = "/home/me/.kube/config";
     config.context = "test";

@@ -65,11 +65,11 @@ struct LogServer {
 struct Lines {
   std::mutex mutex;
   Texts texts;
-  std::function<void(const LogLine&)> sink() {
-    return [this](const LogLine& line) {
+  LogFollower::Reader sink() {
+    return {.line = [this](const LogLine& line) {
       const std::lock_guard lock(mutex);
       texts.push_back(line.text);
-    };
+    }};
   }
   Texts get() {
     const std::lock_guard lock(mutex);
@@ -381,4 +381,69 @@ TEST_CASE("an old cluster is refused by its version") {
   require_version({2, 0, ""}, 1, 31);
   version = R"({"hello":"world"})";
   CHECK_THROWS_AS(server_version(client), ApiError);
+}
+
+namespace {
+
+// Takes so many lines and no more.
+struct FullReader {
+  Lines lines;
+  std::atomic<std::size_t> most = 2;
+  std::atomic<bool> refused = false;
+
+  LogFollower::Reader reader() {
+    LogFollower::Reader out = lines.sink();
+    out.room = [this] {
+      const bool room = lines.get().size() < most;
+      refused = refused || !room;
+      return room;
+    };
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a log that was let go for lack of room goes on where it was, also after the container was restarted") {
+  LogServer logs;
+  const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
+  logs.answers = {
+      {first, "stay"}, {first}, {stamp("02", "c") + stamp("03", "d")}, {stamp("04", "fresh"), "stay"}};
+  Client client(logs.start());
+  FullReader full;
+  LogFollower follower(client, "n", "p", "main", {}, full.reader(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return full.refused.load(); }));
+  follower.resume();  // there is no room
+  follower.update(pod_with("running"));
+  CHECK(logs.seen().size() == 1);
+  CHECK(full.lines.get() == Texts{"a", "b"});
+
+  full.most = 9;
+  REQUIRE(eventually([&] {
+    follower.resume();
+    return full.lines.get().size() == 3;
+  }));
+  CHECK(logs.seen()[1] == "timestamps=true&container=main&follow=true&sinceTime=2026-11-21T07%3A40%3A01Z");
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 5; }));
+  CHECK(full.lines.get() == Texts{"a", "b", "c", "d", "fresh"});
+  CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
+}
+
+TEST_CASE("what is left of a container's last life is read when there is room again") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")},
+                  {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
+                  {stamp("02", "b") + stamp("02", "c")},
+                  {stamp("04", "fresh"), "stay"}};
+  Client client(logs.start());
+  FullReader full;
+  LogFollower follower(client, "n", "p", "main", {}, full.reader(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return full.lines.get().size() == 1; }));
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.refused.load(); }));
+  full.most = 9;
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 4; }));
+  CHECK(full.lines.get() == Texts{"a", "b", "c", "fresh"});
 }

@@ -2,6 +2,7 @@
 
 #include "cli/run/log_follower.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/kube/reflector.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace {
@@ -113,4 +115,32 @@ TEST_CASE("a follower that is full can be told of pods and can end, although nob
   CHECK(eventually([&] { return cluster.said.load(); }));
   follower.update(pods);
   CHECK_FALSE(follower.finished());
+}
+
+TEST_CASE("a reader that takes nothing for a while holds up no watch of the same client, and loses no line") {
+  Chatty cluster(true);
+  mlk::kube::Client client(cluster.config());
+  const std::vector<nlohmann::json> pods = pods_of(client);
+  mlk::RunLogFollower follower(client, "default", {});
+  follower.update(pods);
+  REQUIRE(eventually([&] { return cluster.said.load(); }));
+
+  std::atomic<int> changes = 0;
+  mlk::kube::Reflector watch(client, mlk::kube::resources::config_maps, "default", {}, [&] { ++changes; });
+  REQUIRE(eventually([&] { return watch.synced(); }));
+  const int before = changes;
+  cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("y-abcde"));
+  CHECK(eventually([&] { return changes > before; }));
+
+  std::vector<mlk::RunLogLine> lines;
+  CHECK(eventually([&] {
+    follower.update(pods);
+    const bool last = follower.finished();
+    for (mlk::RunLogLine& line : follower.take()) lines.push_back(std::move(line));
+    return last;
+  }));
+  REQUIRE(lines.size() == lines_in_log);
+  CHECK(std::all_of(lines.begin(), lines.end(), [next = 0](const mlk::RunLogLine& line) mutable {
+    return line.text == "line " + std::to_string(++next);
+  }));
 }

@@ -164,19 +164,19 @@ TEST_CASE("a record is written into the run that it is about, not into a later o
   RunStatus status;
   status.run = "r";
   const json owner = {{"metadata", {{"name", "r"}, {"uid", "u1"}}}};
-  CHECK(write_record(client, "lab", owner, status));
+  CHECK_FALSE(write_record(client, "lab", owner, status));
   CHECK(cluster.seen().empty());  // it has not ended
   status.phase = Phase::succeeded;
-  CHECK(write_record(client, "lab", owner, status));
+  CHECK_FALSE(write_record(client, "lab", owner, status));
   REQUIRE(cluster.asked(owner_path));
   CHECK(json::parse(cluster.bodies.back())["metadata"]["uid"] == "u1");
   {
     const std::lock_guard lock(cluster.mutex);
     cluster.answers[owner_path] = {409, status_body(409, "Conflict", "another uid")};
   }
-  std::string problem;
-  CHECK_FALSE(write_record(client, "lab", owner, status, &problem));
-  CHECK(problem.find("another uid") != std::string::npos);
+  const std::optional<std::string> problem = write_record(client, "lab", owner, status);
+  REQUIRE(problem);
+  CHECK(problem->find("another uid") != std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Submitting against a cluster that the test holds: cut off, refused, repeated, beside what is being deleted.
 #include "cli/run/submission.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -68,6 +69,13 @@ struct Submitter {
       return std::nullopt;
     });
   }
+  // A job type with these objects.
+  void with_objects(const std::string& objects) {
+    templates.add("jobs/mine.yaml",
+                  {"roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n", "mine.yaml"});
+    experiment =
+        mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, templates.job_types());
+  }
   void let_everything_in() { cluster.before({}); }
 
   // An owner without its objects: what a submit leaves that is cut off after its first object.
@@ -98,15 +106,80 @@ TEST_CASE("a kind that mlk cannot create is refused before the cluster is asked"
                            "mine.yaml"});
   submitter.experiment = mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {},
                                               submitter.templates.job_types());
-  bool asked = false;
-  submitter.cluster.before([&](const auto&) {
-    asked = true;
+  bool wrote = false;
+  submitter.cluster.before([&](const mlk::local::Request& request) {
+    wrote = wrote || request.method != "GET";
     return std::nullopt;
   });
   CHECK(submitter.refused() ==
-        std::pair(ExitCode::usage,
-                  std::string("a template makes a PersistentVolumeClaim, which mlk cannot create yet")));
-  CHECK(!asked);
+        std::pair(ExitCode::cannot_start,
+                  std::string("mine.yaml makes PersistentVolumeClaim x of apiVersion v1, "
+                              "which the cluster does not serve")));
+  CHECK(!wrote);
+}
+
+TEST_CASE("a template may make objects of any kind that the cluster serves, which is asked for once") {
+  Submitter submitter;
+  submitter.with_objects(
+      "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: \"${run}-a\"}},"
+      "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: \"${run}-b\"}}");
+  int asked = 0;
+  submitter.cluster.before([&](const mlk::local::Request& request) {
+    asked += request.path == "/apis/coordination.k8s.io/v1" ? 1 : 0;
+    return std::nullopt;
+  });
+  const Submitted submitted = submitter.submit();
+  CHECK(asked == 1);
+  const auto owner = submitter.cluster.store.get("configmaps", "default", submitted.run);
+  for (const char* name : {"-a", "-b"}) {
+    const auto lease = submitter.cluster.store.get("leases", "default", submitted.run + name);
+    CHECK(lease->at("metadata").at("ownerReferences").at(0).at("uid") == owner->at("metadata").at("uid"));
+  }
+  CHECK(submitter.submit().outcome == SubmitOutcome::running);
+}
+
+TEST_CASE("the same kind of another apiVersion is another kind") {
+  Submitter submitter;
+  submitter.with_objects("{apiVersion: serving.example.dev/v1, kind: Service, metadata: {name: x}}");
+  const auto [code, what] = submitter.refused();
+  CHECK(code == ExitCode::cannot_start);
+  CHECK(what ==
+        "mine.yaml makes Service x of apiVersion serving.example.dev/v1, which the cluster does not serve");
+}
+
+TEST_CASE("an object of the whole cluster has no owner in a namespace, and what becomes of it is told") {
+  Submitter submitter;
+  submitter.with_objects("{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}}");
+  const std::string run = submitter.submit().run;
+  const auto owner = submitter.cluster.store.get("configmaps", "default", run);
+  const auto room = submitter.cluster.store.get("namespaces", "", run + "-room");
+  CHECK(!room->at("metadata").contains("ownerReferences"));
+  CHECK(!room->at("metadata").contains("namespace"));
+  CHECK(room->at("metadata").at("annotations").at("mlk.dev/owner") == owner->at("metadata").at("uid"));
+  const std::string told = "namespace/" + run +
+                           "-room is of the whole cluster and stays when the run is deleted; delete it with: "
+                           "kubectl delete namespaces " +
+                           run + "-room";
+  CHECK(std::count(submitter.notes.begin(), submitter.notes.end(), told) == 1);
+  CHECK(submitter.submit().outcome == SubmitOutcome::running);
+}
+
+TEST_CASE("an object of the whole cluster is taken back when a later object of its run is refused") {
+  Submitter submitter;
+  submitter.with_objects(
+      "{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}},"
+      "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: \"${run}-a\"}}");
+  std::vector<std::string> deleted;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method == "DELETE") deleted.push_back(request.path.substr(request.path.rfind('/')));
+    if (request.method == "POST" && request.path.ends_with("/leases"))
+      return mlk::test::refusal(422, "Invalid", "no");
+    return std::nullopt;
+  });
+  CHECK(submitter.refused().first == ExitCode::cannot_start);
+  REQUIRE(deleted.size() == 2);
+  CHECK(deleted[0].ends_with("-room"));
+  CHECK(deleted[0] == deleted[1] + "-room");
 }
 
 TEST_CASE("a run is created whole, and all of it belongs to its owner") {

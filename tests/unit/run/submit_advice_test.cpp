@@ -123,13 +123,17 @@ TEST_CASE("each refusal has its code, its words and its advice") {
   }
   {
     Advised advised;
-    advised.templates.add("jobs/mine.yaml", {"roles: [{name: a, ends_run: true}]\n"
-                                             "objects: [{apiVersion: v1, kind: Pod, metadata: {name: x}}]\n",
-                                             "mine.yaml"});
+    advised.templates.add("jobs/mine.yaml",
+                          {"roles: [{name: a, ends_run: true}]\n"
+                           "objects: [{apiVersion: a.dev/v2, kind: Gang, metadata: {name: x}}]\n",
+                           "mine.yaml"});
     advised.experiment = load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {},
                                          advised.templates.job_types());
-    CHECK(advised.refused() == Told{ExitCode::usage, "a template makes a Pod, which mlk cannot create yet",
-                                    "use ConfigMap, Secret, Service or Job"});
+    CHECK(advised.refused() ==
+          Told{ExitCode::cannot_start,
+               "mine.yaml makes Gang x of apiVersion a.dev/v2, which the cluster does not serve",
+               "have what defines Gang installed there, or correct apiVersion and kind; what there is: "
+               "kubectl api-resources"});
   }
 }
 

@@ -259,14 +259,13 @@ TEST_CASE("a command that sees the end of a run suspends the Jobs that would go 
   });
   mlk::kube::Client client(cluster.config());
   const RunObjects objects = mlk::fetch_run(client, "default", "r");
-  std::string problem;
-  CHECK_MESSAGE(mlk::suspend_what_goes_on(client, "default", objects, &problem), problem);
+  CHECK_FALSE(mlk::suspend_what_goes_on(client, "default", objects));
   CHECK(cluster.store.get("jobs", "default", "r-server")->at("spec").at("suspend") == true);
   CHECK(cluster.store.get("jobs", "default", "r-worker")->at("spec").at("suspend") == false);
   cluster.refuse("r-server", 403);
-  CHECK_FALSE(mlk::suspend_what_goes_on(client, "default", objects, &problem));
-  CHECK(problem.find("not for you") != std::string::npos);
-  CHECK_FALSE(mlk::suspend_what_goes_on(client, "default", objects, nullptr));
+  const std::optional<std::string> problem = mlk::suspend_what_goes_on(client, "default", objects);
+  REQUIRE(problem);
+  CHECK(problem->find("not for you") != std::string::npos);
 }
 
 TEST_CASE("a refusal that is final is thrown, whatever of the run it is about; one that may pass is not") {

@@ -1,18 +1,21 @@
-// Server 0 as the coordinator of a run, with workers and another server that the test plays.
+// Server 0 as the coordinator of a run in virtual time. The test plays the workers, the other servers, and
+// the disk; what each peer is told is kept for it.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
-#include <fcntl.h>
-#include <filesystem>
-#include <memory>
+#include <deque>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
-#include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "runtime/ps/ps_coordinator.h"
-#include "tests/unit/runtime/scripted_peers.h"
 
 namespace mlk::rt::phases {
 
@@ -26,89 +29,116 @@ struct Setting {
   std::optional<int> staleness = {};
   std::uint64_t every = 0;  // checkpoints
   bool saves = false;
+  int patience = 900;  // seconds
 };
 
-// Server 0, the others played by the test, and the lines that it logs.
+inline Coordinator::Settings coordinator_settings(const Setting& setting) {
+  Config config;
+  config.mode = Mode::ps;
+  config.workers = {static_cast<int>(setting.workers), 1};
+  config.servers = {static_cast<int>(setting.servers)};
+  config.patience_seconds = setting.patience;
+  config.steps = setting.steps;
+  config.data.batch = 4;
+  config.consistency = {setting.sync, setting.staleness};
+  config.checkpoint.every = setting.every;
+  return {config, 77, setting.saves, false, [named = 0](std::uint64_t step) mutable {
+            return "aside-" + std::to_string(step) + "-" + std::to_string(++named);
+          }};
+}
+
+// Every call takes no time; time passes in pass() and until().
 struct Run {
-  test::TemporaryFolder folder;
-  test::ScriptedPeers others;
-  const int lines = ::open((folder / "log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  Log log{"s0", lines};
-  Job job;
-  std::unique_ptr<kernels::Ops> ops = kernels::make_reference_ops();
-  ServedModel model;
-  ShardCheckpoint part;
-  Coordinator coordinator;
   std::uint32_t workers;
+  bool has_folder;
+  SteadyTime now{std::chrono::hours(1)};
+  Coordinator coordinator;
+  std::vector<TensorInfo> tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
 
   explicit Run(const Setting& setting)
-      : others(server(0), setting.workers, setting.servers, setting.saves ? folder / "checkpoints" : ""),
-        job(configured(setting)),
-        part(job, 0, model),
-        coordinator(job, others.peers(), model, part, false),
-        workers(setting.workers) {
-    if (setting.saves) std::filesystem::create_directory(folder / "checkpoints");
-    model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
-    model.chunks = cut_chunks(model.tensors, setting.servers);
-    model.shard = std::make_unique<ParameterShard>(model.chunks, 0, Optimizer({.lr = 0.1}, setting.steps),
-                                                   setting.workers, *ops);
+      : workers(setting.workers), has_folder(setting.saves), coordinator(coordinator_settings(setting), now) {
+    coordinator.model_is(cut_chunks(tensors, setting.servers));
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      others.arrive(worker(rank));
+      arrive(worker(rank));
       coordinator.worker_up(worker(rank));
     }
-    for (std::uint32_t rank = 1; rank < setting.servers; ++rank) others.arrive(server(rank));
-  }
-  ~Run() { ::close(lines); }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-
-  Job configured(const Setting& setting) {
-    others.config().steps = setting.steps;
-    others.config().consistency = {setting.sync, setting.staleness};
-    others.config().checkpoint.every = setting.every;
-    const Job& given = others.job();
-    return {given.env, given.config, given.stop, given.reporter, log};
   }
 
-  std::string logged() const { return test::read_file(folder / "log"); }
-  bool was_logged(const std::string& line) const {
-    return ("\n" + logged()).find("\ns0: " + line + "\n") != std::string::npos;
+  // The disk. The coordinator's own part is written, and a commit done, by the tick after.
+  std::optional<Coordinator::Saved> saved;  // the newest checkpoint
+  std::optional<Failure> unusable;          // if set: why those on it cannot be read
+
+  // How the process has ended.
+  std::optional<Failure> failure;
+  std::optional<RunView> shown;
+
+  void arrive(PeerId peer) {
+    ++incarnations_[peer];
+    told_[peer].clear();
   }
-  void join(std::uint32_t rank, std::uint64_t clock = 0) {
-    JoinMessage message;
-    message.clock = clock;
-    message.position = 100 * clock;
-    message.tensors = model.tensors;
-    coordinator.worker_joined(worker(rank), others.incarnation_of(worker(rank)), message);
+  std::uint64_t incarnation_of(PeerId peer) const { return 1000 * incarnations_.at(peer) + peer.rank; }
+
+  // What the coordinator is told.
+  void peer_down(PeerId peer) {
+    act([&](Turn& turn) { coordinator.peer_down(peer, turn); });
   }
-  void seed(std::uint64_t clock = 0) {
-    for (const Chunk& chunk : model.chunks) {
-      if (chunk.server == 0) REQUIRE(model.shard->seed(chunk.id, clock, kernels::Floats(chunk.size, 1), {}));
-    }
-    coordinator.own_seeded();
+  void worker_cut_off(PeerId peer) {
+    act([&](Turn& turn) { coordinator.worker_cut_off(peer, turn); });
   }
-  void ready(std::uint32_t rank) { coordinator.worker_ready(worker(rank), {}); }
+  void server_joined(std::uint32_t rank, bool empty, std::uint64_t round) {
+    act([&](Turn& turn) { coordinator.server_joined(rank, empty, round, turn); });
+  }
+  void server_ahead(std::uint32_t rank, std::uint64_t clock) {
+    act([&](Turn& turn) { coordinator.server_ahead(rank, clock, turn); });
+  }
+  void seeding_opened(std::uint32_t rank, std::uint64_t round) {
+    act([&](Turn& turn) { coordinator.seeding_opened(rank, round, turn); });
+  }
+  void server_seeded(std::uint32_t rank, std::uint64_t round) {
+    act([&](Turn& turn) { coordinator.server_seeded(rank, round, turn); });
+  }
+  void worker_ready(PeerId peer, const ReadyMessage& ready) {
+    act([&](Turn& turn) { coordinator.worker_ready(peer, ready, turn); });
+  }
+  void captured(std::uint32_t rank, std::uint64_t step) {
+    act([&](Turn& turn) { coordinator.captured(rank, step, turn); });
+  }
+  void written(std::uint32_t rank, const WrittenMessage& message) {
+    act([&](Turn& turn) { coordinator.written(rank, message, turn); });
+  }
+  void stop() { coordinator.stop(now); }
+  void tick() {
+    if (const auto part = std::exchange(own_part_, {})) written(0, *part);
+    if (const auto done = std::exchange(disk_done_, {})) coordinator.disk_done(*done);
+    act([&](Turn& turn) { coordinator.tick(turn); });
+  }
+
+  JoinMessage offer(std::uint64_t clock = 0) const {
+    JoinMessage join;
+    join.clock = clock;
+    join.position = 100 * clock;
+    join.tensors = tensors;
+    return join;
+  }
+  void join(std::uint32_t rank, const JoinMessage& message) {
+    act([&](Turn& turn) {
+      coordinator.worker_joined(worker(rank), incarnation_of(worker(rank)), message, turn);
+    });
+  }
+  void join(std::uint32_t rank, std::uint64_t clock = 0) { join(rank, offer(clock)); }
+  // The weights of this server come.
+  void seed() {
+    act([&](Turn& turn) { coordinator.own_seeded(turn); });
+  }
+  void ready(std::uint32_t rank) { worker_ready(worker(rank), {}); }
   void done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice, double loss = 0, double seconds = 0,
             std::uint64_t staleness = 0) {
-    if (job.config.consistency.sync) {
-      for (const Chunk& chunk : model.chunks) {
-        if (chunk.server == 0)
-          model.shard->push_slice(chunk.id, clock, slice, kernels::Floats(chunk.size, 1), 4);
-      }
-    }
-    coordinator.worker_ready(worker(rank), {true, clock, slice, loss, seconds, staleness});
+    worker_ready(worker(rank), {true, clock, slice, loss, seconds, staleness});
   }
-  Event work(std::uint32_t rank) { return others.hear(worker(rank), {MessageType::work}); }
-  static WorkMessage content(const Event& work) {
-    const auto message = decode_work(work.payload);
-    REQUIRE(message);
-    return *message;
-  }
-  bool is_told(PeerId peer, MessageType type) { return others.was_told(peer, type); }
   // Everyone has joined, the model is there, and everyone has work of the first step.
   void start() {
     for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
-    coordinator.tick();
+    tick();
     seed();
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
       ready(rank);
@@ -117,9 +147,9 @@ struct Run {
   }
   // The same with server 1, which had nothing.
   void start_both() {
-    coordinator.server_joined(1, true, 0, "");
+    server_joined(1, true, 0);
     for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank);
-    coordinator.tick();
+    tick();
     seed_other();
     seed();
     for (std::uint32_t rank = 0; rank < workers; ++rank) {
@@ -128,11 +158,104 @@ struct Run {
     }
   }
   void seed_other() {
-    const std::uint64_t round = others.hear(server(1), {MessageType::seed_wanted}).header.clock;
-    coordinator.seeding_opened(1, round);
-    others.hear(worker(0), {MessageType::seed_wanted});
-    coordinator.server_seeded(1, round);
+    const std::uint64_t round = hear(server(1), {MessageType::seed_wanted}).header.clock;
+    seeding_opened(1, round);
+    hear(worker(0), {MessageType::seed_wanted});
+    server_seeded(1, round);
   }
+
+  // Time passes, with a tick every 100 ms.
+  void pass(Milliseconds time) {
+    for (const SteadyTime end = now + time; now < end;) {
+      now += std::min<SteadyTime::duration>(Milliseconds(100), end - now);
+      tick();
+    }
+  }
+  // The same until the condition holds. Returns how long that was; it must be less than `limit`.
+  Milliseconds until(const std::function<bool()>& holds, Milliseconds limit = std::chrono::minutes(1)) {
+    const SteadyTime since = now;
+    for (tick(); !holds(); pass(Milliseconds(100))) REQUIRE(now - since < limit);
+    return std::chrono::duration_cast<Milliseconds>(now - since);
+  }
+
+  // The next message to this peer of one of these types; others are dropped.
+  Effects::Message hear(PeerId peer, const std::vector<MessageType>& types) {
+    auto& told = told_[peer];
+    while (!told.empty() && std::ranges::find(types, told.front().header.type) == types.end())
+      told.pop_front();
+    REQUIRE_FALSE(told.empty());
+    Effects::Message message = std::move(told.front());
+    told.pop_front();
+    return message;
+  }
+  // Whether the peer was sent such a message so far, after what it has heard.
+  bool is_told(PeerId peer, MessageType type) {
+    auto& told = told_[peer];
+    while (!told.empty() && told.front().header.type != type) told.pop_front();
+    if (told.empty()) return false;
+    told.pop_front();
+    return true;
+  }
+  Effects::Message work(std::uint32_t rank) { return hear(worker(rank), {MessageType::work}); }
+  WorkMessage hear_work(std::uint32_t rank) { return content(work(rank)); }
+  static WorkMessage content(const Effects::Message& work) {
+    const auto message = decode_work(work.payload);
+    REQUIRE(message);
+    return *message;
+  }
+  std::optional<CaptureMessage> hear_capture(std::uint32_t rank) {
+    const auto asked = hear(server(rank), {MessageType::capture});
+    return decode_capture(asked.header, asked.payload);
+  }
+  const std::string& logged() const { return lines_; }
+  bool was_logged(const std::string& line) const {
+    return ("\n" + lines_).find("\n" + line + "\n") != std::string::npos;
+  }
+
+ private:
+  template <typename Call>
+  void act(Call call) {
+    REQUIRE_FALSE(failure);
+    Turn turn{now};
+    call(turn);
+    for (Turn::Decision& decision : turn.in_order) {
+      if (auto* effect = std::get_if<Effects::Effect>(&decision)) take(std::move(*effect));
+      if (std::holds_alternative<LoadCheckpoint>(decision)) load();
+      if (const auto* wanted = std::get_if<CapturePart>(&decision)) {
+        history_ = wanted->history;
+        own_part_ = {wanted->capture.step, wanted->capture.aside, {part_name(0), 1, 2}, ""};
+      }
+      if (const auto* wanted = std::get_if<CommitCheckpoint>(&decision)) {
+        saved = {wanted->manifest.step, wanted->manifest.position, history_, {}};
+        disk_done_ = true;
+      }
+      if (const auto* wanted = std::get_if<DiscardAside>(&decision); wanted && wanted->answer)
+        disk_done_ = false;
+      if (const auto* wanted = std::get_if<ShowRun>(&decision)) shown = wanted->run;
+      if (const auto* wanted = std::get_if<Failure>(&decision)) failure = *wanted;
+    }
+  }
+  void take(Effects::Effect&& effect) {
+    if (auto* message = std::get_if<Effects::Message>(&effect)) {
+      told_[message->to].push_back(std::move(*message));
+    } else {
+      lines_ += std::get<Effects::Line>(effect).text + "\n";
+    }
+  }
+  void load() {
+    REQUIRE(has_folder);
+    act([&](Turn& turn) {
+      if (unusable) return coordinator.unusable(*unusable, turn);
+      coordinator.loaded(saved, turn);
+    });
+  }
+
+  std::map<PeerId, std::uint64_t> incarnations_;
+  std::map<PeerId, std::deque<Effects::Message>> told_;
+  std::string lines_;
+  RunHistory history_;
+  std::optional<WrittenMessage> own_part_;
+  std::optional<bool> disk_done_;
 };
 
 }  // namespace mlk::rt::phases

@@ -210,3 +210,24 @@ TEST_CASE("a space without parameters has one suggestion") {
   CHECK(suggest_tpe({}, minimize, {}, {}) == Point{});
   CHECK_FALSE(suggest_tpe({}, minimize, {}, {{{}, 1.0}}));
 }
+
+TEST_CASE("one value that is good by luck, far from the other good ones, does not capture the search") {
+  const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
+  const Point lucky{{"x", 0.9}, {"y", 0.9}};
+  const auto from = [](const Point& point, double place) {
+    return std::hypot(number(point, "x") - place, number(point, "y") - place);
+  };
+  int near_luck = 0, near_minimum = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<Told> told;
+    for (const Point& point : random_points(space, seed, 40))
+      told.push_back({point, std::pow(from(point, 0.3), 2)});
+    told.push_back({lucky, -0.02});
+    const auto point = suggest_tpe(space, minimize, {seed}, told);
+    REQUIRE(point);
+    if (from(*point, 0.9) < 0.3) ++near_luck;
+    if (from(*point, 0.3) < 0.3) ++near_minimum;
+  }
+  CHECK(near_minimum >= 18);
+  CHECK(near_luck == 0);
+}

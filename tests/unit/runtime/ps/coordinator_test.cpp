@@ -1,108 +1,30 @@
 // Server 0 as the coordinator: who seeds, who works, who is asked to join again, and who reports at the end.
-#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "kernels/ops.h"
-#include "runtime/ps/ps_coordinator.h"
-#include "tests/unit/runtime/checkpoint_states.h"
-#include "tests/unit/runtime/scripted_peers.h"
+#include "tests/unit/runtime/coordinator_run.h"
 
 using namespace mlk::rt;
-using mlk::test::ScriptedPeers;
 
 namespace {
+
+using mlk::rt::phases::Run;
 
 PeerId worker_at(std::uint32_t rank) { return {Role::worker, rank}; }
 PeerId server_at(std::uint32_t rank) { return {Role::server, rank}; }
 
-// Server 0 among workers and servers that the test plays.
-struct CoordinatedRun {
-  ScriptedPeers others;
-  std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
-  ServedModel model;
-  ShardCheckpoint part;
-  Coordinator coordinator;
-  std::uint32_t workers;
-
-  CoordinatedRun(std::uint32_t count, std::uint32_t servers, std::uint64_t steps = 100,
-                 const std::string& checkpoints = "", bool sync = true)
-      : others(server_at(0), count, servers, checkpoints),
-        part(others.job(), 0, model),
-        coordinator(configured(steps, sync), others.peers(), model, part, false),
-        workers(count) {
-    model.tensors = {{"w", {4, 2}, 0, 8}, {"b", {2}, 8, 2}};
-    model.chunks = cut_chunks(model.tensors, servers);
-    model.shard =
-        std::make_unique<ParameterShard>(model.chunks, 0, Optimizer({.lr = 0.1}, steps), count, *ops);
-    for (std::uint32_t rank = 0; rank < count; ++rank) {
-      others.arrive(worker_at(rank));
-      coordinator.worker_up(worker_at(rank));
-    }
-    for (std::uint32_t rank = 1; rank < servers; ++rank) others.arrive(server_at(rank));
-  }
-  Job& configured(std::uint64_t steps, bool sync) {
-    others.config().steps = steps;
-    others.config().consistency.sync = sync;
-    return others.job();
-  }
-
-  JoinMessage offer(std::uint64_t clock = 0) const {
-    JoinMessage join;
-    join.clock = clock;
-    join.position = 100 * clock;
-    join.tensors = model.tensors;
-    return join;
-  }
-  void join(std::uint32_t rank, const JoinMessage& message) {
-    coordinator.worker_joined(worker_at(rank), others.incarnation_of(worker_at(rank)), message);
-  }
-  Event hear(PeerId peer, MessageType type) { return others.hear(peer, {type}); }
-  WorkMessage hear_work(std::uint32_t rank) {
-    const auto work = decode_work(hear(worker_at(rank), MessageType::work).payload);
-    REQUIRE(work);
-    return *work;
-  }
-  // The weights of this server come.
-  void seed(std::uint64_t clock = 0) {
-    for (const Chunk& chunk : model.chunks) {
-      if (chunk.server == 0)
-        REQUIRE(model.shard->seed(chunk.id, clock, mlk::kernels::Floats(chunk.size, 1), {}));
-    }
-    coordinator.own_seeded();
-  }
-  void ready(std::uint32_t rank) { coordinator.worker_ready(worker_at(rank), {}); }
-  void done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice) {
-    ReadyMessage message;
-    message.done = true;
-    message.clock = clock;
-    message.slice = slice;
-    coordinator.worker_ready(worker_at(rank), message);
-  }
-  // Everyone has joined, the model is there, and everyone has work of the first step.
-  void start() {
-    for (std::uint32_t rank = 0; rank < workers; ++rank) join(rank, offer());
-    coordinator.tick();
-    seed();
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      ready(rank);
-      hear_work(rank);
-    }
-  }
-};
-
 }  // namespace
 
 TEST_CASE("a run begins when all have joined: one of them is asked for its weights, then all have work") {
-  CoordinatedRun run(2, 1);
+  Run run({.workers = 2});
   run.join(0, run.offer());
-  run.coordinator.tick();
+  run.tick();
   run.ready(0);
-  CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::seed_wanted));
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::seed_wanted));
   run.join(1, run.offer());
-  run.coordinator.tick();
-  CHECK(run.hear(worker_at(0), MessageType::seed_wanted).header.key == 0);
+  run.tick();
+  CHECK(run.hear(worker_at(0), {MessageType::seed_wanted}).header.key == 0);
   run.ready(1);
   run.seed();
   const WorkMessage first = run.hear_work(0), second = run.hear_work(1);
@@ -114,29 +36,27 @@ TEST_CASE("a run begins when all have joined: one of them is asked for its weigh
 }
 
 TEST_CASE("a run begins without those who are late, after a grace that late ones do not lengthen") {
-  CoordinatedRun run(3, 1);
-  run.join(0, run.offer());
-  bool second = false;
-  run.others.until("has begun", [&] {
-    run.coordinator.tick();
-    if (!std::exchange(second, true)) run.join(1, run.offer());
-    return !run.coordinator.gathering();
-  });
+  Run run({.workers = 3});
+  run.join(0);
+  run.tick();
+  run.pass(Milliseconds(2000));
+  run.join(1);
+  CHECK(run.until([&] { return !run.coordinator.gathering(); }) == Milliseconds(1000));
   run.seed();
   run.ready(0);
   CHECK(run.hear_work(0).progress.run.workers == 2);
 }
 
 TEST_CASE("a server that lost its weights is seeded by the worker that has come furthest") {
-  CoordinatedRun run(3, 1);
+  Run run({.workers = 3});
   JoinMessage ahead = run.offer(7);
   ahead.restarts = 4;
   run.join(0, run.offer(5));
   run.join(1, ahead);
   run.join(2, run.offer(6));
-  run.coordinator.tick();
-  run.hear(worker_at(1), MessageType::seed_wanted);
-  run.seed(7);
+  run.tick();
+  run.hear(worker_at(1), {MessageType::seed_wanted});
+  run.seed();
   CHECK(run.coordinator.step() == 7);
   run.ready(0);
   const WorkMessage work = run.hear_work(0);
@@ -146,11 +66,11 @@ TEST_CASE("a server that lost its weights is seeded by the worker that has come 
 
 TEST_CASE(
     "a worker that was given up while its connection lasted is told to join again when it asks for work") {
-  CoordinatedRun run(2, 1);
+  Run run({.workers = 2});
   run.start();
-  run.coordinator.peer_down(worker_at(1));
+  run.peer_down(worker_at(1));
   run.done(1, 0, 1);
-  const Event wait = run.hear(worker_at(1), MessageType::wait);
+  const auto wait = run.hear(worker_at(1), {MessageType::wait});
   CHECK(wait.header.flags == flag_rejoin);
   CHECK(run.coordinator.step() == 0);  // what it did counts no more
   run.join(1, run.offer());
@@ -159,10 +79,10 @@ TEST_CASE(
 }
 
 TEST_CASE("with sync the slice of a lost worker goes to who is left, and the step is done") {
-  CoordinatedRun run(2, 1);
+  Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
-  run.coordinator.peer_down(worker_at(1));
+  run.peer_down(worker_at(1));
   CHECK(run.hear_work(0).position == 4);
   run.done(0, 0, 1);
   CHECK(run.coordinator.step() == 1);
@@ -170,126 +90,119 @@ TEST_CASE("with sync the slice of a lost worker goes to who is left, and the ste
 }
 
 TEST_CASE("a reporter that joins again at the end is asked again") {
-  CoordinatedRun run(2, 1, 1);
+  Run run({.workers = 2, .steps = 1});
   run.start();
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.done(rank, 0, rank);
-  run.hear(worker_at(0), MessageType::trained);
+  run.hear(worker_at(0), {MessageType::trained});
   run.join(0, run.offer(1));
   run.ready(0);
-  run.hear(worker_at(0), MessageType::trained);
+  run.hear(worker_at(0), {MessageType::trained});
   CHECK_FALSE(run.coordinator.finished());
 }
 
 TEST_CASE(
     "when another server is lost all workers are to join again, and nobody has work until it is seeded") {
-  CoordinatedRun run(2, 2);
-  run.coordinator.server_joined(1, true, 0, "");
+  Run run({.workers = 2, .servers = 2});
+  run.server_joined(1, true, 0);
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.join(rank, run.offer());
-  run.coordinator.tick();
-  const std::uint64_t round = run.hear(server_at(1), MessageType::seed_wanted).header.clock;
-  run.coordinator.seeding_opened(1, round);
+  run.tick();
+  const std::uint64_t round = run.hear(server_at(1), {MessageType::seed_wanted}).header.clock;
+  run.seeding_opened(1, round);
   run.seed();
   run.ready(0);
-  run.coordinator.server_seeded(1, round + 1);  // of no round of ours
+  run.server_seeded(1, round + 1);  // of no round of ours
   run.ready(1);
-  CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::work));
-  run.coordinator.server_seeded(1, round);
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
+  run.server_seeded(1, round);
   run.hear_work(0);
   run.hear_work(1);
 
-  run.coordinator.peer_down(server_at(1));
+  run.peer_down(server_at(1));
   for (std::uint32_t rank = 0; rank < 2; ++rank)
-    CHECK(run.hear(worker_at(rank), MessageType::wait).header.flags == flag_rejoin);
+    CHECK(run.hear(worker_at(rank), {MessageType::wait}).header.flags == flag_rejoin);
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.join(rank, run.offer());
   run.ready(0);
-  run.coordinator.tick();  // the server is not there
-  CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::work));
-  run.coordinator.server_joined(1, true, 0, "");
-  run.coordinator.tick();
-  const std::uint64_t next = run.hear(server_at(1), MessageType::seed_wanted).header.clock;
+  run.tick();  // the server is not there
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
+  run.server_joined(1, true, 0);
+  run.tick();
+  const std::uint64_t next = run.hear(server_at(1), {MessageType::seed_wanted}).header.clock;
   CHECK(next != round);
-  run.coordinator.seeding_opened(1, next);
-  CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::work));
-  run.coordinator.server_seeded(1, next);
+  run.seeding_opened(1, next);
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
+  run.server_seeded(1, next);
   CHECK(run.hear_work(0).progress.run.restarts == 1);
 }
 
 TEST_CASE("a server that has weights of a round that was broken off counts as empty") {
-  CoordinatedRun run(1, 2);
-  run.coordinator.server_joined(1, true, 0, "");
+  Run run({.workers = 1, .servers = 2});
+  run.server_joined(1, true, 0);
   run.join(0, run.offer());
-  run.coordinator.tick();
-  const std::uint64_t round = run.hear(server_at(1), MessageType::seed_wanted).header.clock;
-  run.coordinator.peer_down(server_at(1));
-  run.coordinator.server_joined(1, false, round, "");
+  run.tick();
+  const std::uint64_t round = run.hear(server_at(1), {MessageType::seed_wanted}).header.clock;
+  run.peer_down(server_at(1));
+  run.server_joined(1, false, round);
   run.join(0, run.offer());
-  run.coordinator.tick();
-  CHECK(run.hear(server_at(1), MessageType::seed_wanted).header.clock != round);
+  run.tick();
+  CHECK(run.hear(server_at(1), {MessageType::seed_wanted}).header.clock != round);
 }
 
 TEST_CASE("a worker that asks another server for weights it has left behind has all of them seeded anew") {
-  CoordinatedRun run(1, 1);
+  Run run({.workers = 1});
   run.start();
-  run.coordinator.server_ahead(0, 5);  // an old question
+  run.server_ahead(0, 5);  // an old question
   run.done(0, 0, 0);
   run.hear_work(0);
-  run.coordinator.server_ahead(0, 1);
-  CHECK_FALSE(run.model.shard->complete());
-  CHECK(run.hear(worker_at(0), MessageType::wait).header.flags == flag_rejoin);
+  run.server_ahead(0, 1);
+  CHECK_FALSE(run.coordinator.has_weights());
+  CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
 TEST_CASE("after SIGTERM a step of sync is finished, and none begun") {
-  CoordinatedRun run(2, 1);
+  Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
-  run.coordinator.stop();
-  run.coordinator.tick();
+  run.stop();
+  run.tick();
   CHECK_FALSE(run.coordinator.terminated());
   run.done(1, 0, 1);
   CHECK(run.coordinator.step() == 1);
   run.ready(0);
-  CHECK_FALSE(run.others.was_told(worker_at(0), MessageType::work));
-  run.coordinator.tick();
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
+  run.tick();
   CHECK(run.coordinator.terminated());
 }
 
 TEST_CASE("restarts and lost samples are in the last checkpoint, and who starts from it goes on counting") {
-  const mlk::test::TemporaryFolder folder;
-  {
-    CoordinatedRun run(2, 1, 1, folder.path());
-    run.start();
-    run.coordinator.peer_down(worker_at(1));
-    for (const Chunk& chunk : run.model.chunks) {
-      for (const std::uint32_t slice : {0, 1})
-        run.model.shard->push_slice(chunk.id, 0, slice, mlk::kernels::Floats(chunk.size, 1), 4);
-    }
-    run.done(0, 0, 0);
-    run.done(0, 0, run.hear(worker_at(0), MessageType::work).header.key);
-    run.others.until("is saved", [&] {
-      run.coordinator.tick();
-      return run.coordinator.committed() == 1;
-    });
-  }
-  CoordinatedRun run(1, 1, 100, folder.path());
-  run.join(0, run.offer());
-  run.coordinator.tick();
+  Run first({.steps = 1, .saves = true});
+  first.start();
+  first.peer_down(worker_at(1));
+  first.done(0, 0, 0);
+  first.done(0, 0, first.work(0).header.key);
+  first.until([&] { return first.coordinator.committed() == 1; });
+  REQUIRE(first.saved);
+  CHECK(first.saved->step == 1);
+  CHECK(first.saved->position == 8);
+  Run run({.workers = 1, .saves = true});
+  run.saved = first.saved;
+  run.join(0);
+  run.tick();
   run.ready(0);
   const WorkMessage work = run.hear_work(0);
   CHECK(work.restored_step == 1);
+  CHECK(work.position == 8);
+  CHECK(work.checkpoint == 1);
   CHECK(work.progress.run.restarts == 1);
 }
 
 TEST_CASE("samples that the checkpoint and the workers both know to be lost are counted once") {
-  const mlk::test::TemporaryFolder folder;
-  CoordinatedRun run(1, 1, 100, folder.path(), false);
-  Snapshot saved = mlk::test::snapshot_of(mlk::test::state_at(30, 10, 0));
-  saved.history = {2, 640};
-  REQUIRE(CheckpointStore(folder.path(), 1, run.others.job().log).save(saved, run.model.tensors));
+  Run run({.workers = 1, .sync = false, .saves = true});
+  run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);
   join.restarts = 2;
   join.lost_samples = 640;
   run.join(0, join);
-  run.coordinator.tick();
+  run.tick();
   run.ready(0);
   const WorkMessage work = run.hear_work(0);
   CHECK(work.restored_step == 30);
@@ -299,13 +212,104 @@ TEST_CASE("samples that the checkpoint and the workers both know to be lost are 
 
 TEST_CASE(
     "a run that starts from the checkpoint of its last step asks for the report, and for no further step") {
-  const mlk::test::TemporaryFolder folder;
-  CoordinatedRun run(1, 1, 30, folder.path());
-  const Snapshot saved = mlk::test::snapshot_of(mlk::test::state_at(30, 10, 0));
-  REQUIRE(CheckpointStore(folder.path(), 1, run.others.job().log).save(saved, run.model.tensors));
-  run.join(0, run.offer());
-  run.coordinator.tick();
+  Run run({.workers = 1, .steps = 30, .saves = true});
+  run.saved = {30, 1920, {}, {}};
+  run.join(0);
+  run.tick();
   run.ready(0);
-  CHECK(run.others.hear(worker_at(0), {MessageType::trained, MessageType::work}).header.type ==
+  CHECK(run.hear(worker_at(0), {MessageType::trained, MessageType::work}).header.type ==
         MessageType::trained);
+}
+
+TEST_CASE("checkpoints that cannot be read end a run unless a worker has weights") {
+  const Failure why(ExitCode::checkpoint_unusable, "no checkpoint can be used: it is cut off");
+  Run without({.workers = 1, .saves = true});
+  without.unusable = why;
+  without.join(0);
+  without.tick();
+  REQUIRE(without.failure);
+  CHECK(without.failure->code == ExitCode::checkpoint_unusable);
+
+  Run run({.workers = 1, .saves = true});
+  run.unusable = why;
+  run.join(0, 5);
+  run.tick();
+  CHECK_FALSE(run.failure);
+  CHECK(run.was_logged(
+      "warning: goes on with the weights of a worker: no checkpoint can be used: it is cut off"));
+  run.hear(worker_at(0), {MessageType::seed_wanted});
+}
+
+TEST_CASE("a checkpoint of another optimizer ends the run, unless a worker has come further") {
+  const Failure misfit(ExitCode::checkpoint_unusable, "it was made with another optimizer");
+  Run run({.workers = 1, .saves = true});
+  run.saved = {30, 1920, {}, misfit};
+  run.join(0, 29);
+  run.tick();
+  REQUIRE(run.failure);
+  CHECK(std::string(run.failure->what()) == misfit.what());
+  CHECK_FALSE(run.is_told(worker_at(0), MessageType::seed_wanted));
+
+  Run further({.workers = 1, .saves = true});
+  further.saved = {30, 1920, {}, misfit};
+  further.join(0, 30);
+  further.tick();
+  CHECK_FALSE(further.failure);
+  further.hear(worker_at(0), {MessageType::seed_wanted});
+}
+
+TEST_CASE("a round of seeds that takes too long is broken off, and all are gathered again") {
+  Run run({.workers = 1});
+  run.join(0);
+  run.tick();
+  CHECK_FALSE(run.coordinator.gathering());
+  run.pass(Milliseconds(20000));
+  CHECK_FALSE(run.coordinator.gathering());
+  run.pass(Milliseconds(200));
+  CHECK(run.coordinator.gathering());
+  CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
+}
+
+TEST_CASE("the start of a run is waited for as long as its patience, and who is missing is said") {
+  Run run({.workers = 2, .servers = 2, .patience = 30});
+  run.join(0);
+  run.pass(Milliseconds(30000));
+  CHECK_FALSE(run.failure);
+  CHECK(run.was_logged("waiting for worker 1, server 1 (2 s)"));
+  CHECK(run.was_logged("waiting for worker 1, server 1 (22 s)"));
+  run.pass(Milliseconds(100));
+  REQUIRE(run.failure);
+  CHECK(run.failure->code == ExitCode::peers_lost);
+  CHECK(std::string(run.failure->what()) == "gave up waiting for worker 1, server 1 (30 s)");
+}
+
+TEST_CASE("when the rank that is to report is lost at the end, the next one is asked") {
+  Run run({.workers = 3, .steps = 1, .sync = false});
+  for (std::uint32_t rank = 0; rank < 3; ++rank) run.join(rank);
+  run.tick();
+  run.seed();
+  run.ready(0);
+  const Header given = run.work(0).header;
+  run.done(0, given.clock, given.key);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    run.hear(worker_at(rank), {MessageType::trained});
+    run.peer_down(worker_at(rank));
+  }
+  run.hear(worker_at(2), {MessageType::trained});
+  CHECK_FALSE(run.coordinator.finished());
+  run.coordinator.worker_reported({});
+  CHECK(run.coordinator.finished());
+}
+
+TEST_CASE("without sync, too, a worker that was given up is asked to join again, and gets work then") {
+  Run run({.workers = 2, .sync = false});
+  run.start();
+  run.peer_down(worker_at(1));  // it was silent, which it does not know
+  run.ready(1);
+  const auto wait = run.hear(worker_at(1), {MessageType::wait, MessageType::work});
+  CHECK(wait.header.type == MessageType::wait);
+  CHECK((wait.header.flags & flag_rejoin) != 0);
+  run.join(1);
+  run.ready(1);
+  run.work(1);
 }

@@ -97,3 +97,14 @@ TEST_CASE("a folder that cannot be written into is the reason why there is no pa
   CHECK(written.file.name.empty());
   CHECK_FALSE(written.reason.empty());
 }
+
+TEST_CASE("a server whose folder for checkpoints is another one is refused, and one that shares it is not") {
+  OneServer server;
+  CheckpointFolder here(server.others.job());
+  CHECK_THROWS_WITH_AS(here.require_shared(1, CheckpointStore::name_mark()),
+                       doctest::Contains("MLK_CHECKPOINTS of server/1 is another folder than here"), Failure);
+  CHECK_NOTHROW(here.require_shared(1, ""));
+  const std::string mark = server.part.leave_mark();
+  CHECK_NOTHROW(here.require_shared(1, mark));
+  CHECK_NOTHROW(here.require_shared(1, mark));  // it joins again
+}

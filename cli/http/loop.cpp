@@ -1,12 +1,10 @@
-#include "cli/kube/loop.h"
+#include "cli/http/loop.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "cli/kube/login.h"
-
-namespace mlk::kube {
+namespace mlk::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -40,16 +38,14 @@ CURLM* new_multi() {
 
 }  // namespace
 
-Loop::Loop(const Config& config, PluginHost host)
-    : config_(config),
+Loop::Loop(ServerAccess server, std::unique_ptr<CredentialSource> credentials)
+    : server_(std::move(server)),
       multi_(new_multi(), &curl_multi_cleanup),
-      credentials_(config),
-      plugin_(
-          [this, host = std::move(host)](const auto& give_up) { return call_plugin(config_, host, give_up); },
-          [this] { curl_multi_wakeup(multi_.get()); }) {
+      credentials_(std::move(credentials)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
-  peer_.speaks_http1 = !config_.server.starts_with("https:");
+  peer_.speaks_http1 = !server_.url.starts_with("https:");
+  credentials_->start([this] { curl_multi_wakeup(multi_.get()); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -92,7 +88,7 @@ void Loop::stop() {
   }
   curl_multi_wakeup(multi_.get());
   thread_.join();
-  plugin_.stop();
+  credentials_->stop();
 }
 
 void Loop::run() {
@@ -121,7 +117,7 @@ void Loop::run() {
 void Loop::take_turn() {
   if (few_connections_ && peer_.speaks_http1) widen();
   take_orders();
-  take_credential();
+  take_news();
   const SteadyTime now = Clock::now();
   start_due(now);
   int count = 0;
@@ -168,20 +164,19 @@ void Loop::take_orders() {
 }
 
 void Loop::begin(std::shared_ptr<Transfer> transfer) {
-  Credentials::Turn turn = credentials_.next(Clock::now(), std::chrono::system_clock::now());
+  CredentialSource::Turn turn = credentials_->next(Clock::now());
   if (turn.error) {
     transfer->finish({Failure::Kind::credentials, turn.error->what(), turn.error->hint(), true});
     return;
   }
-  if (!turn.send) {  // the loop must not wait for a program, which may wait for its user
+  if (!turn.send) {
     transfer->parked = Clock::now();
     transfer->due = SteadyTime::max();
     waiting_.push_back(std::move(transfer));
-    plugin_.start();
     return;
   }
   try {
-    transfer->prepare(config_, std::move(turn.send), peer_);
+    transfer->prepare(server_, std::move(turn.send), peer_);
     running_.push_back(transfer);
   } catch (const std::exception&) {  // bad_alloc, or a handle that libcurl could not make
     transfer->release();
@@ -191,16 +186,11 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
   curl_multi_add_handle(multi_.get(), transfer->easy);
 }
 
-// The plugin has answered: those that waited for it go on, or fail.
-void Loop::take_credential() {
-  const std::optional<PluginAnswer> answer = plugin_.take();
-  if (!answer) return;
+// Those that waited for a credential go on, or fail.
+void Loop::take_news() {
+  const std::optional<CredentialSource::News> news = credentials_->take_news();
+  if (!news) return;
   const SteadyTime now = Clock::now();
-  if (!answer->error) {
-    credentials_.renew(answer->credential, now, std::chrono::system_clock::now());
-    const std::lock_guard lock(mutex_);
-    credential_end_ = end_of(answer->credential);
-  }
   std::vector<std::shared_ptr<Transfer>> parked;
   for (const auto& transfer : waiting_) {
     if (transfer->parked) parked.push_back(transfer);
@@ -209,15 +199,10 @@ void Loop::take_credential() {
     if (transfer->deadline) *transfer->deadline += now - *transfer->parked;
     transfer->parked.reset();
     transfer->due = now;
-    if (!answer->error) continue;
+    if (!news->error) continue;
     detach(transfer.get());
-    transfer->finish({Failure::Kind::credentials, answer->error->what(), answer->error->hint()});
+    transfer->finish({Failure::Kind::credentials, news->error->what(), news->error->hint()});
   }
-}
-
-std::optional<Time> Loop::credential_end() {
-  const std::lock_guard lock(mutex_);
-  return credential_end_;
 }
 
 void Loop::start_due(SteadyTime now) {
@@ -255,8 +240,9 @@ void Loop::collect() {
 }
 
 void Loop::end(Transfer* ended, CURLcode code) {
-  const Failure failure = ended->failure_of(code);
-  if (code == CURLE_PEER_FAILED_VERIFICATION) peer_ = Peer();
+  const Failure failure = ended->failure(code);
+  if (failure.kind == Failure::Kind::none) ended->read_headers();
+  if (code == CURLE_PEER_FAILED_VERIFICATION) peer_.certificate = {};
   const std::shared_ptr<Transfer> transfer = detach(ended);
   if (transfer == nullptr || try_again(transfer, failure, Clock::now())) return;
   transfer->finish(failure);
@@ -272,7 +258,7 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
   if (failure.kind == Failure::Kind::none) {
-    if (status == 401 && !transfer->sent_again && credentials_.refused(transfer->credential, now)) {
+    if (status == 401 && !transfer->sent_again && credentials_->refused(transfer->credential, now)) {
       transfer->sent_again = true;
       wait = milliseconds(0);
     } else if ((status == 429 || status >= 500) && transfer->retry_after) {
@@ -292,7 +278,7 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
 
 void Loop::note_acceptance(const Transfer& transfer) {
   const int status = transfer.response.status;
-  if (status >= 200 && status != 401) credentials_.accepted(transfer.credential);
+  if (status >= 200 && status != 401) credentials_->accepted(transfer.credential);
 }
 
 void Loop::expire(SteadyTime now) {
@@ -320,7 +306,7 @@ int Loop::patience(SteadyTime now) const {
   if (!running_.empty()) wait = look_again;
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
-      if (transfer->parked) continue;  // its plugin wakes us
+      if (transfer->parked) continue;  // its credential wakes us
       if (list == &waiting_) until(transfer->due);
       if (transfer->deadline) until(*transfer->deadline);
     }
@@ -328,4 +314,4 @@ int Loop::patience(SteadyTime now) const {
   return static_cast<int>(wait.count());
 }
 
-}  // namespace mlk::kube
+}  // namespace mlk::http

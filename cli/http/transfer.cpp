@@ -1,23 +1,16 @@
-#include "cli/kube/transfer.h"
+#include "cli/http/transfer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <new>
 #include <sys/socket.h>
 
-#include <openssl/ssl.h>
-#include <openssl/x509_vfy.h>
-
-#include "cli/kube/resource.h"
-#include "cli/kube/url.h"
-#include "cli/util/hash.h"
+#include "cli/http/url.h"
 #include "cli/util/text.h"
 
-namespace mlk::kube {
+namespace mlk::http {
 namespace {
 
 constexpr std::size_t body_limit = 256u << 20;
@@ -47,36 +40,10 @@ int on_socket(void*, curl_socket_t socket, curlsocktype) {
   return CURL_SOCKOPT_OK;
 }
 
-// The usual check, and a note of what it stumbled over: libcurl's own message does not name the authority.
-int on_verify(X509_STORE_CTX* store, void* argument) {
-  const int good = X509_verify_cert(store);
-  if (good == 1) return good;
-  auto& peer = *static_cast<Peer*>(argument);
-  peer.certificate_error = X509_STORE_CTX_get_error(store);
-  peer.certificate_text = X509_verify_cert_error_string(peer.certificate_error);
-  peer.issuer.clear();
-  if (X509* certificate = X509_STORE_CTX_get_current_cert(store)) {
-    char name[256] = {};
-    X509_NAME_oneline(X509_get_issuer_name(certificate), name, sizeof name - 1);
-    peer.issuer = printable(name);
-  }
-  return good;
-}
-
-CURLcode on_ssl_context(CURL*, void* context, void* peer) {
-  SSL_CTX_set_cert_verify_callback(static_cast<SSL_CTX*>(context), on_verify, peer);
-  return CURLE_OK;
-}
-
 int refuse_rewind(void*, curl_off_t, int) { return CURL_SEEKFUNC_FAIL; }
 
 curl_blob blob_of(const std::string& text) {
   return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 // `299 - "text" ["date"]`: the text, unquoted. Empty for other codes.
@@ -106,10 +73,10 @@ void Transfer::release() {
   held_ = 0;
 }
 
-void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) {
+void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& peer) {
   release();
   peer_ = &peer;
-  most_held_ = config.most_held;
+  most_held_ = server.most_held;
   under_way = false;
   response = Response();
   retry_after.reset();
@@ -129,27 +96,30 @@ void Transfer::prepare(const Config& config, CredentialPtr to_send, Peer& peer) 
   set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   set(easy, CURLOPT_FOLLOWLOCATION, 0L);
   set(easy, CURLOPT_USERAGENT, "mlk");
-  set_url(config);
-  set_headers(config);
-  set_network(config);
-  set_tls(config);
+  set_url(server);
+  set_headers(server);
+  set_network(server);
+  set_tls(server);
   set_body();
 }
 
-void Transfer::set_url(const Config& config) {
-  const UrlParts parts = parts_of(config.server);
-  const bool renamed = !config.tls_server_name.empty() && parts.scheme == "https";
-  // The name in the URL is the one that TLS asks for and checks; CONNECT_TO leads to the host itself.
-  std::string url = config.server;
-  if (renamed) {
-    url = parts.scheme + "://" + config.tls_server_name + ":" + parts.port + parts.path;
-    // The peer's address is our host's for a name that is only in the certificate.
-    const bool is_v6 = parts.host.find(':') != std::string::npos;
-    const std::string host = is_v6 ? "[" + parts.host + "]" : parts.host;
-    connect_to_ = curl_slist_append(nullptr, ("::" + host + ":" + parts.port).c_str());
-    set(easy, CURLOPT_CONNECT_TO, connect_to_);
-    headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
-  }
+// The name in the URL is the one that TLS asks for and checks; CONNECT_TO leads to the host itself. Returns
+// the URL.
+std::string Transfer::set_other_name(const ServerAccess& server) {
+  const UrlParts parts = parts_of(server.url).value();
+  // The peer's address is our host's for a name that is only in the certificate.
+  const bool is_v6 = parts.host.find(':') != std::string::npos;
+  const std::string host = is_v6 ? "[" + parts.host + "]" : parts.host;
+  connect_to_ = curl_slist_append(nullptr, ("::" + host + ":" + parts.port).c_str());
+  set(easy, CURLOPT_CONNECT_TO, connect_to_);
+  headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
+  const std::string path = parts.path == "/" ? "" : parts.path;
+  return parts.scheme + "://" + server.tls_server_name + ":" + parts.port + path;
+}
+
+void Transfer::set_url(const ServerAccess& server) {
+  std::string url = server.url;
+  if (!server.tls_server_name.empty() && url.starts_with("https:")) url = set_other_name(server);
   url += request.path;
   char separator = request.path.find('?') == std::string::npos ? '?' : '&';
   for (const auto& [name, value] : request.query) {
@@ -160,27 +130,22 @@ void Transfer::set_url(const Config& config) {
   set(easy, CURLOPT_PATH_AS_IS, 1L);
 }
 
-void Transfer::set_headers(const Config& config) {
+void Transfer::set_headers(const ServerAccess& server) {
   const auto add = [this](const std::string& header) {
     headers_ = curl_slist_append(headers_, header.c_str());
   };
   add("Accept: " + request.accept);
   add("Expect:");  // no round trip before a body
   if (!request.body.empty()) add("Content-Type: " + request.content_type);
-  const bool https = config.server.starts_with("https:");
-  if (https && !credential->token.empty()) {
-    add("Authorization: Bearer " + credential->token);
-  } else if (https && !config.username.empty()) {
-    add("Authorization: Basic " + base64_encode(config.username + ":" + config.password));
-  }
-  if (!request.as.empty()) {
-    add("Impersonate-User: " + request.as);
-  } else if (https) {
-    for (const auto& [name, value] : config.impersonation) add(name + ": " + value);
+  const bool https = server.url.starts_with("https:");
+  if (https && !credential->authorization.empty()) add("Authorization: " + credential->authorization);
+  if (https || !request.headers.empty()) {
+    for (const auto& [name, value] : request.headers.empty() ? server.headers : request.headers)
+      add(name + ": " + value);
   }
   set(easy, CURLOPT_HTTPHEADER, headers_);
   // Compression would hold back the lines of a stream.
-  if (config.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+  if (server.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy, CURLOPT_HEADERDATA, this);
   set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
@@ -190,11 +155,11 @@ void Transfer::set_headers(const Config& config) {
   set(easy, CURLOPT_PREREQDATA, this);
 }
 
-void Transfer::set_network(const Config& config) {
+void Transfer::set_network(const ServerAccess& server) {
   set(easy, CURLOPT_BUFFERSIZE, read_buffer);
   // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a
   // connection to say so would be to wait for its first answer.
-  const bool https = config.server.starts_with("https:");
+  const bool https = server.url.starts_with("https:");
   set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(https ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
   set(easy, CURLOPT_PIPEWAIT, https ? 1L : 0L);
   set(easy, CURLOPT_CONNECTTIMEOUT_MS, 10'000L);
@@ -202,26 +167,25 @@ void Transfer::set_network(const Config& config) {
   set(easy, CURLOPT_TCP_KEEPIDLE, 20L);
   set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
   set(easy, CURLOPT_SOCKOPTFUNCTION, &on_socket);
-  if (!config.proxy_url.empty()) {
-    set(easy, CURLOPT_PROXY, config.proxy_url.c_str());
+  if (!server.proxy_url.empty()) {
+    set(easy, CURLOPT_PROXY, server.proxy_url.c_str());
     set(easy, CURLOPT_NOPROXY, "");
-  } else if (is_loopback(parts_of(config.server).host)) {
+  } else if (const auto parts = parts_of(server.url); parts && is_loopback(parts->host)) {
     set(easy, CURLOPT_NOPROXY,
         "*");  // as Go does; otherwise HTTPS_PROXY and NO_PROXY decide, which libcurl reads
   }
 }
 
-void Transfer::set_tls(const Config& config) {
+void Transfer::set_tls(const ServerAccess& server) {
   set(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  if (config.insecure) {
+  if (server.insecure) {
     set(easy, CURLOPT_SSL_VERIFYPEER, 0L);
     set(easy, CURLOPT_SSL_VERIFYHOST, 0L);
   } else {
-    set(easy, CURLOPT_SSL_CTX_FUNCTION, &on_ssl_context);
-    set(easy, CURLOPT_SSL_CTX_DATA, peer_);
+    note_certificate_problems(easy, peer_->certificate);
   }
-  if (!config.ca_pem.empty()) {
-    curl_blob authority = blob_of(config.ca_pem);
+  if (!server.ca_pem.empty()) {
+    curl_blob authority = blob_of(server.ca_pem);
     set(easy, CURLOPT_CAINFO_BLOB, &authority);
     set(easy, CURLOPT_CAPATH, nullptr);  // these authorities and no others
   }
@@ -288,35 +252,34 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 void Transfer::take_header(std::string_view header) {
   header = trim(header);
   if (header.starts_with("HTTP/")) {  // also of 1xx answers, and of a proxy's: the last one counts
-    response.warnings.clear();
-    retry_after.reset();
     peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
-  if (header.empty()) {
-    long status = 0;
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    response.status = static_cast<int>(status);
-    if (!is_stream() || status < 200) return;
-    if (status == 401) return;  // it may be sent again
-    deadline.reset();
-    const std::lock_guard lock(callbacks);
-    if (!cancelled && opened) opened(response.status);
-    return;
+  if (!header.empty()) return;  // read_headers() asks libcurl for those that matter
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  response.status = static_cast<int>(status);
+  if (!is_stream() || status < 200) return;
+  if (status == 401) return;  // it may be sent again
+  deadline.reset();
+  const std::lock_guard lock(callbacks);
+  if (!cancelled && opened) opened(response.status);
+}
+
+void Transfer::read_headers() {
+  constexpr std::size_t most_warnings = 32;
+  curl_header* header = nullptr;
+  const auto find = [&](const char* name, std::size_t index) {
+    return curl_easy_header(easy, name, index, CURLH_HEADER, -1, &header) == CURLHE_OK;
+  };
+  for (std::size_t i = 0; i < most_warnings && find("Warning", i); ++i) {
+    if (std::string text = warning_text(header->value); !text.empty())
+      response.warnings.push_back(std::move(text));
   }
-  const std::size_t colon = header.find(':');
-  if (colon == std::string_view::npos) return;
-  const std::string name = lower(std::string(header.substr(0, colon)));
-  const std::string_view value = trim(header.substr(colon + 1));
-  if (name == "warning" && response.warnings.size() < 32) {
-    if (std::string text = warning_text(value); !text.empty()) response.warnings.push_back(std::move(text));
-  } else if (name == "retry-after") {
-    int seconds = -1;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (error == std::errc() && end == value.data() + value.size() && seconds >= 0) {
-      retry_after = std::chrono::seconds(seconds);
-    }
-  }
+  curl_off_t seconds = 0;  // 0 also without the header, or with one that says nothing
+  curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+  const bool at_once = find("Retry-After", 0) && std::string_view(header->value) == "0";
+  if (seconds > 0 || at_once) retry_after = std::chrono::seconds(seconds);
 }
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
@@ -379,58 +342,12 @@ bool Transfer::deliver(std::string_view text) {
   return !cancelled;
 }
 
-Failure Transfer::failure_of(CURLcode code) const {
-  using Kind = Failure::Kind;
-  const auto text = [&] {
-    std::string detail = printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
-    if (!detail.empty() && detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0) {
-      detail[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(detail[0])));
-    }
-    return detail;
-  };
-  if (no_memory_) return {Kind::other, "not enough memory for the answer"};
-  if (!too_large_.empty()) return {Kind::too_large, too_large_};
+Failure Transfer::failure(CURLcode code) const {
+  if (no_memory_) return {Failure::Kind::other, "not enough memory for the answer"};
+  if (!too_large_.empty()) return {Failure::Kind::too_large, too_large_};
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  switch (code) {
-    case CURLE_OK:
-      return {};
-    case CURLE_COULDNT_RESOLVE_HOST:
-      return {Kind::resolve, text()};
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_PROXY:
-      return {Kind::proxy, text()};
-    case CURLE_COULDNT_CONNECT:
-      if (number == ECONNREFUSED) return {Kind::refused, ""};
-      return {Kind::no_route, number == 0 ? text() : lower(std::strerror(static_cast<int>(number)))};
-    case CURLE_OPERATION_TIMEDOUT:
-      return {Kind::timed_out, "no connection within 10 s"};
-    case CURLE_PEER_FAILED_VERIFICATION:
-      if (peer_->certificate_error == X509_V_ERR_CERT_HAS_EXPIRED ||
-          peer_->certificate_error == X509_V_ERR_CERT_NOT_YET_VALID) {
-        return {Kind::expired, peer_->certificate_text};
-      }
-      if (peer_->certificate_error != X509_V_OK)
-        return {Kind::untrusted, peer_->certificate_text + ", issuer " + peer_->issuer};
-      return {Kind::host_name, text()};
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-      return {Kind::client_certificate, text()};
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_SSL_CIPHER:
-    case CURLE_SSL_ISSUER_ERROR:
-      return {Kind::tls, text()};
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-    case CURLE_SEND_FAIL_REWIND:
-      return {Kind::broken, text()};
-    default:
-      return {Kind::other, text()};
-  }
+  return failure_of(code, error_, static_cast<int>(number), peer_->certificate);
 }
 
 void Transfer::finish(const Failure& failure) {
@@ -441,4 +358,4 @@ void Transfer::finish(const Failure& failure) {
   if (done) done(response, failure);
 }
 
-}  // namespace mlk::kube
+}  // namespace mlk::http

@@ -8,27 +8,23 @@
 #include <thread>
 #include <vector>
 
-#include "cli/kube/credentials.h"
-#include "cli/kube/exec_call.h"
-#include "cli/kube/transfer.h"
+#include "cli/http/credential.h"
+#include "cli/http/server.h"
+#include "cli/http/transfer.h"
 
-namespace mlk::kube {
+namespace mlk::http {
 
 class Loop {
  public:
-  explicit Loop(const Config& config, PluginHost host = {});
+  Loop(ServerAccess server, std::unique_ptr<CredentialSource> credentials);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
-
-  const Config& config() const { return config_; }
 
   // From any thread. `done` runs once on the loop's thread, unless the transfer is cancelled before.
   void add(std::shared_ptr<Transfer> transfer);
   // From any thread, also from a callback of this transfer: no callback of it runs after this returns.
   void cancel(const std::shared_ptr<Transfer>& transfer);
-  // Until when the credential is good that a plugin gave last; nullopt: unknown. From any thread.
-  std::optional<Time> credential_end();
   // Ends the thread. What is under way fails with Failure::Kind::closed, streams without a word.
   void stop();
 
@@ -38,7 +34,7 @@ class Loop {
   void end_all(const Failure& failure);
   void take_orders();
   void begin(std::shared_ptr<Transfer> transfer);
-  void take_credential();
+  void take_news();
   void start_due(SteadyTime now);
   void widen();
   void expire(SteadyTime now);
@@ -49,10 +45,10 @@ class Loop {
   std::shared_ptr<Transfer> detach(Transfer* transfer);
   int patience(SteadyTime now) const;
 
-  const Config config_;
+  const ServerAccess server_;
   const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_;
   // Of the loop's thread.
-  Credentials credentials_;
+  const std::unique_ptr<CredentialSource> credentials_;
   Peer peer_;
   bool few_connections_ = true;
   std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt, or
@@ -61,9 +57,7 @@ class Loop {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Transfer>> added_, dropped_;
   bool stopping_ = false;
-  std::optional<Time> credential_end_;
-  PluginCaller plugin_;
   std::thread thread_;
 };
 
-}  // namespace mlk::kube
+}  // namespace mlk::http

@@ -14,21 +14,19 @@
 
 #include <curl/curl.h>
 
-#include "cli/kube/client.h"
-#include "cli/kube/credentials.h"
-#include "cli/kube/failure.h"
+#include "cli/http/credential.h"
+#include "cli/http/failure.h"
+#include "cli/http/request.h"
+#include "cli/http/server.h"
+#include "cli/http/tls.h"
 
-namespace mlk::kube {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
+namespace mlk::http {
 
 // What transfers find out about the server, for the loop that keeps it.
 struct Peer {
-  long certificate_error = 0;    // X509_V_ERR_..., of the newest certificate that was refused
-  std::string certificate_text;  // the same in OpenSSL's words
-  std::string issuer;            // of the certificate where the check stopped
-  bool speaks_http1 = false;     // it has answered by HTTP/1: a connection carries one transfer at a time
-  std::size_t held = 0;          // bytes of all answers under way
+  CertificateProblem certificate;
+  bool speaks_http1 = false;  // it has answered by HTTP/1: a connection carries one transfer at a time
+  std::size_t held = 0;       // bytes of all answers under way
 };
 
 struct Transfer {
@@ -51,10 +49,12 @@ struct Transfer {
   bool is_stream() const { return static_cast<bool>(line); }
 
   // Makes a new handle: at the start, and for every further attempt.
-  void prepare(const Config& config, CredentialPtr credential, Peer& peer);
+  void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
   void release();
   // After the end: what went wrong, if anything did.
-  Failure failure_of(CURLcode code) const;
+  [[nodiscard]] Failure failure(CURLcode code) const;
+  // After an answer: takes its warnings, and when it wants to be asked again.
+  void read_headers();
   // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good
   // order.
   void finish(const Failure& failure);
@@ -82,10 +82,11 @@ struct Transfer {
   bool take_lines(std::string_view data);
   void take_header(std::string_view header);
   bool deliver(std::string_view text);
-  void set_url(const Config& config);
-  void set_headers(const Config& config);
-  void set_tls(const Config& config);
-  void set_network(const Config& config);
+  std::string set_other_name(const ServerAccess& server);
+  void set_url(const ServerAccess& server);
+  void set_headers(const ServerAccess& server);
+  void set_tls(const ServerAccess& server);
+  void set_network(const ServerAccess& server);
   void set_body();
 
   Peer* peer_ = nullptr;
@@ -100,4 +101,4 @@ struct Transfer {
   char error_[CURL_ERROR_SIZE] = {};
 };
 
-}  // namespace mlk::kube
+}  // namespace mlk::http

@@ -1,0 +1,75 @@
+#include "cli/http/failure.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
+#include <openssl/x509_vfy.h>
+
+#include "cli/util/text.h"
+
+namespace mlk::http {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Begins in lower case, unless its first word is an abbreviation.
+std::string detail_of(CURLcode code, const std::string& text) {
+  std::string detail = printable(text.empty() ? curl_easy_strerror(code) : text);
+  if (detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0)
+    detail[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(detail[0])));
+  return detail;
+}
+
+Failure verification_failure(const std::string& detail, const CertificateProblem& problem) {
+  if (problem.error == X509_V_OK) return {Failure::Kind::host_name, detail};
+  if (problem.error == X509_V_ERR_CERT_HAS_EXPIRED || problem.error == X509_V_ERR_CERT_NOT_YET_VALID)
+    return {Failure::Kind::expired, problem.text};
+  return {Failure::Kind::untrusted, problem.text + ", issuer " + problem.issuer};
+}
+
+}  // namespace
+
+Failure failure_of(CURLcode code, const std::string& text, int os_error, const CertificateProblem& problem) {
+  using Kind = Failure::Kind;
+  const std::string detail = detail_of(code, text);
+  switch (code) {
+    case CURLE_OK:
+      return {};
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return {Kind::resolve, detail};
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_PROXY:
+      return {Kind::proxy, detail};
+    case CURLE_COULDNT_CONNECT:
+      if (os_error == ECONNREFUSED) return {Kind::refused, ""};
+      return {Kind::no_route, os_error == 0 ? detail : lower(std::strerror(os_error))};
+    case CURLE_OPERATION_TIMEDOUT:
+      return {Kind::timed_out, "no connection within 10 s"};
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return verification_failure(detail, problem);
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+      return {Kind::client_certificate, detail};
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR:
+      return {Kind::tls, detail};
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_SEND_FAIL_REWIND:
+      return {Kind::broken, detail};
+    default:
+      return {Kind::other, detail};
+  }
+}
+
+}  // namespace mlk::http

@@ -1,0 +1,32 @@
+// What is asked of a server, and what it answers.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlk::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Request {
+  std::string method = "GET";
+  std::string path{};                                        // below the server's URL; percent-encoded
+  std::vector<std::pair<std::string, std::string>> query{};  // encoded by the client
+  std::string body{};
+  std::string content_type = "application/json";
+  std::string accept = "application/json";
+  std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
+                                             // answer has come, 0 for no bound
+  bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
+  Headers headers{};  // sent instead of the server's own (ServerAccess::headers); empty: those
+};
+
+struct Response {
+  int status = 0;
+  std::string body;
+  std::vector<std::string> warnings;  // "Warning: 299" headers
+};
+
+}  // namespace mlk::http

@@ -1,0 +1,74 @@
+// The rounds in which all servers save.
+#include "runtime/ps/ps_joint_checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/ps/ps_timers.h"
+
+namespace mlk::rt {
+namespace {
+
+std::string server_name(std::uint32_t server) { return to_string(PeerId{Role::server, server}); }
+
+}  // namespace
+
+std::string part_name(std::uint32_t server) { return "server-" + std::to_string(server) + ".safetensors"; }
+
+void JointCheckpoints::start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
+                             const std::set<std::uint32_t>& others, Turn& turn) {
+  const CaptureMessage capture{step, position, name_aside_(step)};
+  round_ = Round{{step, position, {}}, capture.aside, others, others, turn.now};
+  round_->writing.insert(0);
+  Header header;
+  header.type = MessageType::capture;
+  header.clock = step;
+  for (const std::uint32_t server : others) turn.send({Role::server, server}, header, encode(capture));
+  turn.decide(CapturePart{capture, history});
+}
+
+void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {
+  if (round_ && round_->manifest.step == step) round_->copying.erase(server);
+}
+
+void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
+  // A part that came too late for its checkpoint would fill the disk for as long as no other can be made.
+  if (!round_ || round_->aside != written.aside) return turn.decide(DiscardAside{written.aside});
+  if (round_->writing.erase(server) == 0) return;
+  if (written.file.name != part_name(server))
+    return give_up(server_name(server) + ": " + written.reason, turn);
+  round_->copying.erase(server);
+  round_->manifest.files.push_back(written.file);
+  if (!round_->writing.empty()) return;
+  std::ranges::sort(round_->manifest.files, {}, &WrittenFile::name);
+  committing_ = written.step;
+  disk_works_ = true;
+  turn.decide(CommitCheckpoint{round_->aside, round_->manifest});
+  round_.reset();
+}
+
+void JointCheckpoints::disk_done(bool committed) {
+  disk_works_ = false;
+  if (committed) committed_ = committing_;
+}
+
+void JointCheckpoints::give_up(const std::string& reason, Turn& turn) {
+  if (!round_) return;
+  turn.log(no_checkpoint_line(round_->manifest.step, reason));
+  disk_works_ = true;
+  turn.decide(DiscardAside{round_->aside, true});
+  round_.reset();
+}
+
+void JointCheckpoints::tick(Turn& turn) {
+  if (!round_) return;
+  const auto waited = turn.now - round_->since;
+  if (!round_->copying.empty() && waited > ps_timers::copy_patience) {
+    give_up(server_name(*round_->copying.begin()) + " has not copied its weights", turn);
+  } else if (waited > patience_) {
+    give_up(server_name(*round_->writing.begin()) + " has not written its part", turn);
+  }
+}
+
+}  // namespace mlk::rt

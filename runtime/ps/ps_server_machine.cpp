@@ -1,0 +1,227 @@
+// Who is connected, and how a server ends.
+#include "runtime/ps/ps_server_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/membership/peers.h"
+#include "runtime/ps/ps_timers.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr PeerId first_server{Role::server, 0};
+
+void tell_finished(PeerId to, const Bytes& result, Turn& turn) {
+  Header header;
+  header.type = MessageType::finish;
+  turn.send(to, header, result);
+}
+
+}  // namespace
+
+ServerMachine::ServerMachine(const Settings& settings, kernels::Ops& ops, SteadyTime now)
+    : settings_(settings), ops_(ops), started_(now), heard_(now) {
+  if (settings.rank == 0) coordinator_.emplace(settings.run, now);
+}
+
+void ServerMachine::handle(const Event& event, Turn& turn) {
+  switch (event.kind) {
+    case Event::Kind::up:
+      on_up(event, turn);
+      break;
+    case Event::Kind::goodbye:
+      if (event.header.clock != static_cast<std::uint64_t>(ExitCode::trained)) break;
+      if (event.peer.role == Role::worker) left_.insert(event.peer.rank);
+      if (event.peer == first_server) leader_left_ = true;
+      break;
+    case Event::Kind::down:
+    case Event::Kind::silent:
+      on_lost(event, turn);
+      break;
+    case Event::Kind::audible:
+      on_audible(event, turn);
+      break;
+    case Event::Kind::message:
+      on_message(event, turn);
+      break;
+    case Event::Kind::room:
+      if (event.peer.role == Role::worker) turn.decide(FlushWeights{event.peer});
+      break;
+    default:
+      break;
+  }
+  if (!linked_.empty()) heard_ = turn.now;
+}
+
+void ServerMachine::on_up(const Event& event, Turn& turn) {
+  const PeerId peer = event.peer;
+  if (peer.role == Role::worker) {
+    linked_[peer.rank] = event.incarnation;
+    met_ = true;
+    if (coordinator_) coordinator_->worker_up(peer);
+  } else {
+    servers_.insert(peer.rank);
+    if (peer == first_server) leader_up_ = true;
+    introduce(turn);
+  }
+  if (finished_) tell_finished(peer, result_, turn);
+}
+
+void ServerMachine::on_lost(const Event& event, Turn& turn) {
+  const PeerId peer = event.peer;
+  const bool down = event.kind == Event::Kind::down;
+  // A silent worker's share goes to others; what it still sends later counts at most once.
+  if (peer.role == Role::worker) {
+    if (down) {
+      const auto linked = linked_.find(peer.rank);
+      if (linked == linked_.end() || linked->second != event.incarnation) return;
+      linked_.erase(linked);
+      queued_.erase(peer.rank);
+      if (!left_.contains(peer.rank)) last_loss_ = turn.now;
+    }
+    workers_.erase(peer.rank);
+  }
+  if (coordinator_ && (peer.role == Role::worker || down)) coordinator_->peer_down(peer, turn);
+  if (peer.role == Role::server && down) servers_.erase(peer.rank);
+  if (peer == first_server && down) leader_up_ = false;
+}
+
+// It was given up while it was silent, and does not know: one that waits for work would wait for ever.
+void ServerMachine::on_audible(const Event& event, Turn& turn) {
+  const PeerId peer = event.peer;
+  const auto linked = linked_.find(peer.rank);
+  if (peer.role != Role::worker || linked == linked_.end() || linked->second != event.incarnation) return;
+  if (coordinator_) {
+    coordinator_->worker_up(peer);
+    Header header;
+    header.type = MessageType::wait;
+    header.flags = flag_rejoin;
+    turn.send(peer, header);
+  }
+  if (finished_) tell_finished(peer, result_, turn);
+}
+
+void ServerMachine::on_message(const Event& event, Turn& turn) {
+  const Header& header = event.header;
+  const std::uint32_t rank = event.peer.rank;
+  const bool from_worker = event.peer.role == Role::worker;
+  // It was on its way when the run ended; what it is told first may have been refused for want of room.
+  if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready))
+    return tell_finished(event.peer, result_, turn);
+  if (from_worker && header.generation != 0) workers_[rank] = header.generation;
+  switch (header.type) {
+    case MessageType::join:
+      on_join(event, turn);
+      break;
+    case MessageType::seed_wanted:
+      on_seed_wanted(event, turn);
+      break;
+    case MessageType::seed:
+      on_seed(event, turn);
+      break;
+    case MessageType::push:
+      on_push(event, turn);
+      break;
+    case MessageType::pull:
+      on_pull(event, turn);
+      break;
+    case MessageType::capture:
+      on_capture(event, turn);
+      break;
+    case MessageType::captured:
+      if (coordinator_ && !from_worker) coordinator_->captured(rank, header.clock, turn);
+      break;
+    case MessageType::written:
+      if (const auto written = decode_written(header, event.payload);
+          written && coordinator_ && !from_worker) {
+        coordinator_->written(rank, *written, turn);
+      }
+      break;
+    case MessageType::finish:
+      if (!from_worker) finish(event.payload, turn);
+      break;
+    case MessageType::seeded:
+      if (coordinator_ && !from_worker) coordinator_->server_seeded(rank, header.clock, turn);
+      break;
+    case MessageType::ready:
+      if (const auto ready = decode_ready(event.payload); ready && coordinator_)
+        coordinator_->worker_ready(event.peer, *ready, turn);
+      break;
+    case MessageType::cut_off:
+      if (!from_worker) break;
+      workers_.erase(rank);
+      if (coordinator_) coordinator_->worker_cut_off(event.peer, turn);
+      break;
+    case MessageType::reported:
+      if (coordinator_) coordinator_->worker_reported(event.payload);
+      break;
+    default:
+      break;
+  }
+}
+
+void ServerMachine::tick(Turn& turn) {
+  if (coordinator_ && !finished_) coordinator_->tick(turn);
+  if (!turn.failed()) end_if_over(turn);
+}
+
+// The run is trained: all who are there are told, and all who come from now on.
+void ServerMachine::finish(const Bytes& result, Turn& turn) {
+  if (finished_) return;
+  finished_ = turn.now;
+  turn.decide(RunIsTrained{});
+  result_ = result;
+  for (const auto& [worker, incarnation] : linked_) tell_finished({Role::worker, worker}, result_, turn);
+  for (const std::uint32_t server : servers_) tell_finished({Role::server, server}, result_, turn);
+}
+
+// Workers may be pending for as long as their cluster is full; once they were there and are gone, the run is
+// over, or starts again with new servers. When this server replaces a lost one, workers wait for it already.
+std::chrono::seconds ServerMachine::patience() const {
+  const std::chrono::seconds patience(settings_.run.config.patience_seconds);
+  if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
+  if (met_ || settings_.failures > 0) return patience;
+  return std::max<std::chrono::seconds>(patience, ps_timers::first_worker_patience);
+}
+
+bool ServerMachine::everyone_has_ended(SteadyTime now) const {
+  const bool somebody_is_there = std::any_of(
+      linked_.begin(), linked_.end(), [this](const auto& worker) { return !left_.contains(worker.first); });
+  return left_.size() >= static_cast<std::size_t>(settings_.run.config.workers.count) || leader_left_ ||
+         now > late_deadline(*finished_, last_loss_, somebody_is_there, settings_.late);
+}
+
+void ServerMachine::end_if_over(Turn& turn) {
+  const bool trained = settings_.run.trained;
+  if (!linked_.empty()) heard_ = turn.now;
+  if (coordinator_ && coordinator_->finished()) finish(coordinator_->result(), turn);
+  // Gathering needs all servers, but those that have ended with 0 do not come back. So the workers that wait
+  // are told here that the run is trained.
+  const bool stuck = trained && coordinator_ && coordinator_->gathering() && !linked_.empty();
+  if (stuck && turn.now - started_ > patience()) finish({}, turn);
+  if (finished_) {
+    if (everyone_has_ended(turn.now) || stop_requested_) turn.decide(End{ExitCode::trained, true});
+    return;
+  }
+  if (stop_requested_) {
+    if (!stopped_) stopped_ = turn.now;
+    if (coordinator_) coordinator_->stop(turn.now);
+    // The others stay until server 0 has committed what they save.
+    const bool saved = coordinator_ ? coordinator_->terminated()
+                                    : !leader_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
+    if (saved) {
+      End end{ExitCode::terminated, false, "terminated"};
+      if (coordinator_) end.checkpoint = coordinator_->committed();
+      return turn.decide(end);
+    }
+  }
+  if (turn.now - heard_ <= patience()) return;
+  turn.log(trained ? "the run is trained: its last checkpoint is there"
+                   : "no worker was heard of for " + std::to_string(patience().count()) + " s");
+  // One that replaces another and meets nobody knows nothing of the run, which may still need a server.
+  turn.decide(End{trained || met_ ? ExitCode::trained : ExitCode::peers_lost, trained,
+                  trained ? "" : "no worker was heard of"});
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,36 @@
+// How long the processes of a run with parameter servers wait for each other.
+#pragma once
+
+#include <chrono>
+
+namespace mlk::rt::ps_timers {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Server 0.
+inline constexpr seconds wait_message_interval{2};  // a worker that waits for work is told so again
+inline constexpr seconds drain_patience{3};         // after SIGTERM, for the step of sync that is under way
+inline constexpr seconds save_retry{2};             // from one try of the last checkpoint to the next
+inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
+inline constexpr seconds seed_patience{20};         // for a round of seeds, besides the time of its bytes
+inline constexpr double seed_bytes_per_second = 4e6;
+
+// Every server.
+inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
+inline constexpr milliseconds longest_round{20};  // messages are handled without a look at anything else
+// A server that is to end waits for server 0, which may still want its part of the last checkpoint. Less than
+// what a pod is given.
+inline constexpr seconds leave_patience{20};
+inline constexpr hours first_worker_patience{24};
+// A server that finds the last checkpoint waits only for workers that do not see it.
+inline constexpr seconds trained_patience{10};
+
+// A worker.
+inline constexpr milliseconds worker_look_interval{100};
+inline constexpr milliseconds cut_off_after{1000};     // it tells server 0 that it has lost another
+inline constexpr milliseconds pull_again_after{500};   // for weights that do not come by themselves
+inline constexpr double answer_patience_seconds = 10;  // longer than that it says that it waits for an answer
+
+}  // namespace mlk::rt::ps_timers

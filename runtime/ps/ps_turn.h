@@ -1,0 +1,102 @@
+// One call of a state machine of a server: the time at which it happens, and what it wants done.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/checkpoint/checkpoint_format.h"
+#include "runtime/membership/effects.h"
+#include "runtime/ps/ps_protocol.h"
+#include "runtime/transport/event.h"
+
+namespace mlk::rt {
+
+// What a server decides and its process carries out, besides messages, dials and lines of the log.
+
+// This server forgets its weights, and takes seeds of that round (ps_seeding.h) from now on; 0: of none.
+struct OpenSeeding {
+  std::uint64_t round = 0;
+};
+// The newest checkpoint is looked for. The answer: loaded() or unusable().
+struct LoadCheckpoint {};
+// The servers get their weights from the checkpoint that was loaded, this one at once, the others by seeds.
+struct SeedFromCheckpoint {
+  std::set<std::uint32_t> servers;
+  std::uint64_t round = 0;
+};
+// This server copies its part of a checkpoint and writes it. The answer: written().
+struct CapturePart {
+  CaptureMessage capture;
+  RunHistory history = {};
+};
+// The parts in the folder aside become a checkpoint. The answer: disk_done().
+struct CommitCheckpoint {
+  std::string aside;
+  Manifest manifest;
+};
+// The folder aside is removed. With an answer: disk_done(false).
+struct DiscardAside {
+  std::string aside;
+  bool answer = false;
+};
+// The state of the run, for this process's own metrics.
+struct ShowRun {
+  RunView run;
+};
+// This message goes to server 0 with the name of a mark that this server leaves in its folder for
+// checkpoints.
+struct SendMark {
+  Header header;
+};
+// The run cannot be made unless the mark that a server has left is in this server's folder, too.
+struct RequireShared {
+  std::uint32_t server = 0;
+  std::string mark;
+};
+// Weights are queued for the worker: ServerMachine::next_weights().
+struct FlushWeights {
+  PeerId worker;
+};
+// A message came too late to be of use.
+struct CountLate {};
+// From now on no peer's end changes how this process ends.
+struct RunIsTrained {};
+// The process ends.
+struct End {
+  ExitCode code = ExitCode::trained;
+  bool trained = false;
+  std::string message = {};                      // why, if it is not trained
+  std::optional<std::uint64_t> checkpoint = {};  // the newest step that has one, where it is known
+};
+
+// What it holds is to be carried out in order, when the call has returned. A Failure is how the process ends;
+// nothing that follows it counts.
+template <typename... Decisions>
+struct TurnOf {
+  using Decision = std::variant<Effects::Effect, Decisions..., Failure>;
+
+  SteadyTime now;
+  std::vector<Decision> in_order = {};
+
+  void send(PeerId to, const Header& header, Bytes payload = {}) {
+    in_order.emplace_back(Effects::Effect(Effects::Message{to, header, std::move(payload)}));
+  }
+  void log(std::string line) { in_order.emplace_back(Effects::Effect(Effects::Line{std::move(line)})); }
+  void take(Effects&& effects) {
+    for (Effects::Effect& effect : effects.in_order) in_order.emplace_back(std::move(effect));
+  }
+  void decide(Decision decision) { in_order.push_back(std::move(decision)); }
+  bool failed() const { return !in_order.empty() && std::holds_alternative<Failure>(in_order.back()); }
+};
+
+using Turn =
+    TurnOf<OpenSeeding, LoadCheckpoint, SeedFromCheckpoint, CapturePart, CommitCheckpoint, DiscardAside,
+           ShowRun, SendMark, RequireShared, FlushWeights, CountLate, RunIsTrained, End>;
+
+}  // namespace mlk::rt

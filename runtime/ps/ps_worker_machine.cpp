@@ -1,0 +1,383 @@
+// From one state to the next.
+#include "runtime/ps/ps_worker_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/ps/ps_timers.h"
+
+namespace mlk::rt {
+namespace {
+
+std::uint64_t slices_of_step(const Config& config) {
+  return config.consistency.sync ? static_cast<std::uint64_t>(config.workers.count) : 1;
+}
+
+}  // namespace
+
+WorkerMachine::WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now)
+    : config_(config),
+      tensors_(std::move(tensors)),
+      sync_(config.consistency.sync),
+      servers_(static_cast<std::uint32_t>(config.servers.count)),
+      book_(cut_chunks(tensors_, servers_), sync_, config.steps) {
+  patience_.restart(now);
+}
+
+void WorkerMachine::start(WorkerTurn& turn) { await_servers(turn); }
+
+Milliseconds WorkerMachine::wait(SteadyTime now) const {
+  return state_ == State::awaiting_servers && goes_on_offline(now) ? Milliseconds(0)
+                                                                   : ps_timers::worker_look_interval;
+}
+
+void WorkerMachine::handle(const Event& event, WorkerTurn& turn) {
+  if (event.peer.role == Role::server) {
+    if (event.kind == Event::Kind::up) up_.insert(event.peer.rank);
+    if (event.kind == Event::Kind::down && up_.erase(event.peer.rank) > 0 && !finished_) {
+      broken_ = true;
+      turn.log(to_string(event.peer) + " is lost, trying again");
+    }
+    if (event.kind == Event::Kind::message) on_message(event, turn);
+  }
+  advance(false, turn);
+}
+
+void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
+  const Header& header = event.header;
+  switch (header.type) {
+    case MessageType::work:
+      if (const auto work = decode_work(event.payload)) {
+        book_.in_generation(header.generation);
+        work_ = Work{*work, header.clock, header.key};
+      }
+      break;
+    case MessageType::wait:
+      if (header.flags & flag_running) patience_.restart(turn.now);
+      if (header.flags & flag_rejoin) broken_ = true;
+      break;
+    case MessageType::trained:
+      if (const auto trained = decode_trained(event.payload)) trained_ = Trained{*trained, header.clock};
+      break;
+    case MessageType::finish:
+      finished_ = true;
+      if (result_.empty()) result_ = PayloadReader(event.payload).text();
+      break;
+    case MessageType::seed_wanted:
+      // Else the model goes on, and is not what was offered.
+      if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
+      break;
+    case MessageType::accepted:
+      if (header.flags & flag_stale) {
+        broken_ = true;
+      } else {
+        book_.accepted(header.key);
+      }
+      break;
+    case MessageType::weights:
+      book_.on_weights(event, turn);
+      break;
+    default:
+      break;
+  }
+}
+
+void WorkerMachine::tick(WorkerTurn& turn) {
+  if (state_ == State::awaiting_servers && !stopping_ && goes_on_offline(turn.now)) {
+    if (!told_offline_) {
+      turn.log("goes on offline for " + std::to_string(config_.offline_seconds) + " s at most, from step " +
+               std::to_string(clock_));
+    }
+    told_offline_ = true;
+    return turn.decide(OfflineSlice{clock_, position_});
+  }
+  advance(true, turn);
+}
+
+void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
+  switch (state_) {
+    case State::awaiting_servers:
+      return go_on_awaiting(turn);
+    case State::asking:
+      switch (outcome(work_ || trained_, idle, turn)) {
+        case Outcome::open:
+          return;
+        case Outcome::lost:
+          return leave_slice(turn);
+        case Outcome::done:
+          patience_.restart(turn.now);
+          return trained_ ? train_end(turn) : work_on(turn);
+      }
+      return;
+    case State::fetching:
+      return go_on_fetching(idle, turn);
+    case State::pushing:
+      switch (outcome(book_.answered(), idle, turn)) {
+        case Outcome::open:
+          return;
+        case Outcome::lost:
+          return leave_slice(turn);
+        case Outcome::done:
+          state_ = State::counting;
+          return turn.decide(CountStep{clock_ + 1, at_work_->message.samples});
+      }
+      return;
+    case State::reported:
+      switch (outcome(trained_.has_value(), idle, turn)) {
+        case Outcome::open:
+          return;
+        case Outcome::lost:
+          return leave_slice(turn);
+        case Outcome::done:
+          return next_slice(turn);
+      }
+      return;
+    case State::computing:
+    case State::counting:
+    case State::evaluating:  // the answer is awaited
+      return;
+  }
+}
+
+// Of a wait for the servers' answer. lost: a server was lost, or the run is over, or it is time to stop.
+WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
+  if (done) return broken_ ? Outcome::lost : Outcome::done;
+  if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
+  if (idle && patience_.seconds(turn.now) > ps_timers::answer_patience_seconds)
+    miss({"the servers' answer"}, turn);
+  return Outcome::open;
+}
+
+void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
+  Effects lines;
+  const auto given_up =
+      patience_.missing(who, std::chrono::seconds(config_.patience_seconds), turn.now, lines);
+  turn.take(std::move(lines));
+  if (given_up) turn.decide(*given_up);
+}
+
+std::vector<std::string> WorkerMachine::missing_servers() const {
+  std::vector<std::string> missing;
+  for (std::uint32_t rank = 0; rank < servers_; ++rank) {
+    if (!up_.contains(rank)) missing.push_back("server " + std::to_string(rank));
+  }
+  return missing;
+}
+
+// Ends what was under way: nothing lands any more, and the model is at the newest step that has come whole.
+void WorkerMachine::settle(WorkerTurn& turn) {
+  const auto step = book_.settle(clock_, turn);
+  if (!step) return;
+  position_ += (*step - clock_) * slices_of_step(config_) * static_cast<std::uint64_t>(config_.data.batch);
+  clock_ = *step;
+}
+
+// While a server is lost the worker goes on offline, if the run had begun, for a while. Servers that have all
+// ended come back no more: then the last checkpoint is there, where there are checkpoints.
+void WorkerMachine::await_servers(WorkerTurn& turn) {
+  state_ = State::awaiting_servers;
+  settle(turn);
+  awaiting_since_ = turn.now;
+  told_offline_ = told_coordinator_ = false;
+  offline_before_ = offline_made_;
+  go_on_awaiting(turn);
+}
+
+bool WorkerMachine::goes_on_offline(SteadyTime now) const {
+  return clock_ > 0 && clock_ < config_.steps &&
+         now < awaiting_since_ + std::chrono::seconds(config_.offline_seconds);
+}
+
+void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
+  if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
+  miss(missing_servers(), turn);
+  // Later than it would have noticed itself if the server were lost to all.
+  if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
+    told_coordinator_ = true;
+    Header header;
+    header.type = MessageType::cut_off;
+    book_.send(0, header, turn);
+  }
+}
+
+void WorkerMachine::offline_advanced(bool made, std::uint64_t step, std::uint64_t position,
+                                     WorkerTurn& turn) {
+  if (made) ++offline_made_;
+  clock_ = step;
+  position_ = position;
+  go_on_awaiting(turn);
+}
+
+void WorkerMachine::found_last(WorkerTurn& turn) {
+  turn.decide(AbandonOfflineStep{});
+  turn.decide(EndWithFound{});
+}
+
+void WorkerMachine::have_servers(WorkerTurn& turn) {
+  turn.decide(AbandonOfflineStep{});
+  if (told_offline_) {
+    turn.log("has made " + std::to_string(offline_made_ - offline_before_) + " steps offline, to step " +
+             std::to_string(clock_));
+  }
+  broken_ = false;
+  if (!stopping_ && !finished_) join(turn);
+  next_slice(turn);
+}
+
+void WorkerMachine::join(WorkerTurn& turn) {
+  settle(turn);
+  work_.reset();
+  trained_.reset();
+  must_pull_ = true;
+  ready_ = ReadyMessage();
+  Header header;
+  header.type = MessageType::join;
+  header.clock = clock_;
+  const Bytes payload =
+      encode(JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_});
+  for (std::uint32_t server = 0; server < servers_; ++server) book_.send(server, header, turn, payload);
+}
+
+void WorkerMachine::say_ready(WorkerTurn& turn) {
+  Header header;
+  header.type = MessageType::ready;
+  book_.send(0, header, turn, encode(ready_));
+}
+
+void WorkerMachine::next_slice(WorkerTurn& turn) {
+  if (stopping_ || finished_) return leave_slice(turn);
+  turn.decide(TurnClock{StepClock::Activity::communication});
+  say_ready(turn);
+  ready_ = ReadyMessage();
+  state_ = State::asking;
+  advance(false, turn);
+}
+
+void WorkerMachine::leave_slice(WorkerTurn& turn) {
+  if (finished_) return turn.decide(EndTrained{result_});
+  if (!stopping_) return await_servers(turn);
+  if (ready_.done) say_ready(turn);  // the last slice was pushed whole, and counts
+  turn.decide(EndTerminated{});
+}
+
+void WorkerMachine::work_on(WorkerTurn& turn) {
+  at_work_ = std::exchange(work_, {});
+  at_end_.reset();
+  joined_ = must_pull_;
+  if (must_pull_ || (sync_ ? clock_ != at_work_->clock : too_old(at_work_->message)))
+    return fetch(at_work_->clock, turn);
+  compute(turn);
+}
+
+bool WorkerMachine::too_old(const WorkMessage& work) const {
+  const auto bound = config_.consistency.staleness;
+  return bound && work.own_slices > held_slices_ + static_cast<std::uint64_t>(*bound);
+}
+
+void WorkerMachine::compute(WorkerTurn& turn) {
+  const WorkMessage& work = at_work_->message;
+  if (joined_) turn.decide(ForgetTimes{});  // to wait for the others to join belongs to no step
+  offline_made_ = 0;
+  turn.decide(ForgetOfflineSteps{});
+  clock_ = at_work_->clock;
+  position_ = work.run_position;
+  note(work.checkpoint, work.progress, turn);
+  if (work.reports) {
+    turn.decide(TurnClock{StepClock::Activity::other});
+    turn.decide(ReportStep{clock_, position_, work.restored_step});
+  }
+  state_ = State::computing;
+  turn.decide(ComputeSlice{work.position, work.samples});
+}
+
+void WorkerMachine::computed(double loss, WorkerTurn& turn) {
+  loss_ = loss;
+  patience_.restart(turn.now);  // its own work is no waiting
+  turn.decide(TurnClock{StepClock::Activity::communication});
+  book_.push(at_work_->clock, at_work_->slice, at_work_->message.samples, turn);
+  state_ = State::pushing;
+  advance(false, turn);
+}
+
+void WorkerMachine::step_counted(double own_seconds, WorkerTurn& turn) {
+  const Work& work = *at_work_;
+  const std::uint64_t own = work.message.own_slices;
+  ready_ = {true, work.clock, work.slice, loss_, own_seconds, own - std::min(own, held_slices_)};
+  held_slices_ = work.message.others_slices;  // or more: the servers have answered since it was said
+  next_slice(turn);
+}
+
+void WorkerMachine::note(std::uint64_t checkpoint, const Progress& progress, WorkerTurn& turn) {
+  run_ = progress.run;
+  turn.decide(NoteCheckpoint{checkpoint});
+  turn.decide(NoteProgress{progress});
+}
+
+// Brings the model to the weights of the clock (sync), or the newest (async).
+void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
+  state_ = State::fetching;
+  fetched_clock_ = clock;
+  if (!sync_) {
+    must_pull_ = false;
+    book_.pull_newest(turn);
+    return go_on_fetching(false, turn);
+  }
+  // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step
+  // further, because a worker died between its pushes; and what does not come.
+  regress_ = book_.is_beyond(clock);
+  if (must_pull_ || regress_) book_.pull(clock, must_pull_, turn);
+  if (book_.has_next(clock)) return have_weights(turn);
+  pull_again_ = turn.now + ps_timers::pull_again_after;
+  go_on_fetching(false, turn);
+}
+
+void WorkerMachine::go_on_fetching(bool idle, WorkerTurn& turn) {
+  const bool have = sync_ ? book_.has_next(fetched_clock_) : book_.answered();
+  const bool overdue = sync_ && turn.now >= pull_again_;
+  switch (outcome(have || overdue, idle, turn)) {
+    case Outcome::open:
+      return;
+    case Outcome::lost:
+      return leave_slice(turn);
+    case Outcome::done:
+      if (have) return have_weights(turn);
+      book_.pull(fetched_clock_, false, turn);
+      pull_again_ = turn.now + ps_timers::pull_again_after;
+  }
+}
+
+void WorkerMachine::have_weights(WorkerTurn& turn) {
+  if (sync_) {
+    must_pull_ = regress_;
+    turn.decide(TakeNextWeights{});
+  }
+  if (!at_end_) {
+    held_slices_ = at_work_->message.others_slices;
+    return compute(turn);
+  }
+  clock_ = at_end_->clock;
+  position_ = at_end_->message.run_position;
+  state_ = State::evaluating;
+  turn.decide(Evaluate{clock_, position_});
+}
+
+// The run is trained: the lowest live rank evaluates the final weights and reports.
+void WorkerMachine::train_end(WorkerTurn& turn) {
+  at_end_ = std::exchange(trained_, {});
+  turn.decide(TurnClock{StepClock::Activity::other});
+  note(at_end_->message.checkpoint, at_end_->message.progress, turn);
+  must_pull_ = true;
+  fetch(at_end_->clock, turn);
+}
+
+void WorkerMachine::evaluated(bool done, const std::string& result, WorkerTurn& turn) {
+  if (!done) return leave_slice(turn);
+  patience_.restart(turn.now);
+  Header header;
+  header.type = MessageType::reported;
+  book_.send(0, header, turn, PayloadWriter().text(result).bytes());
+  state_ = State::reported;
+  advance(false, turn);
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,75 @@
+// One call of the state machine of a worker: the time at which it happens, and what it wants done.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/metrics/step_clock.h"
+#include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/ps_turn.h"
+
+namespace mlk::rt {
+
+// Weights of this tag (WeightBook) land where they are to be, without a copy.
+struct ExpectWeights {
+  std::uint64_t generation = 0, tag = 0;
+};
+// Nothing lands any more.
+struct CancelLandings {};
+// The header, and with it the chunk header.key: of a push its gradients, of a seed its parameters.
+struct SendChunk {
+  PeerId to;
+  Header header;
+};
+// The weights that came with this event, in memory of their own, are those of the chunk.
+struct StoreWeights {
+  std::uint32_t chunk = 0;
+};
+// sync: the weights of the clock to come become the model's. Nothing lands any more.
+struct TakeNextWeights {};
+
+// What the time goes to from now on.
+struct TurnClock {
+  StepClock::Activity activity = StepClock::Activity::other;
+};
+struct ForgetTimes {};  // since the last step: they belong to none
+// The model takes a slice of the next step offline. The answer: offline_advanced().
+struct OfflineSlice {
+  std::uint64_t step = 0, position = 0;
+};
+struct AbandonOfflineStep {};
+struct ForgetOfflineSteps {};
+struct NoteCheckpoint {
+  std::uint64_t step = 0;  // the newest that has one
+};
+struct NoteProgress {
+  Progress progress;
+};
+// The model is at this step: what is due is evaluated and printed.
+struct ReportStep {
+  std::uint64_t step = 0, position = 0, restored_step = 0;
+};
+// The last report is made. The answer: evaluated().
+struct Evaluate {
+  std::uint64_t step = 0, position = 0;
+};
+// The answer: computed().
+struct ComputeSlice {
+  std::uint64_t position = 0, samples = 0;
+};
+// This worker has done its part of the step. The answer: step_counted().
+struct CountStep {
+  std::uint64_t step = 0, samples = 0;
+};
+// The process ends: with the result of the reporter, with the checkpoint that was found, or as told.
+struct EndTrained {
+  std::string result;
+};
+struct EndWithFound {};
+struct EndTerminated {};
+
+using WorkerTurn =
+    TurnOf<ExpectWeights, CancelLandings, SendChunk, StoreWeights, TakeNextWeights, CountLate, TurnClock,
+           ForgetTimes, OfflineSlice, AbandonOfflineStep, ForgetOfflineSteps, NoteCheckpoint, NoteProgress,
+           ReportStep, Evaluate, ComputeSlice, CountStep, EndTrained, EndWithFound, EndTerminated>;
+
+}  // namespace mlk::rt

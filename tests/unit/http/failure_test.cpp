@@ -1,0 +1,45 @@
+#include "cli/http/failure.h"
+
+#include <cerrno>
+
+#include <doctest/doctest.h>
+#include <openssl/x509_vfy.h>
+
+using namespace mlk::http;
+using Kind = Failure::Kind;
+
+TEST_CASE("a good result is no failure") { CHECK(failure_of(CURLE_OK, "", 0, {}).kind == Kind::none); }
+
+TEST_CASE("a connection that fails is told apart by the system's error") {
+  CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ECONNREFUSED, {}).kind == Kind::refused);
+  const Failure no_route = failure_of(CURLE_COULDNT_CONNECT, "Failed", EHOSTUNREACH, {});
+  CHECK(no_route.kind == Kind::no_route);
+  CHECK(no_route.detail == "no route to host");
+  CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed to connect", 0, {}).detail == "failed to connect");
+}
+
+TEST_CASE("a refused certificate is told apart by what OpenSSL found") {
+  const auto of = [](long error) {
+    return failure_of(CURLE_PEER_FAILED_VERIFICATION, "no match", 0, {error, "the words", "/CN=ca"});
+  };
+  CHECK(of(X509_V_ERR_CERT_HAS_EXPIRED).kind == Kind::expired);
+  CHECK(of(X509_V_ERR_CERT_NOT_YET_VALID).kind == Kind::expired);
+  CHECK(of(X509_V_OK).kind == Kind::host_name);
+  CHECK(of(X509_V_OK).detail == "no match");
+  const Failure untrusted = of(X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY);
+  CHECK(untrusted.kind == Kind::untrusted);
+  CHECK(untrusted.detail == "the words, issuer /CN=ca");
+}
+
+TEST_CASE("a connection that ends before the answer does is broken") {
+  for (const CURLcode code : {CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE,
+                              CURLE_HTTP2, CURLE_HTTP2_STREAM, CURLE_SEND_FAIL_REWIND})
+    CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);
+}
+
+TEST_CASE("the detail is printable and begins in lower case, unless it begins with an abbreviation") {
+  CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.starts_with("recv failure"));
+  CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.find('\x1b') == std::string::npos);
+  CHECK(failure_of(CURLE_SSL_CONNECT_ERROR, "SSL is off", 0, {}).detail == "SSL is off");
+  CHECK_FALSE(failure_of(CURLE_OUT_OF_MEMORY, "", 0, {}).detail.empty());
+}

@@ -1,0 +1,54 @@
+#include "cli/http/url.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::http;
+
+TEST_CASE("a URL has a scheme, a host, a port and a path, its own or the usual ones") {
+  const auto parts = parts_of("https://api.example/prefix");
+  REQUIRE(parts);
+  CHECK(parts->scheme == "https");
+  CHECK(parts->authority == "api.example");
+  CHECK(parts->host == "api.example");
+  CHECK(parts->port == "443");
+  CHECK(parts->path == "/prefix");
+  CHECK_FALSE(parts->has_login);
+  CHECK(parts_of("http://x")->port == "80");
+  CHECK(parts_of("http://x")->path == "/");
+  CHECK(parts_of("http://x:8080")->authority == "x:8080");
+  CHECK(parts_of("http://x:8080")->port == "8080");
+}
+
+TEST_CASE("the host of an IPv6 address is without its brackets, the authority has them") {
+  const auto parts = parts_of("https://[::1]:6443");
+  REQUIRE(parts);
+  CHECK(parts->host == "::1");
+  CHECK(parts->authority == "[::1]:6443");
+  CHECK(is_loopback(parts->host));
+}
+
+TEST_CASE("user names and passwords in a URL are found") {
+  CHECK(parts_of("https://me@x")->has_login);
+  CHECK(parts_of("https://me:secret@x")->has_login);
+  CHECK(parts_of("https://:secret@x")->has_login);
+}
+
+TEST_CASE("what has no host or no valid port is no URL") {
+  for (const char* text : {"", "https://", "https://x:port", "https://x:99999", "https://a b"})
+    CHECK_MESSAGE(!parts_of(text), text);
+}
+
+TEST_CASE("this machine is known by its addresses and by localhost, not by names that look like them") {
+  for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1"})
+    CHECK_MESSAGE(is_loopback(host), host);
+  for (const char* host : {"127.0.0.1.example", "localhost.example", "10.0.0.1", "::2", ""})
+    CHECK_MESSAGE(!is_loopback(host), host);
+}
+
+TEST_CASE("all but unreserved characters are percent-encoded") {
+  CHECK(percent_encode("a=b,!(c)") == "a%3Db%2C%21%28c%29");
+  CHECK(percent_encode("Az09-_.~") == "Az09-_.~");
+  CHECK(percent_encode("\xc3\xbc/ ") == "%C3%BC%2F%20");
+  CHECK(percent_encode(std::string_view("a\0b", 3)) == "a%00b");
+  CHECK(percent_encode("").empty());
+}

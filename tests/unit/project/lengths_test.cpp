@@ -1,0 +1,131 @@
+// How long functions are, read from sources as clang-format lays them out.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/paths.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t longest_body = 60;  // lines between the braces
+
+struct Body {
+  std::string head;  // the declaration as one line
+  std::size_t lines = 0;
+};
+
+// Without its indentation and a comment at its end.
+std::string code_of(const std::string& line) {
+  const std::string code = line.substr(0, line.find(" //"));
+  const std::size_t first = code.find_first_not_of(' ');
+  return first == std::string::npos ? "" : code.substr(first, code.find_last_not_of(' ') + 1 - first);
+}
+
+// Whether functions are looked for within the braces that this declaration opens.
+bool is_scope(const std::string& declaration) {
+  static const std::regex scope(
+      R"(^(template <.*> )?(inline )?(namespace|class|struct|union|enum|extern "C")\b[^()]*\{$)");
+  return std::regex_search(declaration, scope);
+}
+
+// All at the level of namespaces and classes. A body ends with the first brace that is indented as far as its
+// declaration.
+std::vector<Body> bodies_of(const std::vector<std::string>& lines) {
+  std::vector<Body> bodies;
+  std::string declaration;
+  std::size_t indent = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string text = code_of(lines[i]);
+    if (text.empty() || text.starts_with("//") || text.starts_with('#')) continue;
+    if (declaration.empty()) indent = lines[i].find_first_not_of(' ');
+    declaration += (declaration.empty() ? "" : " ") + text;
+    if (text.ends_with('{') && !is_scope(declaration)) {
+      const std::string end = std::string(indent, ' ') + "}";
+      std::size_t last = i + 1;
+      while (last < lines.size() && !lines[last].starts_with(end)) ++last;
+      if (declaration.find('(') != std::string::npos) bodies.push_back({declaration, last - i - 1});
+      i = last;
+      declaration.clear();
+    } else if (text.ends_with(';') || text.ends_with('{') || text.ends_with('}') || text.ends_with(':')) {
+      declaration.clear();
+    }
+  }
+  return bodies;
+}
+
+std::vector<std::string> lines_of(std::istream&& in) {
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The longest body of each file where it was too long when this test was written. Numbers here only shrink.
+const std::map<std::string, std::size_t> known_long = {{"runtime/membership/assembly.cpp", 71}};
+
+}  // namespace
+
+TEST_CASE("the reader of sources finds functions in namespaces and classes, and counts their lines") {
+  const std::vector<Body> bodies = bodies_of(lines_of(std::istringstream(R"(
+namespace a {
+struct S : T {
+ public:
+  S(int one,
+    int two)
+      : one_(one) {
+    if (two) {
+      three();
+    }
+  }
+  int x = 0;
+};
+const int table[] = {
+    1,
+};
+template <class T>
+struct Pair* make(T value) {  // as it was
+  return f([] {
+    return 1;
+  });
+}
+}  // namespace a
+)")));
+  REQUIRE(bodies.size() == 2);
+  CHECK(bodies[0].head == "S(int one, int two) : one_(one) {");
+  CHECK(bodies[0].lines == 3);
+  CHECK(bodies[1].head == "template <class T> struct Pair* make(T value) {");
+  CHECK(bodies[1].lines == 3);
+}
+
+TEST_CASE("functions have at most 60 lines") {
+  const fs::path top = mlk::test::source_dir();
+  std::size_t seen = 0;
+  std::map<std::string, std::size_t> too_long;  // by file
+  for (const char* root : {"cli", "sweeps", "runtime", "kernels"}) {
+    if (!fs::exists(top / root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp" && extension != ".cu" && extension != ".cuh") continue;
+      const std::string path = entry.path().lexically_relative(top).string();
+      for (const Body& body : bodies_of(lines_of(std::ifstream(entry.path())))) {
+        ++seen;
+        if (body.lines <= longest_body) continue;
+        too_long[path] = std::max(too_long[path], body.lines);
+        const auto known = known_long.find(path);
+        const bool allowed = known != known_long.end() && body.lines <= known->second;
+        CHECK_MESSAGE(allowed, path, ": ", body.lines, " lines: ", body.head);
+      }
+    }
+  }
+  CHECK(seen > 1000);
+  for (const auto& [path, lines] : known_long) CHECK_MESSAGE(too_long[path] == lines, path, " has improved");
+}

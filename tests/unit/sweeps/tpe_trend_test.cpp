@@ -1,0 +1,69 @@
+#include "sweeps/tpe_trend.h"
+
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "sweeps/counter_random.h"
+#include "tests/unit/sweeps/spaces.h"
+
+using namespace mlk::sweeps;
+using mlk::test::choice;
+using mlk::test::uniform;
+
+namespace {
+
+std::vector<Places> places_in(std::size_t dimensions, std::size_t count) {
+  CounterRandom random(1, 1);
+  std::vector<Places> all(count, Places(dimensions));
+  for (Places& places : all) {
+    for (double& place : places) place = random.uniform();
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a trend follows a smooth function between the points that it knows") {
+  const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  const std::vector<Places> points = places_in(2, 40);
+  std::vector<double> values;
+  for (const Places& at : points) values.push_back(std::pow(at[0] - 0.4, 2) + std::pow(at[1] - 0.6, 2));
+  const Trend trend(axes, points, values);
+  CHECK(trend.at({0.4, 0.6}).mean < trend.at({0.5, 0.6}).mean);
+  CHECK(trend.at({0.5, 0.6}).mean < trend.at({0.7, 0.6}).mean);
+  CHECK(trend.at({0.7, 0.6}).mean < trend.at({0.9, 0.1}).mean);
+}
+
+TEST_CASE("a trend takes a value that does not fit its neighbours for noise") {
+  const Space space{{uniform("x", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  std::vector<Places> points;
+  std::vector<double> values;
+  for (int i = 0; i < 20; ++i) {
+    points.push_back({(i + 0.5) / 20});
+    values.push_back(std::pow(points.back()[0] - 0.2, 2));
+  }
+  values[16] = -0.02;
+  const Trend trend(axes, points, values);
+  CHECK(trend.at(points[4]).mean < trend.at(points[16]).mean);
+}
+
+TEST_CASE("a trend knows words, and parameters that only some points have") {
+  const Space space{{choice("a", {"x", "y"}), uniform("b", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  const std::vector<Places> points{{0.25, 0.2}, {0.25, 0.8}, {0.75, absent}, {0.75, 0.5}};
+  const Trend trend(axes, points, {1, 1.1, 5, 6});
+  CHECK(trend.at({0.25, 0.5}).mean < trend.at({0.75, 0.4}).mean);
+  CHECK(trend.at({0.25, absent}).mean < trend.at({0.75, absent}).mean);
+}
+
+TEST_CASE("equal values have no trend, nor has a single one") {
+  const Space space{{uniform("x", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  const std::vector<Places> two{{0.2}, {0.8}}, one{{0.2}};
+  CHECK(Trend(axes, two, {3, 3}).at({0.2}).mean == 0);
+  CHECK(Trend(axes, one, {3}).at({0.2}).mean == 0);
+}
