@@ -31,7 +31,7 @@ std::map<std::string, std::string> retired_words() {
 }
 
 // A line without its comment and its texts.
-std::string code_of(const std::string& line) {
+std::string code_without_texts(const std::string& line) {
   static const std::regex text("\"([^\"\\\\]|\\\\.)*\"");
   const std::string without_texts = std::regex_replace(line, text, "\"\"");
   return without_texts.substr(0, without_texts.find("//"));
@@ -61,7 +61,7 @@ TEST_CASE("names that were replaced by standard terms do not come back") {
       ++files;
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
-        for (const std::string& word : words_in(code_of(line))) {
+        for (const std::string& word : words_in(code_without_texts(line))) {
           const auto old = retired.find(word);
           if (old != retired.end()) FAIL_CHECK(entry.path().string(), ": ", line, "\nuse: ", old->second);
         }
@@ -72,6 +72,7 @@ TEST_CASE("names that were replaced by standard terms do not come back") {
 }
 
 TEST_CASE("comments and texts may use words that are retired as names") {
-  CHECK(words_in(code_of("steer(a);  // who steers")) == std::vector<std::string>{"steer", "a", ""});
-  CHECK(code_of("say(\"a \\\" Refusal\");") == "say(\"\");");
+  CHECK(words_in(code_without_texts("steer(a);  // who steers")) ==
+        std::vector<std::string>{"steer", "a", ""});
+  CHECK(code_without_texts("say(\"a \\\" Refusal\");") == "say(\"\");");
 }
