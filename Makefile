@@ -1,4 +1,4 @@
-# Thin: what the work is stands in tests/support/setup.sh, CMakeLists.txt and tests/run. Nothing outside the checkout is
+# Thin: the work is described in tests/support/setup.sh, CMakeLists.txt and tests/run. Nothing outside the checkout is
 # touched but by the package manager, and in one cache folder.
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/mlk
 export CCACHE_DIR := $(CACHE)/ccache

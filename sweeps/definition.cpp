@@ -31,7 +31,7 @@ void refuse_too_many(double points) {
       "try fewer values, or some of them with search: {random: {trials: 100}}");
 }
 
-// The points of the file under the full paths of their parameters, which become those of the space.
+// Reads the points of the file and resolves the names of their parameters to the paths of the space.
 std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions& options, const Names& names,
                                Spec& spec) {
   Problems problems;
@@ -69,8 +69,8 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   return points;
 }
 
-// Each point so many times. The first time it is as if there were no repeating, so that a sweep can be
-// repeated later.
+// Repeats each point so many times. The first copy is the same point as without `repeat`, so that `repeat`
+// can be added to a sweep later.
 std::vector<Point> repeated(const std::vector<Point>& points, int times, const std::string& path,
                             std::int64_t first) {
   std::vector<Point> out;
@@ -105,8 +105,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
-// The ledger has no room for the results of trials with longer points. What the space allows at most is told
-// at once; when that is too long, each point is looked at, and of tpe, which has none yet, none may come.
+// Refuses points that are too long for the ledger. If the longest possible point of the space fits, that is
+// enough. Otherwise each point is checked; tpe has no points yet, so it is refused.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };
@@ -133,13 +133,13 @@ std::int64_t seed_of(const YamlNode& base) {
   return value.is_number_integer() ? value.get<std::int64_t>() : 1;
 }
 
-// Whether the volume of checkpoints outlives a trial's pods.
+// Whether the volume of the checkpoints outlives the pods of a trial.
 bool keeps_checkpoints(const Experiment& experiment) {
   const json& volume = at_path(experiment.effective, {"checkpoint", "volume"});
   return volume.is_object() && !volume.empty() && !volume.contains("emptyDir");
 }
 
-// What early stopping takes from the experiment: how long a whole trial is, in steps or in epochs, and
+// Takes from the experiment what early stopping needs: the length of a whole trial, in steps or epochs, and
 // whether trials can be paused.
 void fit_stop(const Experiment& first, Spec& spec) {
   spec.stop.resumes = keeps_checkpoints(first);
@@ -194,17 +194,17 @@ int planned_trials(const Definition& definition) {
 
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates) {
-  const Surroundings surroundings = surroundings_of(file, options);
+  const FileContext file_context = file_context_of(file, options);
   Problems problems;
   Definition out;
-  out.base = parse_experiment(file.text, file.name, options.overrides, surroundings, problems);
+  out.base = parse_experiment(file.text, file.name, options.overrides, file_context, problems);
   out.spec = take_spec(out.base, words, problems);
-  problems.throw_if_any(fmt::format("`{}` describes every key", surroundings.manual));
+  problems.throw_if_any(fmt::format("`{}` describes every key", file_context.manual));
   std::vector<Point> listed;
   if (!out.spec.points_file.empty()) listed = read_listed(file, options, Names(out.base), out.spec);
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
   const std::vector<std::string> job_types = templates.job_types();
-  out.first = Experiments(out.base, job_types, surroundings).of(out.points.front());
+  out.first = Experiments(out.base, job_types, file_context).of(out.points.front());
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first);

@@ -35,16 +35,16 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
-// Of processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
+// For processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-// Also when no watch has told of a change; the Lease lasts 15 s.
+// Even if no watch has reported a change; the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
-// Of what may be much: thousands of trials to start, or that have ended. What is left comes after another
-// look.
+// For work that may be long: thousands of trials to start, or that have ended. The rest is done after the
+// next look.
 constexpr std::chrono::seconds longest_step{7};
-// Until a watch has told of what was created; one that was deleted at once is created again after it.
+// Until a watch has reported a created run; if it was deleted at once, it is created again after that.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
@@ -59,7 +59,7 @@ class Driver {
         hooks_(hooks),
         sweep_(request.definition.identity.run),
         runs_(client, request.name_space, request.version, request.local, request.definition,
-              request.surroundings, request.templates, hooks.submit) {}
+              request.file_context, request.templates, hooks.submit) {}
 
   SweepStatus run() {
     std::optional<SweepWatch> watch;
@@ -92,15 +92,15 @@ class Driver {
   }
 
  private:
-  // While there is more to do than a step holds: a watch would tell of each of thousands of objects as they
-  // are made, which costs the server as much as making them.
+  // Used while there is more to do than fits into a step: a watch would report each of thousands of objects
+  // as they are created, which costs the server as much as creating them.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] { objects = fetch_sweep(client_, request_.name_space, sweep_, WithPods::yes); });
     return objects;
   }
 
-  // When something has changed, or a look is due.
+  // Returns when something has changed, or when a look is due.
   std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
     if (!watch) watch.emplace(client_, request_.name_space, sweep_);
     const bool changed = watch->wait(tick);
@@ -115,8 +115,8 @@ class Driver {
                   read_record(objects.owner).max_failures);
   }
 
-  // An ended sweep goes on when this command has points that it lacks, which were added while another drove
-  // it, and when trials are to be tried again.
+  // An ended sweep continues if this command has points that it lacks, because they were added while another
+  // process drove it, or if trials are to be tried again.
   bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
     if (is_final(status.phase)) {
       const NextStep next = next_step(objects, status);
@@ -131,7 +131,7 @@ class Driver {
     });
   }
 
-  // What the server cannot do now is done at a later look: a sweep runs for days.
+  // If the server fails now, the action is repeated at a later look: a sweep runs for days.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -141,7 +141,7 @@ class Driver {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      // A server that has just started does not know yet who may do what.
+      // A server that has just started does not know the roles yet.
       const bool refused = code == 401 || code == 403;
       const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
@@ -154,7 +154,7 @@ class Driver {
     }
   }
 
-  // With what the logs tell of trials that left no result; each is read once, when it has ended.
+  // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus look(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
@@ -165,7 +165,7 @@ class Driver {
     return status;
   }
 
-  // One decision, and what follows from it. Whatever is cut off here the next call does.
+  // Makes one decision and carries it out. If it is cut off, the next call completes it.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) {
     const steady_clock::time_point until = steady_clock::now() + longest_step;
     settle_ended(runs, status, until);
@@ -184,29 +184,29 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
-      // Of a start that was cut off, or that began before the sweep was driven.
+      // Left by a start that was cut off, or that began before the sweep was driven.
       TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
       start_missing(objects, status, batches, fresh, until);
     }
-    // One that was written down and never started does not count: nothing is started any more. Jobs end by
+    // A trial that was registered but never started does not count: nothing is started any more. Jobs stop at
     // their own count of failures.
     const bool runs_on = any_job_goes_on(batches) ||
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
-    if (more_) return;  // runs that have ended are still to be seen to
+    if (more_) return;  // ended runs still have to be settled
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
   }
 
-  // nullptr of a trial that has none, and of an index of a Job.
+  // nullptr for a trial that has no run, and for an index of a Job.
   static const RunObjects* run_of(const Trial& trial, const Runs& runs, const SweepStatus& status) {
     const auto name = status.newest_runs.find(trial.number);
     const auto run = name == status.newest_runs.end() ? runs.end() : runs.find(name->second);
     return run == runs.end() ? nullptr : &run->second;
   }
 
-  // The final records of trials, while their pods are there; and Jobs that nobody needs any more.
+  // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
   void settle_ended(const Runs& runs, const SweepStatus& sweep, steady_clock::time_point until) {
     for (const auto& [name, status] : sweep.runs) {
       if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
@@ -229,8 +229,8 @@ class Driver {
     }
   }
 
-  // What early stopping has decided. The pods of a trial that ends take their logs with them: what it has
-  // told is written down before.
+  // Carries out the decisions of early stopping. The logs of a trial are lost with its pods, so what they
+  // told is stored first.
   void carry_out(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
                  const std::vector<Decision>& decisions) {
     std::map<int, Trial> trials;
@@ -265,7 +265,7 @@ class Driver {
     }
   }
 
-  // What does not fit into one write comes after the next look.
+  // Trials that do not fit into one write are registered after the next look.
   std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
                                          const std::vector<Point>& points) {
     std::vector<TrialLine> lines;
@@ -278,9 +278,9 @@ class Driver {
     return lines;
   }
 
-  // Those just registered, those that an earlier driver wrote down and did not come to start, and those that
-  // are to be tried again, as many as there is room for; and what is missing of runs that are there. Of a
-  // sweep that is drained the last alone.
+  // Starts trials: those just registered, those that an earlier driver registered but did not start, and
+  // those that are to be tried again, as many as there is room for. Also creates missing objects of existing
+  // runs; for a sweep that is being drained only these.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
                      const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
                      steady_clock::time_point until) {
@@ -291,7 +291,7 @@ class Driver {
       const auto seen = status.runs.find(name);
       const bool is_there = seen != status.runs.end();
       const bool whole = is_there && seen->second.phase != Phase::incomplete;
-      if (whole) created_.erase(name);  // from now on the watch knows of it
+      if (whole) created_.erase(name);  // the watch knows it from now on
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
       const bool paused = is_there && seen->second.phase == Phase::stopped;
@@ -329,8 +329,8 @@ class Driver {
     return out;
   }
 
-  // A trial that the cluster refuses has failed, unless it only lacks room; a sweep of which the first trials
-  // are refused leaves nothing behind.
+  // A trial that the cluster refuses has failed, unless it only lacks room. If the first trials of a sweep
+  // are refused, nothing is left behind.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
     const Error& first = created.refused.front().why;
@@ -361,8 +361,8 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
   }
 
-  // Trials that will not start by waiting, or have not in the time that the experiment gives them, have
-  // failed.
+  // Fails trials that waiting cannot start, or that have not started in the time that the experiment gives
+  // them.
   void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
     const std::chrono::seconds timeout = request_.definition.first.start_timeout;
     for (const auto& [number, why] : status.waits_for) {
@@ -371,7 +371,7 @@ class Driver {
       const auto since = waiting_since_.try_emplace(run->first, steady_clock::now()).first->second;
       const bool late = timeout.count() > 0 && steady_clock::now() - since > timeout;
       if (!late && status.cannot_start_of.count(number) == 0) continue;
-      // Not by what was seen before the cluster fell silent.
+      // Reads the run again: the cluster may have been silent for a while.
       const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
       const bool waits =
           read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
@@ -391,7 +391,7 @@ class Driver {
     set_phase(objects, status, to_string(failed ? Phase::failed : Phase::succeeded));
   }
 
-  // Unless somebody else has changed the owner meanwhile: then the next look knows more.
+  // If the owner has changed meanwhile, does nothing: the next look knows more.
   void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
     const int known = static_cast<int>(status.trials.size());
     const int trials = phase.is_null() ? std::max(known, planned_trials(request_.definition)) : known;
@@ -410,19 +410,20 @@ class Driver {
   const DriveHooks& hooks_;
   const std::string sweep_;
   TrialRuns runs_;
-  std::map<int, Trial> told_;  // what logs have told, by the trial's number
+  std::map<int, Trial> told_;  // what logs have told, by the number of the trial
   std::set<std::string> settled_;
-  std::map<std::string, steady_clock::time_point> created_;  // runs that no watch has told of, and when
-  bool more_ = true;     // not all was done that there was to do, or nothing yet
-  std::string refused_;  // what the cluster said last
-  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, as this driver saw it
-  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, as this driver saw it
+  std::map<std::string, steady_clock::time_point>
+      created_;          // runs that no watch has reported yet, and when they were created
+  bool more_ = true;     // there is more work, or the first look is still to come
+  std::string refused_;  // the last refusal of the cluster
+  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, in this driver's time
+  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
   steady_clock::time_point stepped_{}, judged_{};
 };
 
-// What a driver does beside what starting a run needs.
+// The rights that a driver needs beyond those for starting a run.
 std::vector<kube::AccessQuestion> rights_of_driver() {
   std::vector<kube::AccessQuestion> rights;
   for (const char* verb : {"get", "create", "patch"}) rights.push_back({verb, lease_resource, ""});
@@ -434,8 +435,8 @@ std::vector<kube::AccessQuestion> rights_of_driver() {
   return rights;
 }
 
-// Trials that have failed, and those that were stopped because too many had, get another try, in a run of its
-// own: the one that failed stays as it is. How many they are.
+// Registers another try, in a run of its own, for trials that have failed, and for those that were stopped
+// because too many had. The failed run stays. Returns their number.
 int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
                    const SweepStatus& status) {
   std::map<int, int> attempts;
@@ -456,7 +457,7 @@ int register_again(kube::Client& client, const StartRequest& request, const Swee
                 "type the same command again");
   }
   if (written == again.size()) return static_cast<int>(written);
-  // Those that are written down have not failed any more.
+  // Registered trials do not count as failed any more.
   const SweepObjects rest =
       fetch_sweep(client, request.name_space, kube::name_of(objects.owner), WithPods::no);
   return static_cast<int>(written) + register_again(client, request, rest, observe_sweep(rest, now()));
@@ -466,7 +467,7 @@ int register_again(kube::Client& client, const StartRequest& request, const Swee
 
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
-  TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.surroundings,
+  TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
                  request.templates, hooks);
   std::vector<kube::AccessQuestion> rights;
   if (!request.detached) rights = rights_of_driver();
@@ -513,7 +514,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   if (request.retry_failed) out.retried = register_again(client, request, objects, status);
   out.started += out.retried;
   json patch = owner_patch(definition, out.trials, true);
-  // Also those that a command which was cut off has written down to be tried again.
+  // Also those that an earlier command, which was cut off, has registered for another try.
   const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
                                      [](const Trial& trial) { return trial.state == TrialState::waiting; });
   if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;

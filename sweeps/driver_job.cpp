@@ -48,7 +48,7 @@ std::string decoded(const std::string& text) {
   }
 }
 
-// The end of the part that begins there: never within a character.
+// The end of the part that starts at `begin`: never inside a character.
 std::size_t end_of_part(const std::string& text, std::size_t begin) {
   std::size_t end = std::min(text.size(), begin + longest_input_part);
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
@@ -58,7 +58,7 @@ std::size_t end_of_part(const std::string& text, std::size_t begin) {
 }  // namespace
 
 std::string to_text(const DriverInput& input) {
-  std::map<std::string, std::string> texts;  // which may be no UTF-8
+  std::map<std::string, std::string> texts;  // they may be not UTF-8
   for (const auto& [name, text] : input.texts) texts[name] = base64_encode(text);
   return json_text({{"schema", input_schema},
                     {"version", input.version},
@@ -112,7 +112,7 @@ Templates templates_of(const DriverInput& input) {
 PrepareOptions options_of(const DriverInput& input, FileContents folders) {
   PrepareOptions out;
   out.overrides = input.overrides;
-  out.manual = Surroundings{}.manual;
+  out.manual = FileContext{}.manual;
   out.carried = CarriedFiles{std::move(folders), input.texts};
   return out;
 }
@@ -160,7 +160,7 @@ std::vector<json> input_objects(const json& owner, const std::string& text) {
     json map =
         config_map_of(owner, input_part_name(kube::name_of(owner), key_of_input(text), static_cast<int>(i)),
                       "input", parts[i]);
-    // Who looks at the sweep does not have to read it.
+    // Commands that read the sweep do not need to read it.
     map["metadata"]["labels"].erase(labels::sweep);
     map["metadata"]["labels"][labels::role] = labels::driver;
     map["data"]["parts"] = std::to_string(parts.size());

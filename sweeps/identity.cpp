@@ -50,7 +50,7 @@ std::string spelled_out(const std::string& path) {
   return path;
 }
 
-// All that makes the sweep, but for the files.
+// Everything in the identity of a sweep, except the files.
 json what_makes(const YamlNode& base, const Spec& spec, const Templates& templates) {
   json experiment = to_json(base);
   spell_out_roles(experiment);

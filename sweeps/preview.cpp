@@ -30,7 +30,7 @@ void add_amounts(Amounts& to, const Amounts& more) {
   for (const auto& [name, amount] : more) to[name] += amount;
 }
 
-// As the API server fills it in: what is limited and not requested is requested.
+// The requests as the API server completes them: a limit without a request becomes the request.
 Amounts requests_of(const json& container) {
   Amounts out = amounts_of(at_path(container, {"resources", "limits"}));
   for (const auto& [name, amount] : amounts_of(at_path(container, {"resources", "requests"})))
@@ -58,7 +58,7 @@ PodNeed need_of_pod(const json& spec, int count) {
   return out;
 }
 
-// By the names that quotas have.
+// The same amounts under the names that quotas use.
 Amounts counted_by_quotas(const TrialNeed& need) {
   Amounts out;
   for (const PodNeed& pod : need.pods) {
@@ -91,7 +91,7 @@ bool takes(const json& node, const PodNeed& pod) {
                      [&](const auto& label) { return kube::label_of(node, label.first) == label.second; });
 }
 
-// What a node has left.
+// The free resources of a node.
 class FreeNode {
  public:
   explicit FreeNode(const json& node)
@@ -105,7 +105,7 @@ class FreeNode {
     free_["pods"] -= 1;
   }
   bool fits(const PodNeed& pod) const {
-    // A node has no device of which it says nothing; the embedded cluster does not count memory.
+    // A node that does not list a device has none; the embedded cluster does not count memory.
     const auto left = [&](const std::string& name) {
       const bool device = name.find('/') != std::string::npos;
       const auto found = free_.find(name);
@@ -121,7 +121,7 @@ class FreeNode {
   Amounts free_;
 };
 
-// Whether all pods of a trial have found a place; some of them may have.
+// Whether there is room for all pods of a trial. Takes the room, even if only for some of them.
 bool place(std::vector<FreeNode>& nodes, const TrialNeed& need) {
   for (const PodNeed& pod : need.pods) {
     for (int i = 0; i < pod.count; ++i) {
@@ -175,13 +175,13 @@ std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks
                                   const std::vector<Point>& points) {
   const Definition& definition = request.definition;
   const std::vector<std::string> job_types = request.templates.job_types();
-  const Experiments experiments(definition.base, job_types, request.surroundings);
+  const Experiments experiments(definition.base, job_types, request.file_context);
   std::map<std::string, TrialGroup> groups;
   std::size_t looked_at = 0;
   for (const Point& point : points) {
     if (looked_at++ % 256 == 0) hooks.check_interrupted();
     const Experiment experiment = experiments.of(point);
-    json decides;  // what pods and their number follow from
+    json decides;  // the values that decide the pods and their number
     for (const char* key : {"mode", "roles", "parameters", "patch", "scheduling"})
       decides[key] = experiment.effective.value(key, json());
     const auto [group, is_new] = groups.try_emplace(json_text(decides));

@@ -53,7 +53,7 @@ class Start {
     const Rendered rendered = render_first();
     const std::vector<kube::AccessQuestion> rights = creation_.check_kinds(
         rendered.objects, name_of_template(request_.templates, "jobs/" + definition_.first.mode + ".yaml"));
-    // All points, before anything is created.
+    // Checks all points before anything is created.
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
     std::vector<TrialLine> checked = lines_of(request_, hooks_, definition_.points, 0, config);
     creation_.ask_what_is_allowed(rights);
@@ -84,7 +84,7 @@ class Start {
     return merge(rendered.owner, owner_overlay(definition_, false));
   }
 
-  // What a run has beside its Jobs. Trials have no peers, so there is no Service.
+  // The objects of a run other than its Jobs. Trials have no peers, so there is no Service.
   std::vector<json> shared_objects(const Rendered& rendered) const {
     std::vector<json> out = data_objects(definition_, rendered);
     for (const json& object : rendered.objects) {
@@ -119,7 +119,7 @@ class Start {
     throw Error(ExitCode::cluster, "others add trials to " + sweep_ + " all the time", "type it again");
   }
 
-  // Nothing when somebody else has added trials since these objects were read.
+  // Nothing if another process has added trials since these objects were read.
   std::optional<Started> add_to(const SweepObjects& there, TrialIndexes& indexes) {
     if (read_record(there.owner).driven) return driven("it is driven since its Jobs could not do all trials");
     std::vector<Batch> batches = batches_of(there);
@@ -160,8 +160,8 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these as well; empty when it can. Next to Jobs that go on only as many as have
-  // a place at once: a Job that began with few places would keep to them.
+  // Why the cluster cannot run these as well; empty if it can. Beside unfinished Jobs there may be only as
+  // many as can run at once: a Job that starts with a low parallelism would keep it.
   std::string why_no_room(const std::vector<Batch>& batches,
                           const std::vector<std::vector<TrialLine>>& jobs) const {
     const int free = definition_.spec.parallel - places_taken(batches);
@@ -200,23 +200,23 @@ class Start {
     return fresh;
   }
 
-  // The configuration of a sweep is written once: later points change that one.
+  // The configuration of a sweep is written once: later points are patches of that one.
   json config_on_server() {
     if (!definition_.first.has_train) return nullptr;
     const json object = client_.get(kube::resources::config_maps, request_.name_space, sweep_ + "-config");
     return json_or_null(text_of(object, {"data", "config.json"}));
   }
 
-  // Ascending by number; of a trial that was tried in several Jobs the last one counts.
+  // Ascending by number; if a trial was tried in several Jobs, the last one counts.
   std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
-    std::map<int, int> condemned;  // by what they told, and up to which try
+    std::map<int, int> condemned;  // by what they told: trial -> up to which try
     for (const Trial& known : read_ledger(sweep_, there.config_maps)) {
       if (is_verdict(known.failure)) condemned[known.number] = known.tries;
     }
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
       for (const TrialLine& trial : batch.trials) failed.erase(trial.number);
-      // Those that a Job did not come to before it ended for its failures count as failed.
+      // Trials that a Job did not start before it ended because of its failures count as failed.
       if (!batch.object || !has_finished(*batch.object)) continue;
       const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));
       const bool complete = completed.empty() && text_of(*batch.object, {"status", "failedIndexes"}).empty();
@@ -232,7 +232,7 @@ class Start {
     return out;
   }
 
-  // What points.jsonl does not hold.
+  // Adds what points.jsonl does not contain.
   TrialLine with_environment(TrialLine trial) const {
     if (!definition_.first.has_train)
       trial.delta = lines_of(request_, hooks_, {trial.point}, trial.number, nullptr)[0].delta;
@@ -245,7 +245,7 @@ class Start {
                 "let it go on with: mlk resume " + sweep_);
   }
 
-  // Last, so that what is refused changes nothing. Of two who add trials the one who knows of more is right.
+  // Last, so that a refusal changes nothing. If two processes add trials, the larger number is right.
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;
@@ -271,7 +271,7 @@ class Start {
   const std::string& sweep_;
   Creation creation_;
   RenderOptions options_;
-  bool others_ = false;  // have added trials at the same time
+  bool others_ = false;  // other processes have added trials at the same time
 };
 
 }  // namespace
@@ -280,7 +280,7 @@ std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& 
                                 const std::vector<Point>& points, int first_number, const json& config) {
   const Definition& definition = request.definition;
   const std::vector<std::string> job_types = request.templates.job_types();
-  const Experiments experiments(definition.base, job_types, request.surroundings);
+  const Experiments experiments(definition.base, job_types, request.file_context);
   const CommonPart common(definition.base, definition.spec.space, definition.first, config);
   std::vector<TrialLine> lines;
   lines.reserve(points.size());

@@ -14,14 +14,14 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
     : request_(request),
       definition_(request.definition),
       job_types_(request.templates.job_types()),
-      experiments_(definition_.base, job_types_, request.surroundings),
+      experiments_(definition_.base, job_types_, request.file_context),
       creation_(client, request.name_space, hooks),
       options_(render_options(request)) {
   options_.owner_uid = std::move(owner_uid);
   options_.files_of = definition_.files_of;
 }
 
-// Experiment and objects are those of the Job's own first trial: only the configuration is the sweep's.
+// Experiment and objects are those of the Job's own first trial; only the configuration is the sweep's.
 TrialsObjects TrialIndexes::objects_of(TrialsJob job) const {
   const int most = definition_.spec.max_failures.value_or(
       usual_failures(static_cast<std::size_t>(planned_trials(definition_))));

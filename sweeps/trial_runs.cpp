@@ -24,7 +24,7 @@ constexpr std::size_t most_at_once = 32;  // trials that are being created
 constexpr std::size_t hash_in_name = 8;
 constexpr std::size_t hash_digits_in_label = 16;
 
-// The objects of a trial's run belong to the sweep as well.
+// Labels the objects of a trial's run so that they also belong to the sweep.
 void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
   const json label = {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}};
   rendered.owner = merge(std::move(rendered.owner), label);
@@ -37,7 +37,7 @@ void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::stri
   }
 }
 
-// Jobs or pods, less those of trials that are indexes of the sweep's own Jobs.
+// Jobs or pods, without those of trials that are indexes of the sweep's own Jobs.
 std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sweep) {
   const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
     return kube::label_of(object, labels::run) == sweep;
@@ -109,7 +109,7 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
 }
 
 TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version,
-                     bool local, const Definition& definition, const Surroundings& surroundings,
+                     bool local, const Definition& definition, const FileContext& file_context,
                      const Templates& templates, const SubmitHooks& hooks)
     : client_(client),
       name_space_(name_space),
@@ -128,7 +128,7 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
                    check();
                  }},
       job_types_(templates.job_types()),
-      experiments_(definition.base, job_types_, surroundings) {}
+      experiments_(definition.base, job_types_, file_context) {}
 
 RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   RenderOptions options;
@@ -137,7 +137,7 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.local = local_;
   options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  // As much of the sweep's hash as its label has: with --same no more is known.
+  // The part of the sweep's hash that is in its label: with --same no more is known.
   options.identity =
       Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),
                sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};
@@ -185,7 +185,7 @@ TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const
                                      std::chrono::steady_clock::time_point until) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;  // of `refused`
-  std::vector<Refusal> refused;
+  std::vector<RefusedTrial> refused;
   const auto work = [&] {
     while (std::chrono::steady_clock::now() < until) {
       const std::size_t i = next++;

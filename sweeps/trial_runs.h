@@ -17,39 +17,39 @@
 
 namespace mlk::sweeps {
 
-// "digits-abcde-fghijk": follows from the sweep, the point and the try, so that no try is started twice.
+// "digits-abcde-fghijk": computed from the sweep, the point and the try, so that no try is started twice.
 std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
 
 // The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
-// The same, without a copy of them all: they are moved out of `objects`.
+// The same without copying: they are moved out of `objects`.
 std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
 
-// A trial as its run tells it. `trial` has number, hash and point.
+// Fills in a trial from its run. `trial` has number, hash and point.
 void read_run(const RunStatus& run, const std::optional<Objective>& objective, Trial& trial);
 
 class TrialRuns {
  public:
   // References must outlive it. The hooks are called by one thread at a time, which may be any.
   TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version, bool local,
-            const Definition& definition, const Surroundings& surroundings, const Templates& templates,
+            const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // What one has to be allowed beside the usual to create its objects. Throws Error when the trial cannot be
-  // run.
+  // The rights that creating its objects needs in addition to the usual ones. Throws Error if the trial cannot
+  // be run.
   [[nodiscard]] std::vector<kube::AccessQuestion> check(const Point& point) const;
 
-  struct Refusal {
+  struct RefusedTrial {
     TrialLine trial;
     Error why;
   };
   struct Created {
-    std::size_t begun = 0;         // how many of the first it came to
-    std::vector<Refusal> refused;  // by the cluster; nothing is left of them
+    std::size_t begun = 0;              // how many of the first trials were processed
+    std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
   };
-  // Creates what is missing of the runs of these trials, several side by side and in their order, until that
-  // time: whoever holds a Lease must come back to it. Safe to repeat. Throws the first Error that is no
-  // refusal; the others are created all the same.
+  // Creates the missing objects of these trials' runs, several in parallel, in order, until that time: the
+  // holder of a Lease must return to renew it. Safe to repeat. Throws the first Error that is not a refusal,
+  // after creating the others.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
                  std::chrono::steady_clock::time_point until);
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The merge patch that makes `to` of `from`.
+// The merge patch that turns `from` into `to`.
 json merge_patch(const json& from, const json& to) {
   json patch = json::object();
   for (const auto& [key, value] : from.items()) {
@@ -53,7 +53,7 @@ bool is_shell_name(const std::string& name) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-// Without what a trial of one Job can have for itself.
+// Without the parts that each trial of one Job can have for itself.
 json common_part(const json& effective) {
   json out = effective;
   if (out.contains("train")) {
@@ -81,7 +81,7 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
   return path;
 }
 
-// Kubernetes replaces $(NAME) in pods; a line of points.env is read by sh.
+// Kubernetes replaces $(NAME) in pods, but sh reads a line of points.env.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
 
 std::vector<std::string> words_of(const json& run) {
@@ -99,7 +99,7 @@ std::string describe(const Point& point) {
 
 namespace {
 
-// The tree of a point's experiment; values that have no place in it are told to `problems`.
+// The tree of a point's experiment. Values without a place in it become problems.
 YamlNode tree_of(YamlNode root, const Names& names, const Point& point, Problems& problems) {
   put_values(root, point);
   Overrides overrides;
@@ -117,7 +117,7 @@ Experiment Experiments::of(const Point& point) const {
   try {
     Problems problems;
     const YamlNode root = tree_of(base_, names_, point, problems);
-    return check_experiment(root, job_types_, surroundings_, problems);
+    return check_experiment(root, job_types_, file_context_, problems);
   } catch (const Error& error) {
     throw Error(error.code(), "the point " + describe(point) + " cannot be run\n" + error.what(),
                 error.hint());

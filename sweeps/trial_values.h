@@ -1,5 +1,5 @@
-// How the values of a point reach its trial: as a whole experiment, or as what it changes of the sweep's
-// first trial, for trials that are indexes of one Job. Pure.
+// Brings the values of a point to its trial: as a whole experiment, or, for trials that are indexes of one
+// Job, as changes to the sweep's first trial. Pure.
 #pragma once
 
 #include <set>
@@ -15,13 +15,13 @@
 
 namespace mlk::sweeps {
 
-// Makes the experiments of a sweep's points. Keeps references to what it is given.
+// Makes the experiments of a sweep's points. Keeps references to its arguments.
 class Experiments {
  public:
   // `base`: the experiment's tree without `sweep:`, from take_spec().
   Experiments(const YamlNode& base, const std::vector<std::string>& job_types,
-              const Surroundings& surroundings)
-      : base_(base), names_(base), job_types_(job_types), surroundings_(surroundings) {}
+              const FileContext& file_context)
+      : base_(base), names_(base), job_types_(job_types), file_context_(file_context) {}
 
   // Throws Error{usage} that begins with the point's values.
   Experiment of(const Point& point) const;
@@ -30,30 +30,30 @@ class Experiments {
   const YamlNode& base_;
   const Names names_;
   const std::vector<std::string>& job_types_;
-  const Surroundings& surroundings_;
+  const FileContext& file_context_;
 };
 
-// The experiment file of one point: `base` as a sweep's record has it. Throws Error{usage} when a value has
-// no place in it.
+// The experiment file of one point: `base` as in a sweep's record. Throws Error{usage} if there is no place
+// for a value.
 nlohmann::json experiment_at(const nlohmann::json& base, const Point& point);
 
-// "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" without any.
+// "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" if there are none.
 std::string describe(const Point& point);
 
 struct Delta {
   nlohmann::json config;    // of `train:`: a merge patch (RFC 7386) of the runtime's configuration
-  std::string environment;  // of `run:`: one line of sh that sets variables and the program's arguments
-  std::string obstacle;     // why one Job cannot do this; empty when it can
+  std::string environment;  // of `run:`: one line of sh that sets variables and arguments of the program
+  std::string obstacle;     // why one Job cannot do this; empty if it can
 };
 
-// What the trials of one Job have in common.
+// The common part of the trials of one Job.
 class CommonPart {
  public:
   // `base` as for Experiments; `first`: any of the sweep's experiments; `config`: the runtime's configuration
-  // that the deltas of `train:` are of.
+  // that the deltas of `train:` refer to.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
-  // Depends on the trial and the configuration alone, so that a Job may be made of any of its trials.
+  // Depends only on the trial and the configuration, so a Job may be made from any of its trials.
   Delta delta_of(const Experiment& trial, int number) const;
 
  private:
@@ -64,8 +64,8 @@ class CommonPart {
   bool command_varies_ = false;
 };
 
-// The program of a `run:` trial in a Job of many: sh that reads the line of MLK_POINTS which belongs to
-// MLK_TRIAL_INDEX, and then becomes `command`. As a pod has it: $$ stands for $.
+// The program of a `run:` trial in a Job with many: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX and
+// then becomes `command`. In the form of a pod: $$ means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 
 }  // namespace mlk::sweeps

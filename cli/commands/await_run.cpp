@@ -26,10 +26,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// After the end the last log lines are still on their way.
+// After the end of a run its last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds last_lines_budget{10};
-constexpr std::chrono::seconds log_grace{5};  // a stream that ended is opened again sooner than that
+constexpr std::chrono::seconds log_grace{5};  // a broken stream is opened again sooner than that
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -38,11 +38,11 @@ bool has_started(Phase phase) {
          phase == Phase::failed;
 }
 
-// How long the last processes of an ended run are waited for: those of a trained one end by themselves, the
-// last of them after 60 s (CONTRACT.md), and their logs would go with their pods.
+// How long to wait for the last processes of an ended run: those of a trained one end by themselves within 60
+// s (CONTRACT.md), and their logs are lost with their pods.
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
-// One of the runs that are waited for.
+// One of the awaited runs.
 class Await {
  public:
   Await(Session& session, kube::Client& client, const std::string& run, bool alone,
@@ -55,8 +55,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.color_out() : session.color_err()) {
-    // On a terminal the logs are read for the step alone, also when nobody asked to see them.
-    // Nobody takes them while another of the runs is being recorded.
+    // On a terminal the logs are always read, at least for the step in the live line. The filter is lossy
+    // then: while another run is being recorded, the lines are not taken.
     if (options.follow || session.err_is_terminal) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -66,12 +66,12 @@ class Await {
 
   const std::string& run() const { return run_; }
   const std::optional<RunStatus>& last() const { return last_; }
-  const std::optional<ExitCode>& code() const { return code_; }  // once it is over
-  // Phase and reason, as they were when they last changed: the time to the next try is no change.
+  const std::optional<ExitCode>& code() const { return code_; }  // set when the run is over
+  // Phase and reason at their last change; the time until the next try does not count as a change.
   const std::string& plain() const { return plain_; }
 
-  // Waits for a change, but at most so long.
-  void look(std::chrono::milliseconds patience) {
+  // Waits for a change, at most for `patience`, and updates the state.
+  void update(std::chrono::milliseconds patience) {
     watcher_.wait_for_change(patience);
     warn_of_trouble();
     if (!watcher_.synced()) return;
@@ -87,7 +87,7 @@ class Await {
     over_ = is_over(objects, *last_);
   }
 
-  // After the newest state was shown: says how it ended, if it is over.
+  // Call after the newest state was shown. If the run is over, prints how it ended.
   void settle() {
     if (!last_ || code_) return;
     if (over_) {
@@ -97,8 +97,9 @@ class Await {
     }
   }
 
-  // When the time is up: a run that has ended is over although its last processes have not. With a time so
-  // short that nothing was read yet (also 0) the run is read once, so that an ended run is still reported.
+  // Call when the time is up. A run that has ended counts as over even if its last processes have not ended.
+  // If nothing was read yet (the time may be 0), the run is read once, so that an ended run is still
+  // reported.
   void settle_now() {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();
@@ -111,8 +112,8 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have written their last checkpoint and results, an ended one when its
-  // last processes have ended, or had the time to.
+  // A stopped run is over when its pods have written their last checkpoint and results; an ended one when its
+  // last processes have ended, or had the time for it.
   bool is_over(const RunObjects& objects, const RunStatus& status) {
     if (!is_final(status.phase)) {
       final_since_.reset();
@@ -123,7 +124,7 @@ class Await {
     return !has_running_pods(objects) || steady_clock::now() - *final_since_ > patience;
   }
 
-  // The others of several are waited for all the same.
+  // If several runs are awaited, the others are still waited for.
   void deleted() {
     const std::string what = "run " + run_ + " is there no more: it was deleted";
     if (alone_) throw Error(ExitCode::not_found, what);
@@ -149,7 +150,7 @@ class Await {
     }
   }
 
-  // True if there were any.
+  // True if lines were printed.
   bool print_due_lines() {
     if (!follower_) return false;
     if (options_.follow) warn_of_logs();
@@ -166,7 +167,7 @@ class Await {
     return !lines.empty();
   }
 
-  // To their end, or until nothing more comes.
+  // Prints the logs to their end, or until nothing more comes.
   void drain_logs() {
     if (follower_ && options_.follow) {
       auto deadline = steady_clock::now() + drain_timeout;
@@ -183,7 +184,7 @@ class Await {
     follower_.reset();
   }
 
-  // As it is now, whatever the watches have told; nothing if it cannot be read.
+  // Reads the run now, instead of using the watches; nothing if it cannot be read.
   std::optional<RunObjects> read_again() {
     try {
       return watcher_.read_again();
@@ -192,7 +193,7 @@ class Await {
     }
   }
 
-  // What was seen to be over, with all that belongs to its end; if that cannot be read, as it was seen.
+  // The ended run with everything that belongs to its end; if that cannot be read, as the watches showed it.
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
@@ -220,7 +221,8 @@ class Await {
     return exit_code(status);
   }
 
-  // Whether it cannot start, or has not in time: not from what was seen before the cluster fell silent.
+  // Whether the run cannot start, or has not started in time. Decided on a fresh read, since the cluster may
+  // have been silent for a while.
   std::optional<ExitCode> given_up(const RunStatus& seen) {
     const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
     if (started_ || (!seen.cannot_start && !late)) return std::nullopt;
@@ -245,24 +247,24 @@ class Await {
   Session& session_;
   kube::Client& client_;
   const std::string run_;
-  const bool alone_;  // no other run is waited for
+  const bool alone_;  // no other run is awaited
   const AwaitOptions& options_;
   RunWatcher watcher_;
   ui::Progress& progress_;
   const ui::Style style_;
   std::unique_ptr<RunLogFollower> follower_;
   const steady_clock::time_point begin_ = steady_clock::now();
-  std::optional<steady_clock::time_point> final_since_;  // since when the run was seen to have ended
+  std::optional<steady_clock::time_point> final_since_;  // when the run was first seen to have ended
   bool started_ = false, over_ = false;
-  std::map<std::string, MetricsLine> lines_;  // the newest by the pod's uid
+  std::map<std::string, MetricsLine> lines_;  // the newest, by the pod's uid
   std::optional<RunStatus> last_;
   std::string plain_;
   std::optional<ExitCode> code_;
   std::string trouble_;
-  std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was said
+  std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was printed
 };
 
-// All of them, with one line on the terminal that says how they stand.
+// All awaited runs, with one line on the terminal that shows their state.
 class AwaitAll {
  public:
   AwaitAll(Session& session, kube::Client& client, const std::vector<std::string>& runs,
@@ -281,7 +283,7 @@ class AwaitAll {
       bool over = true;
       for (const auto& one : awaits_) {
         if (one->code()) continue;
-        one->look(patience);
+        one->update(patience);
         patience = std::chrono::milliseconds(0);
         show();
         one->settle();
@@ -289,7 +291,7 @@ class AwaitAll {
       }
       if (over) return code();
       if (session_.interrupted != 0) interrupted();
-      keeper_.look();
+      keeper_.check();
       if (options_.timeout && steady_clock::now() - begin_ > *options_.timeout) {
         for (const auto& one : awaits_) {
           if (!one->code()) one->settle_now();
@@ -301,7 +303,7 @@ class AwaitAll {
   }
 
  private:
-  // Standard output that is a pipe may come back to this terminal: `mlk logs -f RUN | head` would write into
+  // Standard output that is a pipe may lead back to this terminal: `mlk logs -f RUN | head` would write into
   // the live line.
   static bool has_live_line(const Session& session, const AwaitOptions& options) {
     struct stat out{};
@@ -323,7 +325,7 @@ class AwaitAll {
     if (progress_.live() && !live.empty()) progress_.show(join(live, "   "));
   }
 
-  // Of the first one that did not end well.
+  // The code of the first run that did not end well.
   ExitCode code() const {
     for (const auto& one : awaits_) {
       if (*one->code() != ExitCode::ok) return *one->code();
@@ -331,7 +333,7 @@ class AwaitAll {
     return ExitCode::ok;
   }
 
-  // Those that have not ended, as words of a command line.
+  // The runs that have not ended, as words of a command line.
   std::string unfinished() const {
     std::vector<std::string> runs;
     for (const auto& one : awaits_) {
@@ -364,7 +366,7 @@ class AwaitAll {
   const AwaitOptions& options_;
   ui::Progress progress_;
   std::vector<std::unique_ptr<Await>> awaits_;
-  std::vector<std::string> said_;  // of each, in a log
+  std::vector<std::string> said_;  // for each run: the last line printed to a log
   const steady_clock::time_point begin_ = steady_clock::now();
   ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
 };

@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t most_trials_at_end = 20;
 constexpr std::chrono::seconds look_again{2};
 
-// How a sweep goes on, on standard error.
+// The progress of a sweep on standard error.
 class SweepProgress {
  public:
   explicit SweepProgress(Session& session)
@@ -40,7 +40,7 @@ class SweepProgress {
     if (!progress_.live() && phase != said_phase_ && !is_final(status.phase)) progress_.say(printable(phase));
     said_phase_ = phase;
     say_ends(status);
-    // One column stays free, as everywhere.
+    // One column stays free: a full line would make the terminal scroll.
     const std::size_t width = progress_.live() ? ui::terminal_width(STDERR_FILENO) : 1;
     progress_.show(progress_bar(status, width - 1, std::chrono::system_clock::now()));
   }
@@ -57,14 +57,15 @@ class SweepProgress {
   }
 
  private:
-  // With what keeps it from going on, less times that are different at each look.
+  // The phase and the reason for which the sweep does not continue, without times that change at every look.
   static std::string phase_of(const sweeps::SweepStatus& status) {
     const std::string phase(to_string(status.phase));
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);
   }
 
-  // Each trial that has ended since the last look; of those that had ended before nothing is said. A Job may
-  // tell of the end of a trial before its pod tells the result: that is waited for, for a few looks.
+  // Reports each trial that has ended since the last look; those that had ended before are not reported. A
+  // Job may report the end of a trial before its pod shows the result, so the result is awaited for a few
+  // looks.
   void say_ends(const sweeps::SweepStatus& status, int looks = 1) {
     for (const sweeps::Trial& trial : status.trials) {
       const auto [known, is_new] = states_.try_emplace(trial.number, trial.state);
@@ -85,7 +86,7 @@ class SweepProgress {
   ui::Progress progress_;
   static constexpr int most_looks = 3;
   std::map<int, sweeps::TrialState> states_;
-  std::map<int, int> awaited_;  // looks at an ended trial that lacks its result
+  std::map<int, int> awaited_;  // trial -> looks since it ended, while its result is missing
   std::string said_phase_;
   bool looked_ = false;
 };
@@ -106,9 +107,9 @@ class SweepAwait {
     while (true) {
       const bool changed = watch_.wait(interrupt_poll);
       warn_of_trouble();
-      keeper_.look();
+      keeper_.check();
       if (session_.interrupted != 0) interrupted();
-      // Warnings of the cluster are no change.
+      // Warnings of the cluster do not count as a change.
       const bool due = steady_clock::now() - looked_ > look_again;
       if ((changed || due || harvester_.is_due()) && is_over()) {
         return progress_.end(
@@ -129,7 +130,7 @@ class SweepAwait {
     if (!objects) return false;
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     looked_ = steady_clock::now();
-    if (!status.record.driven) harvester_.look(*objects, status);  // else its driver does
+    if (!status.record.driven) harvester_.look(*objects, status);  // otherwise its driver does
     progress_.show(status);
     const sweeps::Counts& counts = status.counts;
     started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;
@@ -138,7 +139,7 @@ class SweepAwait {
     return (is_final(seen_.phase) || seen_.phase == Phase::stopped) && !has_running_pods(all);
   }
 
-  // Of a sweep that is driven the driver decides on each trial.
+  // In a driven sweep the driver decides about each trial.
   bool cannot_start(bool late) const {
     return !started_ && looked_ != steady_clock::time_point{} && !seen_.record.driven &&
            (late || seen_.cannot_start);
@@ -212,7 +213,7 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
       "trials that run go on; others are started when the same command is typed again";
   ServerKeeper keeper(session, [&](const std::string& line) { progress.say(line); });
   const auto check = [&] {
-    keeper.look();
+    keeper.check();
     if (session.interrupted != 0) {
       progress.clear();
       throw Error(ExitCode::interrupted, "interrupted", goes_on);

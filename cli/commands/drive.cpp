@@ -1,5 +1,5 @@
-// mlk drive: the driver of a detached sweep, in the cluster. What `mlk sweep --detach` starts; no part of the
-// interface.
+// mlk drive: the driver of a detached sweep, in the cluster. `mlk sweep --detach` starts it; it is not part
+// of the interface.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ struct DriveOptions {
   std::string sweep, key;
 };
 
-// A sweep may be stopped for days. Throws Error{not_found} when it is deleted.
+// A sweep may be stopped for days. Throws Error{not_found} if it is deleted.
 void wait_until_resumed(kube::Client& client, const std::string& sweep, Session& session) {
   session.note("the sweep is stopped; waiting for: mlk resume " + sweep);
   sweeps::SweepWatch watch(client, client.config().name_space, sweep);
@@ -40,10 +40,10 @@ void drive(const DriveOptions& options, Session& session) {
   const sweeps::DriverTask task = sweeps::read_driver_task(*client, name_space, options.sweep, options.key);
   const Templates templates = sweeps::templates_of(task.input);
   const PrepareOptions prepared = sweeps::options_of(task.input, task.folders);
-  const Surroundings surroundings = surroundings_of(task.input.file, prepared);
+  const FileContext file_context = file_context_of(task.input.file, prepared);
   const sweeps::Definition sweep = sweeps::definition_of(task.input, task.folders, templates);
   const sweeps::StartRequest request{.definition = sweep,
-                                     .surroundings = surroundings,
+                                     .file_context = file_context,
                                      .templates = templates,
                                      .name_space = name_space,
                                      .version = session.version,
@@ -58,7 +58,7 @@ void drive(const DriveOptions& options, Session& session) {
   while (true) {
     const ExitCode code = driven ? drive_sweep(session, *client, request, {})
                                  : await_sweep(session, *client, options.sweep, {});
-    if (code != ExitCode::stopped) return;  // how it has ended is in its record
+    if (code != ExitCode::stopped) return;  // its record says how it has ended
     wait_until_resumed(*client, options.sweep, session);
   }
 }

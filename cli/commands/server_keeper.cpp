@@ -13,7 +13,7 @@ constexpr std::chrono::seconds server_poll{1};
 ServerKeeper::ServerKeeper(const Session& session, std::function<void(const std::string&)> say)
     : session_(session), say_(std::move(say)), next_look_(std::chrono::steady_clock::now() + server_poll) {}
 
-void ServerKeeper::look() {
+void ServerKeeper::check() {
   if (!session_.local() || std::chrono::steady_clock::now() < next_look_) return;
   next_look_ = std::chrono::steady_clock::now() + server_poll;
   if (!local::lost()) return;

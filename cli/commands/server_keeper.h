@@ -1,4 +1,4 @@
-// Brings the server of the cluster on this machine back while a command waits: nobody else would.
+// Restarts the server of the cluster on this machine while a command waits, since nothing else would.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@ struct Session;
 
 class ServerKeeper {
  public:
-  // `say`: a line for people. The session must outlive it.
+  // `say` prints a line for people. The session must outlive this.
   ServerKeeper(const Session& session, std::function<void(const std::string&)> say);
 
-  // To be called again and again; looks once a second, and only at the cluster on this machine. A server that
-  // was stopped stays down. Throws Error when it cannot be started.
-  void look();
+  // Call repeatedly. Checks once a second, and only the cluster on this machine. A server that was stopped
+  // stays down. Throws Error if it cannot be started.
+  void check();
 
  private:
   const Session& session_;

@@ -1,4 +1,4 @@
-// mlk sweep: one trial for each point of a space of parameters.
+// mlk sweep: runs one trial for each point of a space of parameters.
 
 #include <algorithm>
 #include <thread>
@@ -42,18 +42,18 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// --search and --trials as a value of `sweep:`. What they do not say stays as the file has it: its kind of
-// search for --trials alone, and its seed.
+// --search and --trials as a value of `sweep:`. Parts that they do not give stay as in the file: the kind of
+// search for --trials alone, and the seed.
 std::string search_setting(const SweepOptions& options, const ExperimentFile& file,
                            const PrepareOptions& prepared) {
   Problems problems;
   const YamlNode root =
-      parse_experiment(file.text, file.name, prepared.overrides, surroundings_of(file, prepared), problems);
+      parse_experiment(file.text, file.name, prepared.overrides, file_context_of(file, prepared), problems);
   const YamlNode* sweep = root.find("sweep");
   const YamlNode* search = sweep == nullptr ? nullptr : sweep->find("search");
   const bool is_map = search != nullptr && search->kind == YamlNode::Kind::map && search->entries.size() == 1;
   const std::string in_file = is_map ? search->entries.front().key : search == nullptr ? "" : search->text;
-  const bool counts = in_file == "random" || in_file == "tpe";  // trials
+  const bool counts = in_file == "random" || in_file == "tpe";  // the search has a number of trials
   const std::string kind = !options.search.empty() ? options.search : counts ? in_file : "random";
   const bool has_options =
       is_map && kind == in_file && search->entries.front().value.kind == YamlNode::Kind::map;
@@ -62,7 +62,7 @@ std::string search_setting(const SweepOptions& options, const ExperimentFile& fi
   return fmt::format("sweep.search={{{}: {{trials: {}}}}}", kind, options.trials);
 }
 
-// Flags are values of the file's `sweep:`.
+// The flags as values of the file's `sweep:`.
 PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, const Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
   std::vector<std::string>& set = out.overrides.set;
@@ -78,7 +78,7 @@ PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& fil
   return out;
 }
 
-// On one machine more trials than CPUs only slow each other down.
+// On one machine, more trials than CPUs only slow each other down.
 void bound_by_cpus(sweeps::Definition& sweep, Session& session) {
   const int cpus = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (sweep.spec.parallel <= cpus) return;
@@ -165,7 +165,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   const Templates templates = load_templates();
   const ExperimentFile file = read_experiment_file(options.experiment.file);
   const PrepareOptions prepared = options_of(options, file, session);
-  const Surroundings surroundings = surroundings_of(file, prepared);
+  const FileContext file_context = file_context_of(file, prepared);
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
   const bool on_client = options.dry_run == "client";
   if (!session.local() && !on_client) require_image(sweep.first, options.experiment.file);
@@ -173,7 +173,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   for (const std::string& left : sweep.left_behind) session.warn(advice_on_left_behind(printable(left)));
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
   const sweeps::StartRequest request{.definition = sweep,
-                                     .surroundings = surroundings,
+                                     .file_context = file_context,
                                      .templates = templates,
                                      .name_space = client ? client->config().name_space : "",
                                      .version = session.version,

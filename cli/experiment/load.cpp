@@ -27,7 +27,7 @@ Role to_role(const json& value) {
   return role;
 }
 
-// Kubernetes replaces $(NAME) in commands and takes $$ for $; a shell has its own meaning for both.
+// Kubernetes replaces $(NAME) in commands, and $$ by $; a shell gives both another meaning.
 std::string escaped(const std::string& script) {
   std::string out;
   for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);
@@ -39,11 +39,11 @@ std::vector<std::string> to_command(const json& run) {
   return run.get<std::vector<std::string>>();
 }
 
-std::string hint_of(const Surroundings& surroundings) {
-  return fmt::format("`{}` describes every key", surroundings.manual);
+std::string hint_of(const FileContext& file_context) {
+  return fmt::format("`{}` describes every key", file_context.manual);
 }
 
-// The values were checked: nothing here can fail.
+// The values were checked before: nothing here can fail.
 Experiment to_experiment(json effective) {
   Experiment out;
   out.name = effective["name"].get<std::string>();
@@ -66,35 +66,35 @@ Experiment to_experiment(json effective) {
 }  // namespace
 
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                          const Surroundings& surroundings, Problems& problems) {
+                          const FileContext& file_context, Problems& problems) {
   YamlNode root = parse_yaml(text, file_name);
   if (root.kind == YamlNode::Kind::null) {
     problems.add(root.place, "the file is empty; an experiment needs at least name, mode and train or run");
   } else if (root.kind != YamlNode::Kind::map) {
     problems.add(root.place, "an experiment is a map of keys such as name, mode and train");
   }
-  problems.throw_if_any(hint_of(surroundings));
+  problems.throw_if_any(hint_of(file_context));
   apply_overrides(root, overrides, problems);
   return root;
 }
 
 Experiment check_experiment(const YamlNode& root, const std::vector<std::string>& job_types,
-                            const Surroundings& surroundings, Problems& problems) {
+                            const FileContext& file_context, Problems& problems) {
   json effective = check_section(root, schema_section("experiment"), "", problems);
-  apply_rules(root, effective, job_types, surroundings, problems);
-  problems.throw_if_any(hint_of(surroundings));
+  apply_rules(root, effective, job_types, file_context, problems);
+  problems.throw_if_any(hint_of(file_context));
   return to_experiment(std::move(effective));
 }
 
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                           const std::vector<std::string>& job_types, const Surroundings& surroundings) {
+                           const std::vector<std::string>& job_types, const FileContext& file_context) {
   Problems problems;
-  const YamlNode root = parse_experiment(text, file_name, overrides, surroundings, problems);
+  const YamlNode root = parse_experiment(text, file_name, overrides, file_context, problems);
   for (const YamlEntry& entry : root.entries) {
     if (entry.key == "sweep")
       problems.add(entry.place, "this file describes a sweep: start it with `mlk sweep`, or take sweep out");
   }
-  return check_experiment(root, job_types, surroundings, problems);
+  return check_experiment(root, job_types, file_context, problems);
 }
 
 }  // namespace mlk

@@ -30,7 +30,7 @@ struct Step {
   std::optional<std::size_t> index;
 };
 
-// "data[1]" is an entry of a list, unless the author chose it for a name: that may hold any character.
+// "data[1]" is an entry of a list, unless the author chose it as a name: a name may hold any character.
 Step step_of(const std::string& text, const YamlNode& node) {
   if (node.find(text) != nullptr) return {text, std::nullopt};
   constexpr std::size_t most_digits = 9;
@@ -43,7 +43,7 @@ Step step_of(const std::string& text, const YamlNode& node) {
   return {text.substr(0, open), std::stoul(digits)};
 }
 
-// The deepest part that the author wrote of a path like "data[1].mount".
+// The deepest part of a path like "data[1].mount" that the author wrote.
 Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;
@@ -62,7 +62,7 @@ Found find_path(const YamlNode& root, const std::string& path) {
   return {node, place};
 }
 
-// What the schema has refused is absent here or null, and breaks no further rule.
+// Values that the schema has refused are absent here or null, and break no further rule.
 std::string text_in(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -80,7 +80,8 @@ bool is_below(const std::string& path, const std::string& folder) {
   return folder == "/" || path == folder || path.starts_with(folder + "/");
 }
 
-// Whether a mount there would hide what the system or mlk mounts, or lie in it. `mount` is lexically normal.
+// Whether a mount there would hide a mount of the system or of mlk, or lie in one. `mount` is lexically
+// normal.
 bool is_taken(const std::string& mount) {
   constexpr std::array taken{"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"};
   return std::any_of(taken.begin(), taken.end(),
@@ -96,11 +97,11 @@ const json& child_of(const json& object, const char* key) {
 class Rules {
  public:
   Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
-        const Surroundings& surroundings, Problems& problems)
+        const FileContext& file_context, Problems& problems)
       : root_(root),
         effective_(effective),
         job_types_(job_types),
-        surroundings_(surroundings),
+        file_context_(file_context),
         problems_(problems) {
     mode_ = text_in(effective_, "mode");
     const bool known = std::find(job_types_.begin(), job_types_.end(), mode_) != job_types_.end();
@@ -110,7 +111,7 @@ class Rules {
 
   void apply() {
     check_program();
-    if (!mode_.empty()) {  // else most rules have nothing to go by
+    if (!mode_.empty()) {  // otherwise most rules cannot be checked
       check_parameters();
       check_roles();
       check_consistency();
@@ -236,7 +237,7 @@ class Rules {
   }
 
   void check_length() {
-    if (!given("train") || !is_map("train")) return;  // the schema has told already
+    if (!given("train") || !is_map("train")) return;  // the schema has reported it already
     const bool steps = effective_["train"].contains("steps"), epochs = effective_["train"].contains("epochs");
     if (steps && epochs) refuse("train.epochs", "train.steps and train.epochs exclude each other");
     if (!steps && !epochs) {
@@ -288,13 +289,13 @@ class Rules {
   }
 
   void check_folder(const std::string& path, const std::string& folder) {
-    if (folder.empty() || !surroundings_.wrong_with_folder) return;
-    const std::string wrong = surroundings_.wrong_with_folder(folder);
+    if (folder.empty() || !file_context_.wrong_with_folder) return;
+    const std::string wrong = file_context_.wrong_with_folder(folder);
     if (!wrong.empty()) refuse(path, wrong);
   }
 
   void check_one_source(const std::string& path, const json& volume, const std::vector<std::string>& kinds) {
-    if (volume.empty() && !is_map(path)) return;  // the schema has told already
+    if (volume.empty() && !is_map(path)) return;  // the schema has reported it already
     std::vector<std::string> found;
     for (const std::string& kind : kinds) {
       if (volume.contains(kind)) found.push_back(kind);
@@ -364,7 +365,7 @@ class Rules {
   const YamlNode& root_;
   json& effective_;
   const std::vector<std::string>& job_types_;
-  const Surroundings& surroundings_;
+  const FileContext& file_context_;
   Problems& problems_;
   std::string mode_;
   bool own_job_type_ = false;
@@ -373,8 +374,8 @@ class Rules {
 }  // namespace
 
 void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
-                 const Surroundings& surroundings, Problems& problems) {
-  Rules(root, effective, job_types, surroundings, problems).apply();
+                 const FileContext& file_context, Problems& problems) {
+  Rules(root, effective, job_types, file_context, problems).apply();
 }
 
 }  // namespace mlk

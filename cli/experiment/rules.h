@@ -1,4 +1,4 @@
-// Combinations: what is right key by key and still cannot be.
+// Rules over several keys: values that are right one by one, but not together.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace mlk {
 
-// Characters of its name: <run>-<role>-<index> has to fit a host name.
+// The most characters of a role's name: <run>-<role>-<index> has to fit a host name.
 inline constexpr std::size_t longest_role = 10;
 
-// Completes `effective` (short forms spelled out, defaults that depend on other keys) and adds what is
-// impossible to `problems`, at its place in `root`. `effective` comes from check_section; what that refused
-// is left alone.
+// Completes `effective` (writes out short forms, fills in defaults that depend on other keys) and adds
+// impossible combinations to `problems`, with their place in `root`. `effective` comes from check_section();
+// values that it refused are skipped.
 void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types,
-                 const Surroundings& surroundings, Problems& problems);
+                 const FileContext& file_context, Problems& problems);
 
 }  // namespace mlk

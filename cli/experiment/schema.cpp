@@ -19,7 +19,7 @@ constexpr Key experiment_keys[] = {
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
     {"framework", choice, "none|torch|tensorflow|mpi", "",
-     "whose variables a program of `run` gets beside MLK_*"},
+     "the framework whose variables a program of `run` gets beside MLK_*"},
     {"workdir", path, "", "", "working folder of `run`; the image's own by default"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},
@@ -48,7 +48,7 @@ constexpr Key train_keys[] = {
     {"optimizer", section, "optimizer", "{}", "how weights are updated"},
     {"precision", choice, "float32|bfloat16", "float32",
      "of the inputs of matrix products; weights and sums are always float32"},
-    {"consistency", consistency, "", "sync", "ps: sync, async or {staleness: N}"},
+    {"consistency", consistency, "", "sync", "in mode ps: sync, async or {staleness: N}"},
     {"steps", whole, "1..1000000000000", "", "updates of the whole run, not of one worker"},
     {"epochs", whole, "1..1000000", "", "passes over the training samples, instead of steps"},
     {"seed", whole, "0..9007199254740991", "1", "of the first weights and the order of samples"},
@@ -60,7 +60,7 @@ constexpr Key train_keys[] = {
     {"patience", duration, "1000000s", "15m",
      "how long a process waits for lost peers before it exits with 75"},
     {"offline_time", duration, "0s..1000000s", "1m",
-     "ps: how long workers go on by themselves while a server is lost"},
+     "in mode ps: how long workers go on by themselves while a server is lost"},
 };
 
 constexpr Key model_keys[] = {
@@ -74,7 +74,7 @@ constexpr Key train_data_keys[] = {
     {"format", choice, "idx", "idx", "IDX files, plain or .gz, named as those of MNIST"},
 };
 
-// Which keys belong to which type, and their defaults: variants.cpp.
+// variants.cpp says which keys belong to which type, and their defaults.
 constexpr Key optimizer_keys[] = {
     {"type", choice, "sgd|adam|adamw", "sgd",
      "stochastic gradient descent, Adam, or Adam with a weight decay of its own"},
@@ -100,7 +100,7 @@ constexpr Key schedule_keys[] = {
 
 constexpr Key role_keys[] = {
     {"count", whole, "1..5000", "1", "replicas"},
-    {"min", whole, "1..5000", "", "workers: as many must start, and be left; default: all"},
+    {"min", whole, "1..5000", "", "workers: the run needs so many to start and to go on; default: all"},
     {"cpu", cpu, "", "1", "CPUs of each replica: its request and its limit"},
     {"memory", memory, "", "1Gi", "memory of each replica: its request and its limit"},
     {"gpu", whole, "0..64", "0", "GPUs of each replica (nvidia.com/gpu)"},
@@ -188,15 +188,15 @@ constexpr Key patch_keys[] = {
     {"service", free_map, "", "", "merged into the Service"},
 };
 
-// What the values mean: sweeps/.
+// sweeps/ says what the values mean.
 constexpr Key sweep_keys[] = {
     {"parameters", free_map, "", "{}", "the values that each parameter may have, by its path"},
     {"points", text, "", "", "a file with one point on each line, beside the experiment file"},
     {"except", any, "", "[]", "combinations that are left out"},
     {"repeat", whole, "1..1000", "1", "trials of each point, each with a seed of its own"},
     {"search", any, "", "", "grid, random, list or tpe"},
-    {"stop", any, "", "", "ends trials early that do badly: asha or median"},
-    {"objective", any, "", "", "what is best: maximize METRIC or minimize METRIC"},
+    {"stop", any, "", "", "ends bad trials early: asha or median"},
+    {"objective", any, "", "", "the objective: maximize METRIC or minimize METRIC"},
     {"parallel", whole, "1..10000", "4", "trials that run at the same time"},
     {"max_failures", whole, "0..1000000", "", "trials that may fail before the sweep ends"},
 };

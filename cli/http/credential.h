@@ -1,4 +1,4 @@
-// What requests present to be let in, and who decides on it.
+// The credentials of requests, and the source that provides them.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct Credential {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// All but `news` is called by one thread, that of the loop; nothing may wait there.
+// Everything except `news` is called on the loop's thread, and must not wait.
 class CredentialSource {
  public:
   CredentialSource() = default;
@@ -29,11 +29,11 @@ class CredentialSource {
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
 
-  // Before all others. `news` is called, from any thread, when take_news() has something to tell.
+  // Called first. `news` is called, from any thread, when take_news() has a result.
   virtual void start(std::function<void()> news) = 0;
 
   struct Turn {
-    CredentialPtr send;          // null without an error: one is being made, and there will be news
+    CredentialPtr send;          // null without an error: a credential is being made, and `news` will tell
     std::optional<Error> error;  // there is none, and there will be none
   };
   [[nodiscard]] virtual Turn next(SteadyTime now) = 0;
@@ -43,12 +43,12 @@ class CredentialSource {
   };
   [[nodiscard]] virtual std::optional<News> take_news() = 0;
 
-  // The server has answered 401 to it: true when the request may be sent once more, with what next() gives
-  // then.
+  // The server has answered 401. True if the request may be sent once more, with the credential that next()
+  // gives then.
   [[nodiscard]] virtual bool refused(const CredentialPtr& used, SteadyTime now) = 0;
-  // The server has answered something else.
+  // The server has answered with another status.
   virtual void accepted(const CredentialPtr& used) = 0;
-  // After all others; `news` is not called from then on.
+  // Called last; `news` is not called after it.
   virtual void stop() = 0;
 };
 

@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Begins in lower case, unless its first word is an abbreviation.
+// Begins in lower case, unless the first word is an abbreviation.
 std::string detail_of(CURLcode code, const std::string& text) {
   std::string detail = printable(text.empty() ? curl_easy_strerror(code) : text);
   if (detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0)

@@ -1,4 +1,4 @@
-// What kept us from an answer.
+// The reason for which there is no answer.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct Failure {
     none,
     resolve,  // no such host
     proxy,
-    refused,  // nobody listens
+    refused,  // no process listens
     no_route,
     timed_out,           // no connection, or no answer in time
     untrusted,           // the server's certificate: its authority
     expired,             // ... its dates
     host_name,           // ... its names
-    client_certificate,  // ours, or the authority's, cannot be used
+    client_certificate,  // ours, or its authority's, cannot be used
     credentials,         // there are none
     tls,
     broken,  // the connection ended before the answer did
@@ -29,12 +29,13 @@ struct Failure {
     other,
   };
   Kind kind = Kind::none;
-  std::string detail{};   // lower case, no full stop; of libcurl, OpenSSL or a source of credentials
-  std::string hint{};     // of a source of credentials
+  std::string detail{};   // lower case, no full stop; from libcurl, OpenSSL or a source of credentials
+  std::string hint{};     // from a source of credentials
   bool for_good = false;  // trying again cannot help
 };
 
-// What a result of libcurl means. `text`: its own words, may be empty. `os_error`: CURLINFO_OS_ERRNO. Pure.
+// The meaning of a result of libcurl. `text`: its own words, may be empty. `os_error`: CURLINFO_OS_ERRNO.
+// Pure.
 [[nodiscard]] Failure failure_of(CURLcode code, const std::string& text, int os_error,
                                  const CertificateProblem& problem);
 

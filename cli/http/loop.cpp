@@ -14,11 +14,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int most_attempts = 10;
 constexpr seconds longest_wait{30};
 
-// libcurl before 8.1 may have read what another transfer of the connection waits for, and tell nobody.
+// libcurl before 8.1 may have read data for another transfer of the connection without reporting it.
 constexpr milliseconds look_again{100};
 
-// A hundred streams fit on a connection of HTTP/2; libcurl would open one for each further transfer of a
-// burst.
+// A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
+// of a burst.
 constexpr long connections_http2 = 16;
 constexpr long connections_http1 = 512;
 
@@ -69,7 +69,7 @@ void Loop::add(std::shared_ptr<Transfer> transfer) {
 
 void Loop::cancel(const std::shared_ptr<Transfer>& transfer) {
   {
-    const std::lock_guard callbacks(transfer->callbacks);  // waits for a callback that runs now
+    const std::lock_guard callbacks(transfer->callbacks);  // waits for a running callback
     transfer->cancelled = true;
   }
   {
@@ -137,7 +137,8 @@ void Loop::end_all(const Failure& failure) {
   }
 }
 
-// The server knows only HTTP/1. What waits for a connection would not notice that there may be more now.
+// The server speaks only HTTP/1. Transfers that wait for a connection would not notice that more are allowed
+// now.
 void Loop::widen() {
   few_connections_ = false;
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
@@ -148,7 +149,7 @@ void Loop::widen() {
   }
 }
 
-// New transfers, and such as nobody wants any more.
+// Takes new and cancelled transfers.
 void Loop::take_orders() {
   std::vector<std::shared_ptr<Transfer>> added, dropped;
   {
@@ -186,7 +187,7 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
   curl_multi_add_handle(multi_.get(), transfer->easy);
 }
 
-// Those that waited for a credential go on, or fail.
+// Transfers that waited for a credential continue, or fail.
 void Loop::take_news() {
   const std::optional<CredentialSource::News> news = credentials_->take_news();
   if (!news) return;
@@ -215,7 +216,7 @@ void Loop::start_due(SteadyTime now) {
   }
 }
 
-// Takes it out of whichever list it is in; null when it has ended already.
+// Removes it from its list; null if it has ended already.
 std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
   const auto is_it = [&](const auto& other) { return other.get() == transfer; };
   for (auto* list : {&running_, &waiting_}) {
@@ -249,12 +250,11 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// client-go's rules: 429 and 5xx that say when to come back; a GET whose connection broke. And, which
-// client-go does not, after a 401 once more with a renewed credential: the server has not acted on such a
-// request.
+// client-go's rules: repeat after 429 and 5xx with Retry-After, and a GET whose connection broke. Unlike
+// client-go also once after a 401, with a renewed credential: the server has not acted on such a request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
-  for (const auto& other : running_) note_acceptance(*other);  // streams may go on for days
+  for (const auto& other : running_) note_acceptance(*other);  // streams may last for days
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
   if (failure.kind == Failure::Kind::none) {
@@ -296,8 +296,7 @@ void Loop::expire(SteadyTime now) {
   }
 }
 
-// Milliseconds until something is due without the network having a say; libcurl shortens it for timers of its
-// own.
+// Milliseconds until something is due even without network traffic; libcurl shortens it for its own timers.
 int Loop::patience(SteadyTime now) const {
   milliseconds wait(60'000);
   const auto until = [&](SteadyTime then) {
@@ -306,7 +305,7 @@ int Loop::patience(SteadyTime now) const {
   if (!running_.empty()) wait = look_again;
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
-      if (transfer->parked) continue;  // its credential wakes us
+      if (transfer->parked) continue;  // its credential wakes the loop
       if (list == &waiting_) until(transfer->due);
       if (transfer->deadline) until(*transfer->deadline);
     }

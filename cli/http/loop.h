@@ -25,7 +25,7 @@ class Loop {
   void add(std::shared_ptr<Transfer> transfer);
   // From any thread, also from a callback of this transfer: no callback of it runs after this returns.
   void cancel(const std::shared_ptr<Transfer>& transfer);
-  // Ends the thread. What is under way fails with Failure::Kind::closed, streams without a word.
+  // Ends the thread. Transfers in progress fail with Failure::Kind::closed; streams end without a callback.
   void stop();
 
  private:
@@ -47,7 +47,7 @@ class Loop {
 
   const ServerAccess server_;
   const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_;
-  // Of the loop's thread.
+  // For the loop's thread.
   const std::unique_ptr<CredentialSource> credentials_;
   Peer peer_;
   bool few_connections_ = true;

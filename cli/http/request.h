@@ -1,4 +1,4 @@
-// What is asked of a server, and what it answers.
+// A request to a server, and its answer.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct Request {
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
   bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
-  Headers headers{};  // sent instead of the server's own (ServerAccess::headers); empty: those
+  Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
 };
 
 struct Response {

@@ -1,4 +1,4 @@
-// A server, and how it is reached.
+// A server, and how to reach it.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace mlk::http {
 
 struct ServerAccess {
-  std::string url{};     // without a trailing slash; parts_of() can read it
+  std::string url{};     // without a trailing slash; valid for parts_of()
   std::string ca_pem{};  // its authorities; empty: those of the system
   bool insecure = false;
-  std::string tls_server_name{};  // the name that its certificate is for; empty: the URL's
+  std::string tls_server_name{};  // the name in its certificate; empty: the URL's
   std::string proxy_url{};        // empty: as HTTPS_PROXY and NO_PROXY say
   bool compression = true;
-  std::size_t most_held = 512u << 20;  // bytes of all answers that are under way
-  Headers headers{};                   // of requests that bring none; sent over TLS only
+  std::size_t most_held = 512u << 20;  // bytes of all answers in progress
+  Headers headers{};                   // for requests without headers; sent over TLS only
 };
 
 }  // namespace mlk::http

@@ -1,4 +1,4 @@
-// Why a server's certificate was refused: libcurl's own message does not name the authority.
+// Finds out why a server's certificate was refused: libcurl's own message does not name the authority.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace mlk::http {
 
-// Of the newest certificate that was refused.
+// About the newest certificate that was refused.
 struct CertificateProblem {
   long error = 0;      // X509_V_ERR_...
   std::string text;    // the same in OpenSSL's words
   std::string issuer;  // of the certificate where the check stopped
 };
 
-// Has the usual check of the server's certificate note what it stumbles over; `problem` outlives the handle.
+// Makes the usual check of the server's certificate record its error; `problem` must outlive the handle.
 void note_certificate_problems(CURL* easy, CertificateProblem& problem);
 
 }  // namespace mlk::http

@@ -15,12 +15,11 @@ namespace {
 
 constexpr std::size_t body_limit = 256u << 20;
 constexpr std::size_t line_limit = 16u << 20;
-constexpr std::size_t error_body_limit = 64u << 10;  // of a stream that was refused
+constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refuses a stream
 
-// libcurl before 8.1 pauses HTTP/2 when what came for one transfer, while it was reading for another one,
-// does not fit in the former's buffer; where that piece was the last one of the connection, the end of the
-// transfer is never noticed. So the buffer holds far more than a burst; memory that is not written to costs
-// nothing.
+// libcurl before 8.1 pauses HTTP/2 if data that it read for one transfer while serving another does not fit
+// into the first one's buffer. If that data was the last of the connection, the end of the transfer is never
+// noticed. So the buffer is far larger than a burst; memory that is never written costs nothing.
 constexpr long read_buffer = 8l << 20;
 
 template <typename Value>
@@ -28,8 +27,8 @@ void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
 }
 
-// A laptop that slept, or a NAT that forgot us, leaves half a connection: TCP must find out within a minute
-// or so.
+// A laptop that slept, or a NAT that lost the connection, leaves it half open: TCP must notice within about a
+// minute.
 int on_socket(void*, curl_socket_t socket, curlsocktype) {
 #ifdef TCP_USER_TIMEOUT
   const unsigned int patience = 30'000;
@@ -91,7 +90,7 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   if (easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
   set(easy, CURLOPT_PRIVATE, this);
   set(easy, CURLOPT_NOSIGNAL, 1L);
-  set(easy, CURLOPT_QUICK_EXIT, 1L);  // giving up must not wait for a resolver that hangs
+  set(easy, CURLOPT_QUICK_EXIT, 1L);  // giving up must not wait for a hanging resolver
   set(easy, CURLOPT_ERRORBUFFER, error_);
   set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   set(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -103,11 +102,11 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   set_body();
 }
 
-// The name in the URL is the one that TLS asks for and checks; CONNECT_TO leads to the host itself. Returns
-// the URL.
+// The name in the URL is the one that TLS asks for and checks; CONNECT_TO names the host itself. Returns the
+// URL.
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
-  // The peer's address is our host's for a name that is only in the certificate.
+  // For a name that is only in the certificate, libcurl connects to our host's address.
   const bool is_v6 = parts.host.find(':') != std::string::npos;
   const std::string host = is_v6 ? "[" + parts.host + "]" : parts.host;
   connect_to_ = curl_slist_append(nullptr, ("::" + host + ":" + parts.port).c_str());
@@ -135,7 +134,7 @@ void Transfer::set_headers(const ServerAccess& server) {
     headers_ = curl_slist_append(headers_, header.c_str());
   };
   add("Accept: " + request.accept);
-  add("Expect:");  // no round trip before a body
+  add("Expect:");  // saves a round trip before a body
   if (!request.body.empty()) add("Content-Type: " + request.content_type);
   const bool https = server.url.starts_with("https:");
   if (https && !credential->authorization.empty()) add("Authorization: " + credential->authorization);
@@ -144,11 +143,11 @@ void Transfer::set_headers(const ServerAccess& server) {
       add(name + ": " + value);
   }
   set(easy, CURLOPT_HTTPHEADER, headers_);
-  // Compression would hold back the lines of a stream.
+  // Compression would delay the lines of a stream.
   if (server.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy, CURLOPT_HEADERDATA, this);
-  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
+  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // they are the proxy's, not the server's
   set(easy, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   set(easy, CURLOPT_WRITEDATA, this);
   set(easy, CURLOPT_PREREQFUNCTION, &Transfer::on_start);
@@ -157,8 +156,8 @@ void Transfer::set_headers(const ServerAccess& server) {
 
 void Transfer::set_network(const ServerAccess& server) {
   set(easy, CURLOPT_BUFFERSIZE, read_buffer);
-  // Share a connection rather than open one each. Without TLS there is no HTTP/2, and to wait for a
-  // connection to say so would be to wait for its first answer.
+  // Prefer sharing a connection to opening one. Without TLS there is no HTTP/2, and waiting for a
+  // connection's protocol would mean waiting for its first answer.
   const bool https = server.url.starts_with("https:");
   set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(https ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
   set(easy, CURLOPT_PIPEWAIT, https ? 1L : 0L);
@@ -172,7 +171,7 @@ void Transfer::set_network(const ServerAccess& server) {
     set(easy, CURLOPT_NOPROXY, "");
   } else if (const auto parts = parts_of(server.url); parts && is_loopback(parts->host)) {
     set(easy, CURLOPT_NOPROXY,
-        "*");  // as Go does; otherwise HTTPS_PROXY and NO_PROXY decide, which libcurl reads
+        "*");  // like Go; otherwise libcurl follows HTTPS_PROXY and NO_PROXY
   }
 }
 
@@ -187,21 +186,21 @@ void Transfer::set_tls(const ServerAccess& server) {
   if (!server.ca_pem.empty()) {
     curl_blob authority = blob_of(server.ca_pem);
     set(easy, CURLOPT_CAINFO_BLOB, &authority);
-    set(easy, CURLOPT_CAPATH, nullptr);  // these authorities and no others
+    set(easy, CURLOPT_CAPATH, nullptr);  // only these authorities
   }
   if (!credential->certificate_pem.empty()) {
-    // libcurl shares a connection, and resumes a session, only among those with the same certificate.
+    // libcurl shares a connection, and resumes a session, only between transfers with the same certificate.
     curl_blob certificate = blob_of(credential->certificate_pem), key = blob_of(credential->key_pem);
     set(easy, CURLOPT_SSLCERT_BLOB, &certificate);
     set(easy, CURLOPT_SSLCERTTYPE, "PEM");
     set(easy, CURLOPT_SSLKEY_BLOB, &key);
     set(easy, CURLOPT_SSLKEYTYPE, "PEM");
-    set(easy, CURLOPT_KEYPASSWD, "");  // OpenSSL would ask for one on the terminal
+    set(easy, CURLOPT_KEYPASSWD, "");  // otherwise OpenSSL asks for one on the terminal
   }
 }
 
-// The body is read by callback and cannot be rewound: libcurl would send a POST again when a connection that
-// it had used before breaks, and nobody could tell whether the first one was carried out.
+// The body is read by a callback and cannot be rewound: otherwise libcurl would repeat a POST when a reused
+// connection breaks, although the first one may have been carried out.
 void Transfer::set_body() {
   if (request.method == "GET") return;
   if (!request.body.empty() || request.method == "POST") {
@@ -227,7 +226,7 @@ std::size_t Transfer::on_read(char* buffer, std::size_t size, std::size_t count,
   return part;
 }
 
-// No exception may pass through libcurl: where memory is short the transfer fails.
+// No exception may pass through libcurl: if memory is short the transfer fails.
 template <typename Action>
 bool Transfer::guarded(const Action& action) {
   try {
@@ -251,16 +250,16 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 void Transfer::take_header(std::string_view header) {
   header = trim(header);
-  if (header.starts_with("HTTP/")) {  // also of 1xx answers, and of a proxy's: the last one counts
+  if (header.starts_with("HTTP/")) {  // also for 1xx answers, and for a proxy's: the last one counts
     peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
-  if (!header.empty()) return;  // read_headers() asks libcurl for those that matter
+  if (!header.empty()) return;  // read_headers() asks libcurl for the needed ones
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   response.status = static_cast<int>(status);
   if (!is_stream() || status < 200) return;
-  if (status == 401) return;  // it may be sent again
+  if (status == 401) return;  // the request may be sent again
   deadline.reset();
   const std::lock_guard lock(callbacks);
   if (!cancelled && opened) opened(response.status);
@@ -276,7 +275,7 @@ void Transfer::read_headers() {
     if (std::string text = warning_text(header->value); !text.empty())
       response.warnings.push_back(std::move(text));
   }
-  curl_off_t seconds = 0;  // 0 also without the header, or with one that says nothing
+  curl_off_t seconds = 0;  // 0 also without the header, or if it has no usable value
   curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
   const bool at_once = find("Retry-After", 0) && std::string_view(header->value) == "0";
   if (seconds > 0 || at_once) retry_after = std::chrono::seconds(seconds);
@@ -289,7 +288,7 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
   return taken ? size * count : 0;
 }
 
-// Appends unless it is more than this answer, or all answers under way, may hold.
+// Appends, unless this answer, or all answers in progress, would exceed their limit.
 bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit, const char* what) {
   if (place.size() + data.size() > limit) {
     too_large_ = std::string(what) + "more than " + std::to_string(limit >> 20) + " MiB";
@@ -354,7 +353,7 @@ void Transfer::finish(const Failure& failure) {
   const std::lock_guard lock(callbacks);
   if (cancelled) return;
   if (is_stream() && failure.kind == Failure::Kind::none && !partial_.empty()) line(partial_);
-  cancelled = true;  // whatever happens, this was the last callback
+  cancelled = true;  // this was the last callback in any case
   if (done) done(response, failure);
 }
 

@@ -1,6 +1,5 @@
-// One exchange with the server: an easy handle of libcurl, set up for it, and what comes back.
-// Everything but `callbacks` and `cancelled` belongs to the loop's thread once the transfer has been handed
-// over.
+// One exchange with the server: an easy handle of libcurl with its settings, and the answer. Everything
+// except `callbacks` and `cancelled` belongs to the loop's thread once the transfer was handed over.
 #pragma once
 
 #include <chrono>
@@ -22,11 +21,11 @@
 
 namespace mlk::http {
 
-// What transfers find out about the server, for the loop that keeps it.
+// What transfers learn about the server; the loop keeps it.
 struct Peer {
   CertificateProblem certificate;
   bool speaks_http1 = false;  // it has answered by HTTP/1: a connection carries one transfer at a time
-  std::size_t held = 0;       // bytes of all answers under way
+  std::size_t held = 0;       // bytes of all answers in progress
 };
 
 struct Transfer {
@@ -36,39 +35,39 @@ struct Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   Request request;
-  // Of streams: lines as they come; the head of the answer has come.
+  // For streams: lines as they arrive; and the arrival of the answer's head.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
-  // Once, at the end: an answer, or a failure.
+  // Called once, at the end: with an answer, or a failure.
   std::function<void(Response&, const Failure&)> done;
 
   std::recursive_mutex
-      callbacks;           // held while one of the above runs; recursive: a callback may drop its own stream
-  bool cancelled = false;  // under it
+      callbacks;  // held while one of the above runs; recursive: a callback may destroy its own stream
+  bool cancelled = false;  // guarded by `callbacks`
 
   bool is_stream() const { return static_cast<bool>(line); }
 
-  // Makes a new handle: at the start, and for every further attempt.
+  // Makes a new handle: at the start, and for each further attempt.
   void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
   void release();
-  // After the end: what went wrong, if anything did.
+  // Call after the end: the failure, if any.
   [[nodiscard]] Failure failure(CURLcode code) const;
-  // After an answer: takes its warnings, and when it wants to be asked again.
+  // Call after an answer: reads its warnings and its Retry-After.
   void read_headers();
-  // Runs `done` unless cancelled; the rest of a stream's last line goes out first when the end was in good
-  // order.
+  // Runs `done` unless cancelled. If a stream ended in good order, the rest of its last line is delivered
+  // first.
   void finish(const Failure& failure);
 
   CURL* easy = nullptr;
   Response response;
   std::optional<std::chrono::seconds> retry_after;
-  std::optional<SteadyTime> deadline;  // of the whole exchange; of streams: until the head of the answer
+  std::optional<SteadyTime> deadline;  // of the whole exchange; for a stream: until the head of the answer
   CredentialPtr credential;            // sent with this attempt; null before the first one
   int attempts = 0;
   bool under_way = false;            // it has a connection
   bool sent_again = false;           // after a 401
   std::optional<SteadyTime> parked;  // it waits for a credential since then, and its deadline with it
-  SteadyTime due{};                  // when to try again
+  SteadyTime due{};                  // time of the next attempt
 
  private:
   static int on_start(void* self, char*, char*, int, int);
@@ -92,9 +91,9 @@ struct Transfer {
   Peer* peer_ = nullptr;
   curl_slist* headers_ = nullptr;
   curl_slist* connect_to_ = nullptr;
-  std::string partial_;     // of a line whose end has not come
-  std::string too_large_;   // what was over its limit
-  bool no_memory_ = false;  // for what came
+  std::string partial_;     // an incomplete line
+  std::string too_large_;   // the part that exceeded its limit
+  bool no_memory_ = false;  // for the received data
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
   std::size_t sent_ = 0;  // of the request's body

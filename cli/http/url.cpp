@@ -13,7 +13,7 @@ namespace {
 using Url = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 using Text = std::unique_ptr<char, decltype(&curl_free)>;
 
-// Empty where the URL has no such part.
+// Empty if the URL has no such part.
 std::string part_of(const Url& url, CURLUPart part, unsigned int flags = 0) {
   char* text = nullptr;
   if (curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return "";
@@ -25,7 +25,7 @@ std::string part_of(const Url& url, CURLUPart part, unsigned int flags = 0) {
 std::optional<UrlParts> parts_of(const std::string& text) {
   const Url url(curl_url(), &curl_url_cleanup);
   if (url == nullptr) throw std::bad_alloc();
-  // A scheme that libcurl does not speak is a URL all the same; the caller says which ones it takes.
+  // A scheme that libcurl does not speak is still a URL; the caller decides which ones to accept.
   const unsigned int flags = CURLU_NON_SUPPORT_SCHEME | CURLU_PATH_AS_IS;
   if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), flags) != CURLUE_OK) return std::nullopt;
   UrlParts parts{.scheme = part_of(url, CURLUPART_SCHEME),

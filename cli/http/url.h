@@ -1,4 +1,4 @@
-// URLs of servers, and what stands in them.
+// Parses URLs of servers.
 #pragma once
 
 #include <optional>
@@ -7,21 +7,21 @@
 
 namespace mlk::http {
 
-// Of "https://host:port/path".
+// The parts of "https://host:port/path".
 struct UrlParts {
   std::string scheme;      // lower case
-  std::string authority;   // "host" or "host:port", as it stands in the URL
-  std::string host;        // that of "[::1]" is without its brackets
-  std::string port;        // the scheme's own when the URL names none
-  std::string path;        // "/" when the URL names none
+  std::string authority;   // "host" or "host:port", as in the URL
+  std::string host;        // without the brackets of "[::1]"
+  std::string port;        // the scheme's default if the URL has none
+  std::string path;        // "/" if the URL has none
   bool has_login = false;  // a user name or a password
 };
 
-// nullopt for what is no URL with a scheme and a host. Pure.
+// nullopt if the text is not a URL with a scheme and a host. Pure.
 [[nodiscard]] std::optional<UrlParts> parts_of(const std::string& url);
 
-// Whether it is this machine by its address: 127.0.0.0/8, ::1, or the name localhost. Another name never is,
-// whatever it begins with or leads to.
+// Whether it is this machine by its address: 127.0.0.0/8, ::1, or the name localhost. Any other name is not,
+// whatever it begins with or resolves to.
 bool is_loopback(const std::string& host);
 
 std::string percent_encode(std::string_view text);  // all but unreserved characters (RFC 3986)

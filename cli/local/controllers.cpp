@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A supervisor that dies cannot tell: its folder is looked at this often.
+// A supervisor that was killed cannot give notice: all folders are checked this often.
 constexpr milliseconds sweep_interval{1000};
 
 Error system_error(const std::string& what) {
@@ -33,7 +33,7 @@ Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::f
     : store_(store), kubelet_(store, logs, paths, std::move(program)) {
   if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST)
     throw system_error("cannot make " + paths.fifo().string());
-  // Opened for both, so that it has no end of file when no supervisor has it open.
+  // Opened for reading and writing, so that it has no end of file while no supervisor has it open.
   fifo_ = ::open(paths.fifo().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fifo_ < 0) throw system_error("cannot open " + paths.fifo().string());
   if (::pipe(wake_) != 0) throw system_error("pipe");
@@ -67,7 +67,7 @@ void Controllers::run() {
     char bytes[64];
     while (::read(wake_[0], bytes, sizeof bytes) > 0) {
     }
-    woken_ = false;  // before looking at the objects: a change from now on wakes again
+    woken_ = false;  // before the objects are read: a later change wakes the loop again
     read_notices();
     const Time now = std::chrono::system_clock::now();
     const bool sweep = steady_clock::now() >= next_sweep;
@@ -81,15 +81,15 @@ void Controllers::run() {
       if (sweep) expire_events(store_, now);
       if (again)
         timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(*again - now) + milliseconds(1));
-    } catch (const std::exception& error) {  // a full disk, for one: tried again at the next sweep
+    } catch (const std::exception& error) {  // for example a full disk: tried again at the next sweep
       std::cerr << error.what() << std::endl;
     }
     timeout = std::max(timeout, milliseconds(0));
   }
 }
 
-// Whether objects have gone or are going since the last call: only then is there garbage. To find it, all
-// objects are looked at, and most changes are of pods that come and end.
+// Whether an object was deleted or marked as deleted since the last call. Only then there may be garbage:
+// searching for it reads all objects, and most changes are of pods that start and end.
 bool Controllers::something_goes() {
   try {
     const auto changes = store_.changes_after(seen_, "", steady_clock::now());
@@ -97,7 +97,7 @@ bool Controllers::something_goes() {
       return change.type == Change::Type::deleted ||
              change.object->at("metadata").contains("deletionTimestamp");
     });
-  } catch (const Refusal&) {  // more changes than the store remembers
+  } catch (const StatusError&) {  // more changes than the store remembers
     seen_ = store_.revision();
     return true;
   }

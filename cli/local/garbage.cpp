@@ -39,7 +39,7 @@ class Collector {
         if (has_finalizer(*object, foreground)) going_.insert(uid_of(*object));
       }
     }
-    // After all of them: others go on making objects, and an owner is there before what it owns.
+    // After all of them, since other threads go on making objects; an owner exists before its dependents.
     for (const Kind& kind : kinds()) {
       if (!kind.writable) continue;
       for (const Object& object : store.list(kind.plural)) uids_.insert(uid_of(*object));
@@ -83,7 +83,7 @@ class Collector {
     modify("namespaces", name_space, [](json& current) { drop_finalizer(current, "kubernetes"); });
   }
 
-  // Not one that has been made nobody's meanwhile, so that it outlives its owner.
+  // Skips an object that has lost its owner reference meanwhile: it is to outlive its owner.
   void remove_orphan(const std::string& plural, const json& object) {
     const auto owners = [](const json& of) { return of.at("metadata").value("ownerReferences", json()); };
     remove(plural, object, [&](const json& current) { return owners(current) == owners(object); });
@@ -113,8 +113,8 @@ class Collector {
                     [&](json& current) {
                       if (uid_of(current) == uid_of(object)) edit(current);
                     });
-    } catch (const Refusal&) {
-      return;  // gone already
+    } catch (const StatusError&) {
+      return;  // it was deleted already
     }
   }
 
@@ -122,7 +122,7 @@ class Collector {
   const Time now_;
   std::vector<std::pair<std::string, Object>> objects_;
   std::set<std::string> uids_;
-  std::set<std::string> going_;  // being deleted in the foreground: their dependents go first
+  std::set<std::string> going_;  // being deleted in the foreground: their dependents are deleted first
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ bool is_reserved(std::string text) {
   return words.count(text) == 1;
 }
 
-// Plain where nothing can be mistaken: names, paths, images. Anything that may look like a number stays
-// quoted.
+// A plain scalar where it cannot be mistaken: names, paths, images. Anything that may look like a number
+// stays quoted.
 bool is_plain(const std::string& text) {
   if (is_reserved(text) || text.size() > 200) return false;
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };
@@ -34,14 +34,13 @@ bool is_plain(const std::string& text) {
   });
 }
 
-// Characters that JSON writes as they are, though to YAML they are a mark of the encoding or no text, or
-// though they steer a terminal.
+// Characters that JSON writes unchanged, but that YAML does not accept as text, or that control a terminal.
 bool is_special(char32_t code) {
-  return (steers_terminal(code) && code != '\n' && code != '\t') || code == 0xfeff || code == 0xfffe ||
+  return (controls_terminal(code) && code != '\n' && code != '\t') || code == 0xfeff || code == 0xfffe ||
          code == 0xffff;
 }
 
-// Special characters as \uXXXX, which double quotes understand.
+// Writes special characters as \uXXXX, which double quotes understand.
 std::string escaped_for_yaml(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -59,7 +58,7 @@ std::string scalar(const json& value) {
   return escaped_for_yaml(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-// Text of several lines that a literal block can hold as it is.
+// Text of several lines that a literal block can hold unchanged.
 bool is_block(const json& value) {
   if (!value.is_string()) return false;
   const std::string& text = value.get_ref<const std::string&>();
@@ -83,7 +82,7 @@ void write_block(const std::string& text, std::size_t depth, std::string& out) {
   }
 }
 
-// What stands behind "key:" or "-".
+// Writes what follows "key:" or "-".
 void write_value(const json& value, std::size_t depth, std::string& out) {
   if (value.is_structured() && !value.empty()) {
     out += '\n';
@@ -105,7 +104,7 @@ void write(const json& value, std::size_t depth, std::string& out) {
         write_value(item, depth + 1, out);
         continue;
       }
-      std::string inner;  // the first key stands behind the dash
+      std::string inner;  // the first key follows the dash
       write(item, depth + 1, inner);
       out += indent + "- " + inner.substr((depth + 1) * 2);
     }

@@ -79,10 +79,10 @@ class RunLogFollower {
   // Call with RunWatcher's pods after every change and about once a second; from the thread that calls
   // take().
   void update(const std::vector<nlohmann::json>& pods);
-  // Lines that are due, in order. Call often: what is not taken is held in memory, and at 100000 lines the
-  // logs are let go until half of them are taken; but not when the filter is lossy.
+  // Lines that are due, in order. Call often: lines are held in memory until they are taken. At 100000 lines
+  // the streams are ended until half of the lines are taken; with a lossy filter the oldest are dropped.
   [[nodiscard]] std::vector<RunLogLine> take();
-  // Every pod that update() was given has ended and said its last line; take() then returns all that is left.
+  // True if every pod given to update() has ended and its last line has come; take() then returns the rest.
   [[nodiscard]] bool finished() const;
   // The uids of the other pods.
   std::set<std::string> unfinished() const;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// So that a folder that is not there is told beside the file's other mistakes.
+// Checked early, so that a missing folder is reported together with the file's other mistakes.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
   const fs::path path = beside / folder;
   std::error_code error;
@@ -40,7 +40,7 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
 }  // namespace
 
 ExperimentFile read_experiment_file(const std::string& path) {
-  // Not by the name /dev/stdin, which cannot be opened when it is a socket.
+  // Not by the name /dev/stdin, which cannot be opened if it is a socket.
   if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", longest_yaml)};
   return {path, fs::path(path).parent_path(), read_file(path, longest_yaml)};
 }
@@ -58,7 +58,7 @@ ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareO
           read_user_file(user_files(experiment, options.allow_files), named, what, limit)};
 }
 
-Surroundings surroundings_of(const ExperimentFile& file, const PrepareOptions& options) {
+FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options) {
   if (options.carried) return {.wrong_with_folder = {}, .manual = options.manual};
   return {.wrong_with_folder =
               [beside = file.folder](const std::string& folder) { return wrong_with_folder(beside, folder); },
@@ -80,7 +80,7 @@ FileContents read_files(const ExperimentFile& file, const PrepareOptions& option
 Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates) {
   Prepared out;
   out.experiment = load_experiment(file.text, file.name, options.overrides, templates.job_types(),
-                                   surroundings_of(file, options));
+                                   file_context_of(file, options));
   out.files = read_files(file, options, out.experiment);
   out.left_behind = files_left_behind(out.experiment, out.files, file.folder);
   return out;

@@ -1,5 +1,5 @@
-// From an experiment file to all that a run is made of: the experiment, the user's files that it names, the
-// templates in force.
+// From an experiment file to all inputs of a run: the experiment, the user's files that it names, and the
+// templates in use.
 #pragma once
 
 #include <filesystem>
@@ -16,28 +16,28 @@
 namespace mlk {
 
 struct ExperimentFile {
-  std::string name;              // as messages call it
-  std::filesystem::path folder;  // of the file: what it names is relative to that
+  std::string name;              // the name in messages
+  std::filesystem::path folder;  // of the file: the paths in it are relative to this folder
   std::string text;
 };
 
 // `path` "-" is standard input. Throws Error for a file that cannot be read or is over 1 MiB.
 ExperimentFile read_experiment_file(const std::string& path);
 
-// What an experiment file names, for a place where those files are not.
+// The files that an experiment file names, for a machine that does not have them.
 struct CarriedFiles {
   FileContents folders;                      // of `files:`
-  std::map<std::string, std::string> texts;  // of other files, by the names that the experiment gives them
+  std::map<std::string, std::string> texts;  // of other files, by their names in the experiment
 };
 
 struct PrepareOptions {
   Overrides overrides;
   std::vector<std::string> allow_files;   // --allow-files
-  std::string manual;                     // how the manual of the file is read
+  std::string manual;                     // the command that shows the manual of the file
   std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
 };
 
-// A text file that an experiment file names, of at most `limit` bytes. Where it may lie, and errors: as
+// A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as
 // read_user_folder().
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
@@ -45,20 +45,20 @@ ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareO
 struct Prepared {
   Experiment experiment;
   FileContents files;
-  std::vector<std::string> left_behind;  // files that `run:` names and that do not travel along
+  std::vector<std::string> left_behind;  // files that `run:` names, but that do not travel along
 };
 
 // Throws Error.
 Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates);
 
-// What only the place of the file can tell, for load_experiment().
-Surroundings surroundings_of(const ExperimentFile& file, const PrepareOptions& options);
+// The facts that depend on the place of the file, for load_experiment().
+FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
-// The contents of the folders that the experiment's `files:` name. Throws Error.
+// The contents of the folders in the experiment's `files:`. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment);
 
-// The built-in templates with the user's own (~/.config/mlk/templates) over them.
+// The built-in templates, replaced by the user's own of the same path (~/.config/mlk/templates).
 Templates load_templates();
 
 }  // namespace mlk

@@ -61,8 +61,8 @@ bool is_label(std::string_view text) {
 
 namespace {
 
-// Damerau-Levenshtein (restricted): a swap of neighbours is the commonest slip of the fingers and counts as
-// one.
+// Damerau-Levenshtein distance (restricted): swapping two neighbours, the most common typing mistake, counts
+// as one.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), 0);
@@ -84,10 +84,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t longest = 64;  // nobody mistypes a longer word by a letter or two
+  constexpr std::size_t longest = 64;  // a longer word is not a typing mistake of one
   if (word.size() > longest) return "";
   std::string best;
-  std::size_t best_distance = word.size() < 4 ? 2 : 3;  // first distance that is too far
+  std::size_t best_distance = word.size() < 4 ? 2 : 3;  // the smallest distance that is too far
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
@@ -108,7 +108,7 @@ namespace {
 
 void append_printable(std::string_view character, const Character& read, std::string& out) {
   const bool blank = read.code == '\n' || read.code == '\t';
-  if (!read.valid || (steers_terminal(read.code) && !blank)) {
+  if (!read.valid || (controls_terminal(read.code) && !blank)) {
     out += '?';
   } else {
     out += character;
@@ -159,7 +159,7 @@ std::string escape_controls(std::string_view text) {
   out.reserve(text.size());
   while (!text.empty()) {
     const Character read = first_character(text);
-    if (read.valid && steers_terminal(read.code) && read.code != '\n') {
+    if (read.valid && controls_terminal(read.code) && read.code != '\n') {
       out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(read.code));
     } else {
       out += text.substr(0, read.bytes);

@@ -30,7 +30,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-bool steers_terminal(char32_t code) {
+bool controls_terminal(char32_t code) {
   const auto in = [code](char32_t low, char32_t high) { return code >= low && code <= high; };
   return code < 0x20 || in(0x7f, 0x9f) || code == 0x61c || in(0x200e, 0x200f) || in(0x2028, 0x202e) ||
          in(0x2066, 0x2069);

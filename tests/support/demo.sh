@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make demo` shows when mlk is built: handwritten digits, trained on this machine with a parameter server.
+# The output of `make demo` after the build: handwritten digits, trained on this machine with a parameter server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export XDG_STATE_HOME=$PWD/build/demo

@@ -54,7 +54,7 @@ ContinueToken decode(const std::string& text) {
   }
 }
 
-// Sorts as the store does: by namespace, then name.
+// Sorts like the store: by namespace, then by name.
 std::string position_of(const json& object) {
   const json& metadata = object.at("metadata");
   return metadata.value("namespace", "") + '\0' + metadata.at("name").get<std::string>();
@@ -72,7 +72,7 @@ Api::Target Api::parse_target(const std::string& path) {
   for (std::string& part : split(path, '/')) {
     if (!part.empty()) parts.push_back(std::move(part));
   }
-  const Refusal nowhere(404, "NotFound", "the server could not find the requested resource");
+  const StatusError nowhere(404, "NotFound", "the server could not find the requested resource");
   std::size_t at = 0;
   std::string group, version;
   if (parts.size() >= 3 && parts[0] == "api") {
@@ -112,13 +112,14 @@ void Api::stop() {
 Answer Api::handle(const Request& request) {
   try {
     return dispatch(request);
-  } catch (const Refusal& refusal) {
-    return json_answer(refusal.status(), refusal.code());
+  } catch (const StatusError& error) {
+    return json_answer(error.status(), error.code());
   } catch (const json::exception& error) {
     return json_answer(bad_request(error.what()).status(), 400);
-  } catch (const std::exception& error) {  // a full disk, for one
+  } catch (const std::exception& error) {  // for example a full disk
     return json_answer(
-        Refusal(500, "InternalError", std::string("Internal error occurred: ") + error.what()).status(), 500);
+        StatusError(500, "InternalError", std::string("Internal error occurred: ") + error.what()).status(),
+        500);
   }
 }
 
@@ -134,7 +135,7 @@ Answer Api::dispatch(const Request& request) {
                                  ? request.path.substr(0, request.path.size() - 1)
                                  : request.path;
     if (const auto document = discover(path)) {
-      view_of(request.accept);  // 406 where JSON is not wanted
+      view_of(request.accept);  // 406 if the client does not accept JSON
       return json_answer(*document);
     }
   }
@@ -144,12 +145,12 @@ Answer Api::dispatch(const Request& request) {
   }
   const Target target = parse_target(request.path);
   const auto not_allowed = [] {
-    return Refusal(405, "MethodNotAllowed",
-                   "the server does not allow this method on the requested resource");
+    return StatusError(405, "MethodNotAllowed",
+                       "the server does not allow this method on the requested resource");
   };
   if (!target.sub.empty() && target.sub != "status" && target.sub != "log") {
-    throw Refusal(404, "NotFound",
-                  "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
+    throw StatusError(404, "NotFound",
+                      "the local cluster does not serve " + target.kind->plural + "/" + target.sub);
   }
   if (target.sub == "log") {
     if (target.kind->kind != "Pod" || request.method != "GET") throw not_allowed();
@@ -170,14 +171,15 @@ Answer Api::dispatch(const Request& request) {
 
 Answer Api::review(const Request& request) {
   if (request.method != "POST")
-    throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+    throw StatusError(405, "MethodNotAllowed",
+                      "the server does not allow this method on the requested resource");
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   json object = json::object();
-  // `kubectl auth can-i` asks in protobuf: the answer is the same whatever it asks.
+  // `kubectl auth can-i` asks in protobuf; every question gets the same answer.
   if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
     object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
-  // Whoever has the token is the user who runs the cluster: everything that is served is allowed.
+  // The token belongs to the user who runs the cluster: everything that is served is allowed.
   if (plural == "selfsubjectaccessreviews") {
     object["kind"] = "SelfSubjectAccessReview";
     object["status"] = {{"allowed", true}};
@@ -192,7 +194,7 @@ Answer Api::review(const Request& request) {
     object["kind"] = "SelfSubjectReview";
     object["status"] = {{"userInfo", {{"username", "local"}, {"groups", {"system:authenticated"}}}}};
   } else {
-    throw Refusal(404, "NotFound", "the server could not find the requested resource");
+    throw StatusError(404, "NotFound", "the server could not find the requested resource");
   }
   return json_answer(object, 201);
 }
@@ -215,19 +217,19 @@ Answer Api::list(const Request& request, const Target& target) {
   Store::Snapshot snapshot;
   std::string after;
   if (!token_text.empty()) {
-    // All pages show one moment: that of the first.
+    // All pages show the state at the time of the first.
     const ContinueToken token = decode(token_text);
     snapshot = store_.snapshot_at(target.kind->plural, target.name_space, token.revision);
     after = token.after;
   } else {
     snapshot = store_.snapshot(target.kind->plural, target.name_space);
     if (wanted > snapshot.revision) {
-      throw Refusal(504, "Timeout",
-                    "Too large resource version: " + std::to_string(wanted) +
-                        ", current: " + std::to_string(snapshot.revision),
-                    {{"causes", json::array({{{"reason", "ResourceVersionTooLarge"},
-                                              {"message", "Too large resource version"}}})},
-                     {"retryAfterSeconds", 1}});
+      throw StatusError(504, "Timeout",
+                        "Too large resource version: " + std::to_string(wanted) +
+                            ", current: " + std::to_string(snapshot.revision),
+                        {{"causes", json::array({{{"reason", "ResourceVersionTooLarge"},
+                                                  {"message", "Too large resource version"}}})},
+                         {"retryAfterSeconds", 1}});
     }
     if (request.parameter("resourceVersionMatch") == "Exact") {
       snapshot = store_.snapshot_at(target.kind->plural, target.name_space, wanted);
@@ -258,13 +260,13 @@ Answer Api::watch(const Request& request, const Target& target) {
   options.initial_events = request.flag("sendInitialEvents");
   const long timeout = number_parameter<long>(request, "timeoutSeconds").value_or(3600);
   options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
-  // Mistakes are answered as such, before the stream begins.
+  // Mistakes are answered before the stream begins.
   const LabelSelector labels(options.label_selector);
   const FieldSelector fields(options.field_selector, *target.kind);
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
     store_.changes_after(revision, target.kind->plural,
-                         std::chrono::steady_clock::now());  // 410 when too old
+                         std::chrono::steady_clock::now());  // 410 if it is too old
   }
   Answer answer;
   answer.stream = [this, target, options](const Sink& sink) {
@@ -308,7 +310,7 @@ Answer Api::log(const Request& request, const Target& target) {
   answer.content_type = "text/plain";
   const bool scheduled = pod->at("spec").contains("nodeName");
   const json* state = container_status(*pod);
-  if (!scheduled) return answer;  // Kubernetes answers with nothing as well
+  if (!scheduled) return answer;  // Kubernetes also answers with nothing
   if (state == nullptr || state->contains("waiting")) {
     const std::string reason =
         state == nullptr ? "ContainerCreating" : state->at("waiting").value("reason", "ContainerCreating");

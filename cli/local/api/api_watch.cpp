@@ -1,4 +1,4 @@
-// Watches: what is there, then each change, as one JSON object a line.
+// Watches: the existing objects, then each change, as one JSON object per line.
 #include <algorithm>
 #include <charconv>
 
@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How often a silent watch looks whether its client is still there.
+// How often a silent watch checks whether its client is still there.
 constexpr std::chrono::seconds look_interval{2};
 constexpr std::chrono::seconds bookmark_interval{60};
 
@@ -30,8 +30,8 @@ class Watch {
     return sink_.write(json{{"type", type}, {"object", show(kind_, object, options_.view, now_())}}.dump() +
                        "\n");
   }
-  bool send_error(const Refusal& refusal) {
-    return sink_.write(json{{"type", "ERROR"}, {"object", refusal.status()}}.dump() + "\n");
+  bool send_error(const StatusError& error) {
+    return sink_.write(json{{"type", "ERROR"}, {"object", error.status()}}.dump() + "\n");
   }
   bool send_bookmark(std::uint64_t revision, bool after_initial_events) {
     json metadata = {{"resourceVersion", std::to_string(revision)}, {"creationTimestamp", nullptr}};
@@ -45,7 +45,7 @@ class Watch {
            labels_.matches(object) && fields_.matches(object);
   }
 
-  // An object that comes to match, or no longer matches, is new or gone for this client.
+  // For this client, an object that begins to match is added, and one that no longer matches is deleted.
   bool send_change(const Change& change) {
     const bool before = change.before && wants(*change.before);
     const bool after = change.type != Change::Type::deleted && wants(*change.object);
@@ -94,8 +94,8 @@ void stream_watch(const Store& store, const Kind& kind, const std::string& name_
       }
     }
     if (options.bookmarks) watch.send_bookmark(revision, false);
-  } catch (const Refusal& refusal) {
-    watch.send_error(refusal);
+  } catch (const StatusError& error) {
+    watch.send_error(error);
   }
 }
 

@@ -27,8 +27,9 @@ bool is_dry_run(const Request& request, const json& options = json::object()) {
 
 json read_object(const Request& request) {
   if (!request.content_type.empty() && !request.content_type.starts_with("application/json")) {
-    // kubectl sends protobuf where it makes the object itself (`create configmap`), JSON where it reads it.
-    throw Refusal(
+    // kubectl sends protobuf for objects that it makes itself (`create configmap`), JSON for those that it
+    // reads.
+    throw StatusError(
         415, "UnsupportedMediaType",
         "the local cluster takes JSON only; with kubectl: kubectl create ... --dry-run=client -o yaml | "
         "kubectl apply -f -");
@@ -80,7 +81,8 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   }
 }
 
-// Marks an object as going. A pod gets its grace; what has run already, or never will, goes at once.
+// Marks an object as being deleted. A pod that runs gets its grace; one that has ended, or will never run, is
+// deleted at once.
 void mark_deleted(const Kind& kind, json& object, const json& options, Time now) {
   json& metadata = object["metadata"];
   long grace = 0;
@@ -140,9 +142,9 @@ Answer Api::create(const Request& request, const Target& target) {
   if (kind.namespaced) {
     const Object name_space = store_.get("namespaces", "", target.name_space);
     if (name_space->at("metadata").contains("deletionTimestamp")) {
-      throw Refusal(403, "Forbidden",
-                    "unable to create new content in namespace " + target.name_space +
-                        " because it is being terminated");
+      throw StatusError(403, "Forbidden",
+                        "unable to create new content in namespace " + target.name_space +
+                            " because it is being terminated");
     }
   }
   json object = admit_new({kind, target.name_space, new_uid(), random_suffix(), now_()}, std::move(given));
@@ -167,7 +169,7 @@ Answer Api::change(const Request& request, const Target& target,
   view_of(request.accept);
   const bool of_status = target.sub == "status";
   if (of_status && !kind.has_status)
-    throw Refusal(404, "NotFound", "the server could not find the requested resource");
+    throw StatusError(404, "NotFound", "the server could not find the requested resource");
   const bool dry_run = is_dry_run(request);
   const Admission admission{kind, target.name_space, "", "", now_()};
   std::string warning;
@@ -199,7 +201,7 @@ Answer Api::patch(const Request& request, const Target& target) {
     throw invalid("PatchOptions", "", "fieldManager", "Required value: is required for apply patch");
   if (is_apply_patch(request.content_type) &&
       !store_.find(target.kind->plural, target.name_space, target.name)) {
-    // Server-side apply creates what is not there.
+    // Server-side apply creates the object if it does not exist.
     Request creation = request;
     creation.method = "POST";
     creation.content_type = "application/json";
@@ -225,7 +227,7 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
       throw conflict(kind.plural, target.name, "the object has been replaced");
     mark_deleted(kind, current, options, now_());
     if (kind.kind == "Namespace") {
-      // Its contents go first: garbage.cpp.
+      // Its contents are deleted first: see garbage.cpp.
       current["metadata"]["finalizers"] = json::array({"kubernetes"});
       current["status"]["phase"] = "Terminating";
     }
@@ -282,7 +284,8 @@ Answer Api::remove_all(const Request& request, const Target& target) {
   const json options = delete_options(request);
   const bool dry_run = is_dry_run(request, options);
   if (target.kind->namespaced && target.name_space.empty()) {
-    throw Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+    throw StatusError(405, "MethodNotAllowed",
+                      "the server does not allow this method on the requested resource");
   }
   ListPage page;
   page.revision = std::to_string(store_.revision());
@@ -292,8 +295,8 @@ Answer Api::remove_all(const Request& request, const Target& target) {
     one.name = object->at("metadata").at("name").get<std::string>();
     try {
       page.objects.push_back(std::make_shared<const json>(remove_object(one, options, dry_run)));
-    } catch (const Refusal& refusal) {
-      if (refusal.code() != 404) throw;  // gone meanwhile
+    } catch (const StatusError& error) {
+      if (error.code() != 404) throw;  // it was deleted meanwhile
     }
   }
   Answer answer;

@@ -25,11 +25,11 @@ namespace {
 
 constexpr std::size_t body_limit = 3 << 20;
 constexpr std::size_t connection_limit =
-    700;  // threads; below the 1024 descriptors that a process has at least
+    700;  // threads; fewer than the 1024 descriptors that every process may have
 constexpr std::size_t stranger_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 
-// A thread for each connection that is open, kept for the next one: a stream may stay for hours.
+// A thread for each open connection, reused for the next one: a stream may stay open for hours.
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override {
@@ -110,7 +110,7 @@ Request to_request(const httplib::Request& from, std::string body) {
   Request request;
   request.method = from.method == "HEAD" ? "GET" : from.method;
   request.path = from.path;
-  // The library takes what follows the last "=", which is not the value of "labelSelector=a=b".
+  // The library takes the part after the last "=", which is wrong for "labelSelector=a=b".
   const auto mark = from.target.find('?');
   for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
@@ -139,21 +139,21 @@ void send(const Answer& answer, httplib::Response& response) {
       });
 }
 
-void refuse(const Refusal& refusal, httplib::Response& response) {
-  response.status = refusal.code();
-  response.set_content(refusal.status().dump(), "application/json");
+void refuse(const StatusError& error, httplib::Response& response) {
+  response.status = error.code();
+  response.set_content(error.status().dump(), "application/json");
 }
 
 }  // namespace
 
 struct HttpServer::State {
-  // Requests are the library's affair, connections are not: it bounds neither their number, nor the bytes of
-  // headers, nor the time until a client shows its token.
+  // The library handles requests, this class connections: the library limits neither their number, nor the
+  // bytes of headers, nor the time until a client shows its token.
   class Server : public httplib::SSLServer {
    public:
     Server(const State& state, const Credentials& credentials)
         : SSLServer([&](SSL_CTX& context) { return use_credentials(context, credentials); }), state_(state) {}
-    // The library's queue of five connections is short for a hundred log followers.
+    // The library's queue of five connections is too short for a hundred log followers.
     void lengthen_queue() { ::listen(svr_sock_, 512); }
 
    private:
@@ -179,7 +179,7 @@ struct HttpServer::State {
     }
 
     bool await_request(TlsConnection& connection) const {
-      constexpr std::chrono::milliseconds step{100};  // between looks whether the server stops
+      constexpr std::chrono::milliseconds step{100};  // between checks whether the server stops
       for (auto waited = step; waited <= idle_patience && svr_sock_ != INVALID_SOCKET; waited += step) {
         if (connection.await_request(step)) return true;
       }
@@ -202,13 +202,13 @@ struct HttpServer::State {
   bool allowed(const httplib::Request& request, httplib::Response& response) const {
     if (has_token(request)) return true;
     response.set_header("Connection", "close");
-    refuse(Refusal(401, "Unauthorized", "Unauthorized"), response);
+    refuse(StatusError(401, "Unauthorized", "Unauthorized"), response);
     return false;
   }
 
   void handle(const httplib::Request& request, httplib::Response& response, std::string body) const {
-    // The library would compress streams, and hold lines back until its buffer is full. It keeps the request
-    // as its own, not const, object.
+    // The library would compress streams, and hold lines back until its buffer is full. The request is the
+    // library's own object, which is not const.
     const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
     send(api.handle(to_request(request, std::move(body))), response);
   }
@@ -217,10 +217,11 @@ struct HttpServer::State {
                    const httplib::ContentReader& reader) const {
     if (!allowed(request, response)) return;
     if (request.is_multipart_form_data())
-      return refuse(Refusal(415, "UnsupportedMediaType", "the body is not JSON"), response);
+      return refuse(StatusError(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
     bool whole = true;
-    // Without one of these there is no body, and the library would wait for the end of the connection.
+    // Without one of these headers there is no body, and the library would wait for the end of the
+    // connection.
     if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
       whole = reader([&](const char* data, std::size_t size) {
         if (body.size() + size > body_limit) return false;
@@ -228,10 +229,10 @@ struct HttpServer::State {
         return true;
       });
     }
-    // The library refuses a Content-Length over the limit by itself; a client that broke off reads no answer.
+    // The library itself rejects a Content-Length over the limit; a client that broke off reads no answer.
     if (!whole) {
-      return refuse(Refusal(413, "RequestEntityTooLarge",
-                            "Request entity too large: limit is " + std::to_string(body_limit)),
+      return refuse(StatusError(413, "RequestEntityTooLarge",
+                                "Request entity too large: limit is " + std::to_string(body_limit)),
                     response);
     }
     handle(request, response, std::move(body));
@@ -252,7 +253,7 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
     throw Error(ExitCode::failure, "the certificates of the local cluster cannot be used");
   server.new_task_queue = [] { return new ConnectionThreads; };
   server.set_socket_options([](socket_t socket) {
-    const int yes = 1;  // and no SO_REUSEPORT, with which two servers could share the port
+    const int yes = 1;  // without SO_REUSEPORT, which would let two servers share the port
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
   server.set_payload_max_length(body_limit + 1);
@@ -268,7 +269,7 @@ HttpServer::HttpServer(Api& api, const Credentials& credentials, int port)
   server.Patch(".*", with_body);
   server.Delete(".*", with_body);
   server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-    refuse(Refusal(500, "InternalError", "Internal error occurred"), response);
+    refuse(StatusError(500, "InternalError", "Internal error occurred"), response);
   });
   state.port =
       port > 0 && server.bind_to_port("127.0.0.1", port) ? port : server.bind_to_any_port("127.0.0.1");

@@ -173,7 +173,7 @@ View view_of(const std::string& accept) {
     }
     if (known) return view;
   }
-  throw Refusal(406, "NotAcceptable", "only the following media types are accepted: application/json");
+  throw StatusError(406, "NotAcceptable", "only the following media types are accepted: application/json");
 }
 
 json show(const Kind& kind, const json& object, View view, Time now) {
@@ -205,7 +205,7 @@ json show_list(const Kind& kind, const ListPage& page, View view, Time now) {
       items.push_back(metadata_only(*object));
       continue;
     }
-    json item = *object;  // the items of a typed list do not say their type
+    json item = *object;  // the items of a typed list do not name their type
     item.erase("kind");
     item.erase("apiVersion");
     items.push_back(std::move(item));

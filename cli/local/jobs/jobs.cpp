@@ -18,7 +18,7 @@ namespace {
 std::string name_of_object(const json& object) { return object.at("metadata").at("name").get<std::string>(); }
 std::string namespace_of_object(const json& object) { return object.at("metadata").value("namespace", ""); }
 
-// uid of the Job that made this pod; empty when none did.
+// The uid of the Job that made this pod; empty if none did.
 const std::string& controller_of(const json& pod) {
   for (const json& owner : field(pod.at("metadata"), "ownerReferences")) {
     if (owner.value("controller", false) && text_field(owner, "kind") == "Job")
@@ -47,18 +47,18 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
     const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
     metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
-    // Nobody runs it, so nobody will say that it ended.
+    // It has no process, so nothing would report its end.
     if (!bound) pod["status"]["phase"] = "Failed";
   });
 }
 
-// A Refusal means that the object has changed or gone meanwhile: the next step decides anew. One object that
-// cannot be handled does not hold up the others.
+// A StatusError means that the object has changed or was deleted meanwhile: the next step decides again. An
+// object that cannot be handled does not delay the others.
 template <class Action>
 void attempt(const Action& action) {
   try {
     action();
-  } catch (const Refusal&) {
+  } catch (const StatusError&) {
     return;
   } catch (const std::exception& error) {
     std::cerr << "job controller: " << error.what() << std::endl;
@@ -89,7 +89,7 @@ void carry_out(Store& store, const json& job, const JobActions& actions, Time no
     record_event(store, job, "job-controller", event.type, event.reason, event.message, now);
 }
 
-// ttlSecondsAfterFinished: nullopt when it has none.
+// From ttlSecondsAfterFinished; nullopt if the Job has none.
 std::optional<Time> expiry_of(const json& job) {
   if (!job.at("spec").contains("ttlSecondsAfterFinished")) return std::nullopt;
   for (const json& condition : job.value("/status/conditions"_json_pointer, json::array())) {
@@ -102,8 +102,7 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
-// Whether reconcile() is to see the pods of this Job that have succeeded and are counted. A sweep has
-// thousands.
+// Whether reconcile() needs the pods of this Job that have succeeded and are counted. A sweep has thousands.
 bool needs_counted_successes(const json& job) {
   const json& spec = job.at("spec");
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
@@ -155,7 +154,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
       carry_out(store, *job, actions, now);
     });
   }
-  // What is left belongs to Jobs that are gone: nobody counts it any more.
+  // The remaining pods belong to Jobs that are gone: they will not be counted any more.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
       if (pod->at("metadata").contains("finalizers"))

@@ -35,10 +35,10 @@ struct Verdict {
   std::string reason, message;
 };
 
-// One pass over one Job.
-class Pass {
+// One sync of one Job.
+class JobSync {
  public:
-  Pass(const json& job, const std::vector<const json*>& pods, Time now)
+  JobSync(const json& job, const std::vector<const json*>& pods, Time now)
       : spec_(job.at("spec")),
         now_(now),
         status_(job.value("status", json::object())),
@@ -73,7 +73,7 @@ class Pass {
  private:
   bool active(const JobPod& pod) const { return pod.active() && pod.index < completions_; }
 
-  // Pods that were listed as uncounted and have lost their finalizer are in the numbers from now on.
+  // Adds to the numbers the pods that were listed as uncounted and have lost their finalizer.
   void count_flushed() {
     json& uncounted = status_["uncountedTerminatedPods"];
     if (!uncounted.is_object()) uncounted = json::object();
@@ -124,9 +124,8 @@ class Pass {
     }
   }
 
-  // The failed pod of an index holds the number of the index' failures until its replacement carries it on. A
-  // Job that is suspended ends its pods itself: those are no failures to hold against its ranks when it goes
-  // on.
+  // The failed pod of an index holds the number of failures of the index until its replacement takes it over.
+  // A suspended Job ends its pods itself: these ends are not counted against its ranks when it resumes.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -143,7 +142,7 @@ class Pass {
     for (const JobPod& pod : pods_) {
       if (!pod.tracked || known.contains(pod.name)) continue;
       if (pod.index < 0 || pod.index >= completions_) {
-        // Left over by an elastic Job that became smaller: of no account.
+        // Left over by an elastic Job that became smaller: it does not count.
         if (pod.finished || pod.deleted) actions_.release.push_back(pod.name);
       } else if (pod.succeeded) {
         uncounted["succeeded"].push_back(pod.uid);
@@ -167,7 +166,7 @@ class Pass {
     return count;
   }
 
-  // Whether the Job ends, and how: what was decided before stays.
+  // Whether and how the Job ends. An earlier decision stays.
   std::optional<Verdict> decide() {
     for (const json& condition : status_.value("conditions", json::array())) {
       if (condition.value("status", "") != "True") continue;
@@ -178,7 +177,7 @@ class Pass {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
-    // In the order of the real controller: it gives a Job up for failed indexes before it looks whether
+    // In the order of the real controller: it gives up a Job for failed indexes before it checks whether
     // enough others have succeeded.
     if (by_index_ && spec_.contains("maxFailedIndexes") &&
         static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
@@ -216,8 +215,8 @@ class Pass {
     return last;
   }
 
-  // Ranks of a trained run end within moments of each other. The real controller gathers changes of pods for
-  // a second before it looks, so that it counts them all instead of removing the last ones with their logs.
+  // Ranks of a trained run end almost together. The real controller collects changes of pods for a second
+  // before it acts, so that it counts them all, instead of removing the last ones with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
@@ -239,7 +238,7 @@ class Pass {
                                good ? "Job completed" : verdict.message});
   }
 
-  // What becomes of the pods is of no account: they are let go before they are removed.
+  // The ends of the pods do not count: the finalizers are removed before the pods.
   void suspend() {
     for (const JobPod& pod : pods_) {
       if (!pod.active()) continue;
@@ -263,7 +262,7 @@ class Pass {
       if (spec_.contains("activeDeadlineSeconds"))
         look_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
     }
-    std::map<int, int> occupied;  // index -> pods that stand in the way of a new one
+    std::map<int, int> occupied;  // index -> pods that prevent a new one
     std::vector<const JobPod*> running;
     int terminating = 0;
     for (const JobPod& pod : pods_) {
@@ -305,7 +304,8 @@ class Pass {
     }
   }
 
-  // Without backoffLimitPerIndex all indexes wait together: longer with each failure since the last success.
+  // Without backoffLimitPerIndex all indexes wait together; the wait grows with each failure since the last
+  // success.
   Time common_due() const {
     std::optional<Time> success, failure;
     for (const JobPod& pod : pods_) {
@@ -360,7 +360,7 @@ class Pass {
     });
   }
 
-  // True when that is news.
+  // True if the condition has changed.
   bool set_condition(const std::string& type, const std::string& value, const std::string& reason,
                      const std::string& message) {
     if (has_condition(type, value)) return false;
@@ -389,7 +389,7 @@ class Pass {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
-  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself carries on
+  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself takes over
   std::optional<std::string> failing_;
   JobActions actions_;
 };
@@ -397,7 +397,7 @@ class Pass {
 }  // namespace
 
 JobActions reconcile(const json& job, const std::vector<const json*>& pods, Time now) {
-  return Pass(job, pods, now).run();
+  return JobSync(job, pods, now).run();
 }
 
 bool is_finished(const json& job) {

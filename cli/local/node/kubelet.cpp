@@ -34,7 +34,7 @@ bool is_finished_pod(const json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-// Others find it by its host name, so its address is kept as long as it or its Job is there.
+// Other pods find it by its host name, so its address is kept as long as it or its Job exists.
 bool has_name_in_service(const json& pod_spec) { return !text_field(pod_spec, "subdomain").empty(); }
 
 bool is_past_deadline(const json& pod, Time now) {
@@ -42,7 +42,8 @@ bool is_past_deadline(const json& pod, Time now) {
   return deadline && now >= *deadline;
 }
 
-// What a pod has from the shell in which the cluster was started: enough to find programs, and no keys.
+// The variables that a pod gets from the shell in which the cluster was started: enough to find programs, and
+// no keys.
 std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
   std::vector<std::pair<std::string, std::string>> env;
   for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
@@ -84,7 +85,7 @@ Kubelet::Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesyste
 void Kubelet::notice(const std::string& uid) {
   logs_.announce(uid);
   const auto found = pods_.find(uid);
-  if (found != pods_.end()) found->second.look = true;
+  if (found != pods_.end()) found->second.has_news = true;
 }
 
 void Kubelet::step(Time now, bool sweep) {
@@ -97,9 +98,9 @@ void Kubelet::step(Time now, bool sweep) {
       } else {
         step_pod(*pod, now, sweep);
       }
-    } catch (const Refusal&) {
-      continue;                              // changed or gone meanwhile: the next step sees it as it is
-    } catch (const std::exception& error) {  // a full disk, for one; the other pods go on
+    } catch (const StatusError&) {
+      continue;                              // changed or deleted meanwhile: the next step reads it again
+    } catch (const std::exception& error) {  // for example a full disk; the other pods continue
       std::cerr << name_of(*pod) << ": " << error.what() << std::endl;
     }
   }
@@ -150,18 +151,18 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   }
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   if (local.stage == Local::Stage::waiting && std::filesystem::exists(folder.path() / "process.json")) {
-    local.stage = Local::Stage::starting;  // by an earlier server
+    local.stage = Local::Stage::starting;  // an earlier server started it
   }
   if (local.stage == Local::Stage::waiting) {
     if (!is_deleted(pod) && is_past_deadline(pod, now)) return enforce_deadline(pod, local, now);
     if (!is_deleted(pod)) return start(pod, local, now);
-    // Never started, never will be.
+    // It was never started, and never will be.
     json status = pod.value("status", json::object());
     status["phase"] = "Failed";
     set_status(pod, status);
     return finish_deleted(pod, now);
   }
-  if (local.look || sweep) look(pod, local, now);
+  if (local.has_news || sweep) sync(pod, local, now);
   if (local.stage == Local::Stage::ended) return;
   if (is_deleted(pod)) {
     stop(pod, local, {pod.at("metadata").value("deletionGracePeriodSeconds", 30L), ""}, now);
@@ -176,7 +177,7 @@ void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     return stop(pod, local, {grace, deadline_reason}, now);
   }
-  // It has no process, as its container could not be made so far.
+  // It has no process, as its container could not be created so far.
   const std::string at = format_time(now);
   PodState state;
   state.exit = Exit{128 + SIGKILL, SIGKILL, at, at, deadline_reason, ""};
@@ -185,7 +186,7 @@ void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
 }
 
 Process Kubelet::localised(const json& pod) {
-  Surroundings around;
+  PodContext around;
   around.pod_folder = paths_.pods() / pod_uid_of(pod);
   around.claims = paths_.claims();
   if (std::filesystem::exists(paths_.volumes())) {
@@ -195,7 +196,7 @@ Process Kubelet::localised(const json& pod) {
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));
   around.inherited = inherited_environment(program_);
-  std::vector<Object> found;  // alive as long as the pointers that were given away
+  std::vector<Object> found;  // keeps the objects alive as long as the pointers into them are used
   around.find = [&](const std::string& plural, const std::string& name) -> const json* {
     found.push_back(store_.find(plural, name_space, name));
     return found.back().get();
@@ -204,7 +205,7 @@ Process Kubelet::localised(const json& pod) {
   around.port_of = [&](const std::string& service, const std::string& host, int port) {
     return addresses_.port_of(name_space, service, host, port);
   };
-  // The first pod of a service chooses anew: a port that was free last time may be another program's now.
+  // The first pod of a service chooses again: a port that was free last time may be another program's now.
   const std::string service = pod.at("spec").value("subdomain", "");
   if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
@@ -243,8 +244,8 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
     folder.write(Start{namespace_of(pod) + "/" + name_of(pod), grace, process.argv, process.env,
                        process.working_folder});
     start_supervisor(pod, local, now);
-  } catch (const Obstacle& obstacle) {
-    hold_up(pod, obstacle.reason(), obstacle.what(), now);
+  } catch (const WaitingReason& waiting) {
+    hold_up(pod, waiting.reason(), waiting.what(), now);
   } catch (const json::exception& error) {
     hold_up(pod, "CreateContainerConfigError", error.what(), now);
   } catch (const std::filesystem::filesystem_error& error) {  // the folder of a volume cannot be made
@@ -252,11 +253,11 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
   }
 }
 
-// Tries again for ever, with longer and longer pauses: the cause may be a full disk or too many processes.
+// Tries again without end, with growing pauses: the cause may be a full disk or too many processes.
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;
-  local.look = false;  // it gives notice
+  local.has_news = false;  // the supervisor gives notice
   if (!local.trouble.empty() && now < local.retry) return;
   if (!local.trouble.empty())
     hold_up(pod, "CreateContainerError", "the supervisor of the pod did not start: " + local.trouble, now);
@@ -269,7 +270,7 @@ void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   }
 }
 
-// The container waits, and says why; every step tries again.
+// Sets the container to waiting, with the reason; every step tries again.
 void Kubelet::hold_up(const json& pod, const std::string& reason, const std::string& message, Time now) {
   PodState state;
   state.waiting = {reason, clean_text(message, message_limit)};
@@ -279,18 +280,18 @@ void Kubelet::hold_up(const json& pod, const std::string& reason, const std::str
   event(pod, "Warning", reason == "ContainerCreating" ? "FailedMount" : "Failed", state.waiting->second, now);
 }
 
-// Reads what the supervisor left in the folder, and finds out when it is gone without a word.
-void Kubelet::look(const json& pod, Local& local, Time now) {
-  local.look = false;
+// Reads what the supervisor left in the folder, and notices when it has died.
+void Kubelet::sync(const json& pod, Local& local, Time now) {
+  local.has_news = false;
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
-    // The supervisor did not come to start the program: another one may. Should the first be about to, one
-    // gets the lock.
+    // The supervisor ended before it started the program: another one may. If the first is about to start it,
+    // only one gets the lock.
     if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
-      local.look = true;  // it ended in good order just now
+      local.has_news = true;  // it has just ended regularly
       return;
     }
     exit = folder.exit();
@@ -300,7 +301,7 @@ void Kubelet::look(const json& pod, Local& local, Time now) {
   if (exit) {
     state.exit = exit;
     state.termination_message = termination_message(pod, *exit);
-    // As Kubernetes does: what a pod alone can see ends with it. Each has a copy of its ConfigMaps.
+    // As in Kubernetes, the pod's own volumes end with it. Each pod has a copy of its ConfigMaps.
     std::error_code ignored;
     std::filesystem::remove_all(folder.path() / "volumes", ignored);
     local.stage = Local::Stage::ended;
@@ -339,7 +340,7 @@ std::string Kubelet::termination_message(const json& pod, const Exit& exit) cons
   try {
     message = read_file(paths_.pods() / pod_uid_of(pod) / "termination-log", 1 << 20);
   } catch (const Error&) {
-    message.clear();  // removed, or grown beyond all measure, by the program
+    message.clear();  // removed, or grown without measure, by the program
   }
   const json& container = pod.at("/spec/containers/0"_json_pointer);
   if (message.empty() && exit.code != 0 &&
@@ -359,7 +360,7 @@ void Kubelet::stop(const json& pod, Local& local, const Stop& how, Time now) {
   local.stop_grace = how.grace_seconds;
 }
 
-// A deleted pod has ended: nothing holds it any more but its finalizers.
+// A deleted pod has ended: only its finalizers keep it.
 void Kubelet::finish_deleted(const json& pod, Time) {
   if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 &&
       pod.at("metadata").contains("finalizers"))
@@ -369,7 +370,7 @@ void Kubelet::finish_deleted(const json& pod, Time) {
   });
 }
 
-// Folders whose pod is gone: deleted by force, or an earlier server was killed in between.
+// Removes folders whose pod is gone: it was deleted by force, or an earlier server was killed in between.
 void Kubelet::remove_strays(const std::set<std::string>& known) {
   for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
     const PodFolder folder(entry.path());
@@ -394,7 +395,7 @@ void Kubelet::reap() {
     int status = 0;
     if (local.child > 0 && ::waitpid(local.child, &status, WNOHANG) != 0) {
       local.child = 0;
-      local.look = true;
+      local.has_news = true;
       local.trouble = how_it_ended(status, paths_.pods() / uid / "supervisor.log");
     }
   }

@@ -17,13 +17,13 @@
 
 namespace mlk::local {
 
-// One thread calls it.
+// For one thread.
 class Kubelet {
  public:
   Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
 
-  void notice(const std::string& uid);  // the supervisor of this pod says that there is news
-  // Brings processes and objects together. `sweep`: look at every folder, also those nobody gave notice of.
+  void notice(const std::string& uid);  // the supervisor of this pod has news
+  // Syncs processes and objects. `sweep`: read every folder, also those without notice.
   void step(Time now, bool sweep);
 
  private:
@@ -31,10 +31,10 @@ class Kubelet {
     enum class Stage { waiting, starting, running, ended } stage = Stage::waiting;
     pid_t child = 0;       // supervisor that this server started and has not reaped
     long stop_grace = -1;  // what the supervisor was last told
-    bool look = true;      // its folder may have news
-    std::string trouble;   // how the supervisor ended that did not come to start the program
-    int attempts = 0;      // to start a supervisor, in vain
-    Time retry{};          // when the next may be made
+    bool has_news = true;  // its folder may have news
+    std::string trouble;   // how the supervisor ended, if it did not start the program
+    int attempts = 0;      // to start a supervisor, without success
+    Time retry{};          // time of the next attempt
   };
 
   void schedule(const json& pod, Time now);
@@ -42,7 +42,7 @@ class Kubelet {
   void start(const json& pod, Local& local, Time now);
   void start_supervisor(const json& pod, Local& local, Time now);
   void hold_up(const json& pod, const std::string& reason, const std::string& message, Time now);
-  void look(const json& pod, Local& local, Time now);
+  void sync(const json& pod, Local& local, Time now);
   void stop(const json& pod, Local& local, const Stop& how, Time now);
   void enforce_deadline(const json& pod, Local& local, Time now);
   void finish_deleted(const json& pod, Time now);

@@ -25,7 +25,8 @@ std::size_t digits_at(const std::string& text, std::size_t begin) {
   return end - begin;
 }
 
-// "worker-3" has a number: a pod of an Indexed Job. Any other word before a service's name is left alone.
+// "worker-3" has a number: it is a pod of an Indexed Job. Any other word before the name of a service is left
+// unchanged.
 bool is_pod_host(const std::string& text) {
   const auto dash = text.rfind('-');
   return dash != text.npos && dash > 0 && dash + 1 < text.size() &&
@@ -35,7 +36,7 @@ bool is_pod_host(const std::string& text) {
 
 class Localiser {
  public:
-  Localiser(const json& pod, const Surroundings& around)
+  Localiser(const json& pod, const PodContext& around)
       : pod_(pod),
         around_(around),
         metadata_(pod.at("metadata")),
@@ -59,7 +60,7 @@ class Localiser {
       }
     }
     if (container_.value("command", json::array()).empty()) {
-      throw Obstacle(
+      throw WaitingReason(
           "CreateContainerError",
           "no command: the local cluster starts no images, so the container has to say what to run");
     }
@@ -86,7 +87,7 @@ class Localiser {
 
   void mount_volumes() {
     std::map<std::string, std::string> folders;
-    std::set<std::string> of_files;  // volumes whose contents are given: nothing is to be made in them
+    std::set<std::string> of_files;  // volumes with given contents: nothing is created in them
     for (const json& volume : spec_.value("volumes", json::array())) {
       const std::string name = volume.at("name").get<std::string>();
       folders[name] = folder_of(volume);
@@ -98,7 +99,7 @@ class Localiser {
       const std::string below =
           expand_variables(mount.value("subPath", mount.value("subPathExpr", "")), env_);
       if (below.find("..") != below.npos)
-        throw Obstacle("CreateContainerConfigError", "invalid subPath: \"" + below + "\"");
+        throw WaitingReason("CreateContainerConfigError", "invalid subPath: \"" + below + "\"");
       if (!below.empty()) {
         folder += "/" + below;
         if (!of_files.contains(name)) process_.folders.push_back(folder);
@@ -134,9 +135,9 @@ class Localiser {
       for (const auto& [key, value] : volume.items()) {
         if (key != "name") type = key;
       }
-      throw Obstacle("CreateContainerConfigError", "the local cluster has no volumes of type " + type +
-                                                       ": give a folder for it with --volume " + name +
-                                                       "=DIR");
+      throw WaitingReason("CreateContainerConfigError", "the local cluster has no volumes of type " + type +
+                                                            ": give a folder for it with --volume " + name +
+                                                            "=DIR");
     }
     process_.folders.push_back(own);
     return own;
@@ -150,11 +151,11 @@ class Localiser {
     const json* object = around_.find(secret ? "secrets" : "configmaps", name);
     if (object == nullptr) {
       if (source.value("optional", false)) return;
-      throw Obstacle("ContainerCreating",
-                     std::string("MountVolume.SetUp failed for volume \"") + volume.value("name", "") +
-                         "\" : " + (secret ? "secret" : "configmap") + " \"" + name + "\" not found");
+      throw WaitingReason("ContainerCreating",
+                          std::string("MountVolume.SetUp failed for volume \"") + volume.value("name", "") +
+                              "\" : " + (secret ? "secret" : "configmap") + " \"" + name + "\" not found");
     }
-    // Nobody but the owner reads the state folder: a mode has only its owner's part.
+    // Only the owner reads the state folder: a mode keeps only its owner's part.
     const auto mode_of = [](long mode) { return static_cast<unsigned>(mode & 0700) | 0400u; };
     const long common = source.value("defaultMode", 0644L);
     const std::map<std::string, std::string> data = data_of(*object);
@@ -167,10 +168,10 @@ class Localiser {
       const auto found = data.find(key);
       if (found == data.end()) {
         if (source.value("optional", false)) continue;
-        throw Obstacle("ContainerCreating", "references non-existent config key: " + key);
+        throw WaitingReason("ContainerCreating", "references non-existent config key: " + key);
       }
       if (path.empty() || path.front() == '/' || path.find("..") != path.npos) {
-        throw Obstacle("CreateContainerConfigError", "invalid path of an item: \"" + path + "\"");
+        throw WaitingReason("CreateContainerConfigError", "invalid path of an item: \"" + path + "\"");
       }
       process_.files.push_back({folder / path, found->second, mode_of(item.value("mode", common))});
     }
@@ -204,17 +205,18 @@ class Localiser {
       if (from.contains("fieldRef")) {
         const std::string path = from.at("fieldRef").value("fieldPath", "");
         const auto value = pod_field(pod_, path, process_.address);
-        if (!value) throw Obstacle("CreateContainerConfigError", "unsupported fieldPath: " + path);
+        if (!value) throw WaitingReason("CreateContainerConfigError", "unsupported fieldPath: " + path);
         add(name, *value, false);
       } else if (from.contains("resourceFieldRef")) {
         const auto value = resource_field(container_, from.at("resourceFieldRef"));
-        if (!value) throw Obstacle("CreateContainerConfigError", "unsupported resourceFieldRef in " + name);
+        if (!value)
+          throw WaitingReason("CreateContainerConfigError", "unsupported resourceFieldRef in " + name);
         add(name, *value, false);
       } else if (from.contains("configMapKeyRef") || from.contains("secretKeyRef")) {
         add_key(name, from);
       } else {
-        throw Obstacle("CreateContainerConfigError",
-                       "unsupported source of the environment variable " + name);
+        throw WaitingReason("CreateContainerConfigError",
+                            "unsupported source of the environment variable " + name);
       }
     }
   }
@@ -223,8 +225,8 @@ class Localiser {
     const std::string name = reference.value("name", "");
     const json* object = around_.find(secret ? "secrets" : "configmaps", name);
     if (object == nullptr && !reference.value("optional", false)) {
-      throw Obstacle("CreateContainerConfigError",
-                     (secret ? "secret \"" : "configmap \"") + name + "\" not found");
+      throw WaitingReason("CreateContainerConfigError",
+                          (secret ? "secret \"" : "configmap \"") + name + "\" not found");
     }
     return object;
   }
@@ -240,14 +242,14 @@ class Localiser {
     if (found != data.end()) {
       add(name, found->second, secret);
     } else if (!reference.value("optional", false)) {
-      throw Obstacle("CreateContainerConfigError", "couldn't find key " + key + " in " +
-                                                       (secret ? "Secret " : "ConfigMap ") + name_space_ +
-                                                       "/" + reference.value("name", ""));
+      throw WaitingReason("CreateContainerConfigError", "couldn't find key " + key + " in " +
+                                                            (secret ? "Secret " : "ConfigMap ") +
+                                                            name_space_ + "/" + reference.value("name", ""));
     }
   }
 
   const json& pod_;
-  const Surroundings& around_;
+  const PodContext& around_;
   const json& metadata_;
   const json& spec_;
   const json& container_;
@@ -319,7 +321,7 @@ std::string replace_peers(const std::string& text, const std::string& name_space
 std::string replace_paths(const std::string& text, const std::map<std::string, std::string>& mounts) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
-    // A path begins where no other path goes on; "file:///data" counts as a beginning.
+    // A path begins where no other path continues; "file:///data" counts as a beginning.
     const bool begins = text[i] == '/' && (i == 0 || !is_path_character(text[i - 1]) ||
                                            (i >= 3 && text.compare(i - 3, 3, "://") == 0));
     const std::pair<const std::string, std::string>* longest = nullptr;
@@ -339,6 +341,6 @@ std::string replace_paths(const std::string& text, const std::map<std::string, s
   return result;
 }
 
-Process localise(const json& pod, const Surroundings& around) { return Localiser(pod, around).run(); }
+Process localise(const json& pod, const PodContext& around) { return Localiser(pod, around).run(); }
 
 }  // namespace mlk::local

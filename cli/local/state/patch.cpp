@@ -11,10 +11,10 @@
 namespace mlk::local {
 namespace {
 
-constexpr std::size_t depth_limit = 100;  // well below what readers of lists take
+constexpr std::size_t depth_limit = 100;  // well below the limit of clients that read lists
 constexpr char directive[] = "$patch";
 
-// The field by which elements of a list are told apart; empty for a list that is replaced whole.
+// The field that identifies an element of a list; empty for a list that is replaced as a whole.
 std::string merge_key(const std::string& field, const json& element) {
   static const std::map<std::string, std::string> keys = {
       {"containers", "name"}, {"initContainers", "name"},    {"env", "name"},
@@ -117,7 +117,7 @@ json apply_patch(const std::string& content_type, const json& object, const std:
     try {
       return object.patch(patch);
     } catch (const json::exception& error) {
-      throw Refusal(
+      throw StatusError(
           422, "Invalid",
           std::string("the server rejected our request due to an error in our request: ") + error.what());
     }
@@ -129,8 +129,8 @@ json apply_patch(const std::string& content_type, const json& object, const std:
              is_apply_patch(content_type)) {
     merge(result, patch);
   } else {
-    throw Refusal(415, "UnsupportedMediaType",
-                  "the body of the request was in an unknown format: " + content_type);
+    throw StatusError(415, "UnsupportedMediaType",
+                      "the body of the request was in an unknown format: " + content_type);
   }
   return result;
 }

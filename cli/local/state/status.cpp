@@ -7,7 +7,7 @@
 
 namespace mlk::local {
 
-json Refusal::status() const {
+json StatusError::status() const {
   json status = {{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::object()},
                  {"status", "Failure"}, {"message", what()},  {"reason", reason_},
                  {"code", code_}};
@@ -24,7 +24,7 @@ const Kind* kind_by(const std::string Kind::* name, const std::string& wanted) {
   return nullptr;
 }
 
-// "jobs.batch", as the API server names a resource or kind outside of the core group.
+// "jobs.batch": the API server's form for a resource or kind outside of the core group.
 std::string qualified(const std::string& name, const Kind* kind) {
   return kind == nullptr || kind->group.empty() ? name : name + "." + kind->group;
 }
@@ -49,30 +49,31 @@ std::string reason_of(const std::string& message) {
 
 }  // namespace
 
-Refusal not_found(const std::string& plural, const std::string& name) {
+StatusError not_found(const std::string& plural, const std::string& name) {
   const Kind* kind = kind_by(&Kind::plural, plural);
-  return Refusal(404, "NotFound", qualified(plural, kind) + " \"" + name + "\" not found",
-                 details_of(name, plural, kind));
+  return StatusError(404, "NotFound", qualified(plural, kind) + " \"" + name + "\" not found",
+                     details_of(name, plural, kind));
 }
 
-Refusal already_exists(const std::string& plural, const std::string& name) {
+StatusError already_exists(const std::string& plural, const std::string& name) {
   const Kind* kind = kind_by(&Kind::plural, plural);
-  return Refusal(409, "AlreadyExists", qualified(plural, kind) + " \"" + name + "\" already exists",
-                 details_of(name, plural, kind));
+  return StatusError(409, "AlreadyExists", qualified(plural, kind) + " \"" + name + "\" already exists",
+                     details_of(name, plural, kind));
 }
 
-Refusal conflict(const std::string& plural, const std::string& name, const std::string& why) {
+StatusError conflict(const std::string& plural, const std::string& name, const std::string& why) {
   const Kind* kind = kind_by(&Kind::plural, plural);
-  return Refusal(409, "Conflict",
-                 "Operation cannot be fulfilled on " + qualified(plural, kind) + " \"" + name + "\": " + why,
-                 details_of(name, plural, kind));
+  return StatusError(
+      409, "Conflict",
+      "Operation cannot be fulfilled on " + qualified(plural, kind) + " \"" + name + "\": " + why,
+      details_of(name, plural, kind));
 }
 
-Refusal bad_request(const std::string& message) { return Refusal(400, "BadRequest", message); }
+StatusError bad_request(const std::string& message) { return StatusError(400, "BadRequest", message); }
 
-Refusal expired(const std::string& message) { return Refusal(410, "Expired", message); }
+StatusError expired(const std::string& message) { return StatusError(410, "Expired", message); }
 
-Refusal invalid(const std::string& kind_name, const std::string& name, const std::vector<Cause>& causes) {
+StatusError invalid(const std::string& kind_name, const std::string& name, const std::vector<Cause>& causes) {
   const Kind* kind = kind_by(&Kind::kind, kind_name);
   std::vector<std::string> sentences;
   json list = json::array();
@@ -83,12 +84,12 @@ Refusal invalid(const std::string& kind_name, const std::string& name, const std
   const std::string what = causes.size() == 1 ? sentences.front() : "[" + join(sentences, ", ") + "]";
   json details = details_of(name, kind_name, kind);
   details["causes"] = list;
-  return Refusal(422, "Invalid", qualified(kind_name, kind) + " \"" + name + "\" is invalid: " + what,
-                 details);
+  return StatusError(422, "Invalid", qualified(kind_name, kind) + " \"" + name + "\" is invalid: " + what,
+                     details);
 }
 
-Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
-                const std::string& message) {
+StatusError invalid(const std::string& kind, const std::string& name, const std::string& field,
+                    const std::string& message) {
   return invalid(kind, name, std::vector<Cause>{{field, message}});
 }
 

@@ -1,4 +1,4 @@
-// What a request failed with, as Kubernetes says it: kind Status.
+// The error of a request in Kubernetes' form: kind Status.
 #pragma once
 
 #include <stdexcept>
@@ -11,10 +11,10 @@ namespace mlk::local {
 
 using nlohmann::json;
 
-// Thrown by everything that serves a request, caught in api.cpp, where it becomes the answer.
-class Refusal : public std::runtime_error {
+// Thrown by everything that serves a request; caught in api.cpp, where it becomes the answer.
+class StatusError : public std::runtime_error {
  public:
-  Refusal(int code, std::string reason, const std::string& message, json details = nullptr)
+  StatusError(int code, std::string reason, const std::string& message, json details = nullptr)
       : std::runtime_error(message), code_(code), reason_(std::move(reason)), details_(std::move(details)) {}
 
   int code() const { return code_; }
@@ -27,19 +27,19 @@ class Refusal : public std::runtime_error {
   json details_;
 };
 
-Refusal not_found(const std::string& plural, const std::string& name);
-Refusal already_exists(const std::string& plural, const std::string& name);
-Refusal conflict(const std::string& plural, const std::string& name, const std::string& why);
-Refusal bad_request(const std::string& message);
-Refusal expired(const std::string& message);
-// 422, as the API server words it: "Job.batch "x" is invalid: FIELD: MESSAGE", and a list of them in
+StatusError not_found(const std::string& plural, const std::string& name);
+StatusError already_exists(const std::string& plural, const std::string& name);
+StatusError conflict(const std::string& plural, const std::string& name, const std::string& why);
+StatusError bad_request(const std::string& message);
+StatusError expired(const std::string& message);
+// 422 in the words of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE", with a list of them in
 // brackets.
 struct Cause {
   std::string field;
-  std::string message;  // its first words, "Required value" for one, say which kind of mistake it is
+  std::string message;  // begins with the kind of mistake, for example "Required value"
 };
-Refusal invalid(const std::string& kind, const std::string& name, const std::vector<Cause>& causes);
-Refusal invalid(const std::string& kind, const std::string& name, const std::string& field,
-                const std::string& message);
+StatusError invalid(const std::string& kind, const std::string& name, const std::vector<Cause>& causes);
+StatusError invalid(const std::string& kind, const std::string& name, const std::string& field,
+                    const std::string& message);
 
 }  // namespace mlk::local

@@ -20,11 +20,11 @@ bool is_gone(const json& object) {
   const json& metadata = object.at("metadata");
   if (!metadata.contains("deletionTimestamp")) return false;
   if (metadata.contains("finalizers") && !metadata.at("finalizers").empty()) return false;
-  // A pod with grace goes when its process has ended: whoever sees that sets the grace to 0.
+  // A pod with grace is deleted when its process has ended; then its grace is set to 0.
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
-// 0 for what no store has written: the objects themselves say more.
+// 0 for text that no store has written: the objects themselves have the newest version.
 std::uint64_t number_in(const std::string& text) {
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -41,7 +41,7 @@ Store::Store(std::filesystem::path folder) : folder_(std::move(folder)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json") load_file(entry.path());
   }
   reserved_ = revision_;
-  // What happened before this start is in no history: a watch from then has to list again.
+  // The history does not cover the time before this start: a watch from then has to list again.
   oldest_ = next_revision();
 }
 
@@ -61,7 +61,7 @@ void Store::load_file(const std::filesystem::path& file) {
 }
 
 std::filesystem::path Store::file_of(const Key& key) const {
-  // File names end at 255 bytes, object names at 253; ~ is in no object's name.
+  // File names have at most 255 bytes, object names 253; no object's name contains ~.
   const std::string file =
       key.name.size() <= 200 ? key.name : key.name.substr(0, 150) + "~" + sha256_hex(key.name).substr(0, 32);
   return folder_ / key.plural / (key.name_space.empty() ? "~" : key.name_space) / (file + ".json");
@@ -119,7 +119,7 @@ Store::Snapshot Store::snapshot_at(const std::string& plural, const std::string&
     const json& metadata = object->at("metadata");
     then[Key{plural, metadata.value("namespace", ""), metadata.at("name").get<std::string>()}] = object;
   }
-  // Undo what came later, newest first.
+  // Undoes the later changes, newest first.
   for (auto at = history_.rbegin(); at != history_.rend() && at->first.revision > revision; ++at) {
     const Change& change = at->first;
     const json& metadata = change.object->at("metadata");
@@ -179,9 +179,9 @@ Object Store::put(const Key& key, json object, Object before) {
   object["metadata"]["resourceVersion"] = std::to_string(revision);
   const std::string text = object.dump();
   if (text.size() > object_limit) {
-    throw Refusal(413, "RequestEntityTooLarge",
-                  key.plural + " \"" + key.name + "\" is too large: at most " + std::to_string(object_limit) +
-                      " bytes");
+    throw StatusError(413, "RequestEntityTooLarge",
+                      key.plural + " \"" + key.name + "\" is too large: at most " +
+                          std::to_string(object_limit) + " bytes");
   }
   const std::filesystem::path file = file_of(key);
   std::filesystem::create_directories(file.parent_path());

@@ -174,7 +174,7 @@ TEST_CASE("a stop of a single trial that is cut off at any request does the rest
   }
 }
 
-TEST_CASE("what a trial has told stays when it is deleted, and it is not started again") {
+TEST_CASE("the results of a deleted trial stay, and it is not started again") {
   Console console(two_processes);
   {
     const PlayedControllers controllers(console.sweeper.cluster,
@@ -203,7 +203,7 @@ TEST_CASE("what a trial has told stays when it is deleted, and it is not started
   CHECK_FALSE(console.sweeper.cluster.has("configmaps", runs.at(1)));
 }
 
-TEST_CASE("what cannot be written down of a trial is not deleted") {
+TEST_CASE("a trial whose results cannot be stored is not deleted") {
   TwoRun console;
   console.sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/configmaps")) return std::nullopt;
@@ -215,7 +215,8 @@ TEST_CASE("what cannot be written down of a trial is not deleted") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("nothing is done to what --where selects when nobody can be asked, and --yes is the hint") {
+TEST_CASE(
+    "nothing is done to a selection of --where if there is no terminal to ask on, and the hint is --yes") {
   TwoRun console;
   std::atomic<int> changes{0};
   const std::string before = console.everything();
@@ -240,7 +241,7 @@ TEST_CASE("nothing is done to what --where selects when nobody can be asked, and
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("with --yes, or an answer that is one, it is done to what --where selects and to nothing else") {
+TEST_CASE("after --yes, or a yes, the command applies to the selection of --where and to nothing else") {
   TwoRun console;
   const auto said = console.type({"stop", console.sweep, "--where", "lr<0.15", "--yes"});
   CHECK(said.code == 0);
@@ -269,7 +270,7 @@ TEST_CASE("with --yes, or an answer that is one, it is done to what --where sele
   CHECK(console.status().phase == Phase::stopped);
 }
 
-TEST_CASE("when --where selects nothing that is said, and nobody is asked") {
+TEST_CASE("if --where selects nothing the command says so, and asks nothing") {
   TwoRun console;
   console.answer = "y";
   for (const std::string doing : {"stop", "resume", "delete"}) {

@@ -91,7 +91,7 @@ struct Rbac : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("a sweep is detached when the driver's account may do what it has to") {
+TEST_CASE("a sweep is detached if the driver's account has the rights that it needs") {
   Rbac cluster;
   const auto said = cluster.detach();
   CHECK(said.code == 0);
@@ -104,7 +104,8 @@ TEST_CASE("a sweep is detached when the driver's account may do what it has to")
   CHECK(includes(again.err, "its driver goes on in the cluster"));
 }
 
-TEST_CASE("without the driver's account nothing is created, and an administrator gets what to apply") {
+TEST_CASE(
+    "without the driver's account nothing is created, and the objects for an administrator are printed") {
   Rbac cluster;
   cluster.has_account = false;
   const auto said = cluster.detach();
@@ -151,7 +152,7 @@ TEST_CASE("the account is created when that is asked for, and only where it is m
   CHECK(includes(said.err, "created ServiceAccount, Role and RoleBinding mlk-driver"));
 }
 
-TEST_CASE("who may not create a Role is told so, and nothing is created") {
+TEST_CASE("a user who may not create a Role gets an error, and nothing is created") {
   Rbac cluster;
   cluster.has_account = cluster.may_create = false;
   const auto said = cluster.detach({"--create-rbac"});
@@ -161,13 +162,13 @@ TEST_CASE("who may not create a Role is told so, and nothing is created") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("who detaches a sweep needs no rights to drive it") {
+TEST_CASE("detaching a sweep does not need the rights to drive it") {
   Rbac cluster;
   CHECK(cluster.detach().code == 0);
   CHECK(cluster.asked_for_leases == 1);  // by the driver's account
 }
 
-TEST_CASE("who may neither look nor ask is not held up") {
+TEST_CASE("a user without the right to check the account can still detach a sweep") {
   Rbac cluster;
   cluster.may_look = cluster.may_impersonate = false;
   const auto said = cluster.detach();
@@ -241,7 +242,7 @@ TEST_CASE("the driver's image is that of the flag, of the environment or of the 
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE("a large sweep that nobody watches is told what may be lost") {
+TEST_CASE("a large sweep without a watcher gets a warning of lost results") {
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";

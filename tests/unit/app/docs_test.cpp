@@ -126,7 +126,7 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("a number that is none is told in words") {
+TEST_CASE("an invalid number is reported in words") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==

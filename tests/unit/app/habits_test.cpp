@@ -20,7 +20,7 @@ std::string hint(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, and with what it was given") {
+TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, including its arguments") {
   CHECK(hint({"describe", "digits"}) == "did you mean: mlk status digits");
   CHECK(hint({"get", "pods"}) == "did you mean: mlk ls");
   CHECK(hint({"ps"}) == "did you mean: mlk ls");

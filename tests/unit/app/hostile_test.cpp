@@ -210,7 +210,7 @@ std::string unprintable(std::string_view text, bool colors) {
       const mlk::Character read = mlk::first_character(text);
       size = read.bytes;
       const bool blank = read.code == '\n' || read.code == '\t';
-      if (!read.valid || (mlk::steers_terminal(read.code) && !blank)) found += text.substr(0, size);
+      if (!read.valid || (mlk::controls_terminal(read.code) && !blank)) found += text.substr(0, size);
     }
     text.remove_prefix(size);
   }

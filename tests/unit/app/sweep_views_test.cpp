@@ -48,7 +48,7 @@ TEST_CASE("a wide terminal has all words on the sweep's live line, and a bar of 
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");
 }
 
-TEST_CASE("a terminal of 60 columns keeps what matters most, and the bar takes the rest") {
+TEST_CASE("a terminal of 60 columns keeps the most important parts, and the bar takes the rest") {
   const std::string line = bar_at(60);
   CHECK(ui::width_of(line) == 60);
   CHECK(line.find("  50/100  3 failed  best accuracy 0.9712 (12)") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("the live line of a sweep is never wider than its terminal, and says h
   }
 }
 
-TEST_CASE("a sweep of which nothing runs says what it is doing instead, and why") {
+TEST_CASE("a sweep without running trials shows its phase and the reason") {
   sweeps::SweepStatus status;
   status.phase = Phase::scheduling;
   status.counts.waiting = 4;

@@ -151,7 +151,7 @@ TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal a
   }
 }
 
-TEST_CASE("the live line says step, loss, who runs, and what is wrong") {
+TEST_CASE("the live line shows the step, the loss, the running ranks and the trouble") {
   RunStatus status = failed_run();
   status.phase = Phase::running;
   status.why = "worker/1: restarting";
@@ -196,7 +196,7 @@ TEST_CASE("the time until the next try is no change of a run; everything else of
   CHECK(untimed("next in ") == "");
 }
 
-TEST_CASE("the wide list says in what the runs of one name differ, and their tags") {
+TEST_CASE("the wide list shows the differing values of runs of one name, and their tags") {
   RunStatus first = failed_run(), second = failed_run(), other = failed_run();
   first.run = "mnist-aaaaa", second.run = "mnist-bbbbb", other.run = "cifar-aaaaa";
   first.name = second.name = "mnist", other.name = "cifar";

@@ -151,7 +151,7 @@ TEST_CASE("of a long line whole characters around the mistake are shown, and the
   CHECK(told(0) == "f:1:1: no\n  " + euros(34) + "\n  ^");
 }
 
-TEST_CASE("what is no value of its type is refused with what was expected") {
+TEST_CASE("a value of the wrong type is refused with the expected type") {
   const auto said = [](const std::string& argument) { return problems_of(smallest, set({argument})); };
   CHECK(said("train.steps='5'") == "--set:1:13: train.steps must be a whole number without quotes, not '5'");
   CHECK(said("train.steps=[5]") == "--set:1:13: train.steps must be a whole number, not a list");
@@ -249,7 +249,7 @@ TEST_CASE("a number is one as JSON writes it, and without a digit on one side of
     CHECK_MESSAGE(!is_number(bad), bad);
 }
 
-TEST_CASE("an address with a password is a secret wherever the password ends, a path is none") {
+TEST_CASE("an address with a password is a secret wherever the password ends; a path is not a secret") {
   for (const char* bad : {"https://:p@h", "https://u:p@/x", "a://u:@h"})
     CHECK_MESSAGE(looks_like_secret(bad), bad);
   for (const char* good : {"file:///u:p@h", "https://u@h:80/", "https://h:80/a@b", "u:p@h"})

@@ -311,14 +311,14 @@ TEST_CASE("words of other tools are answered with the key that they mean") {
 }
 
 TEST_CASE("a folder of files: that cannot be used is told at its place, beside the other mistakes") {
-  const Surroundings surroundings{
+  const FileContext file_context{
       .wrong_with_folder =
           [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },
       .manual = "man -l /checkout/man/mlk-experiment.5"};
   const auto load = [&](const std::string& folder, const std::string& more) {
     return load_experiment(
         "name: x\nmode: single\nrun: a\ndata: [{name: d, mount: /d, files: " + folder + "}]\n" + more,
-        "x.yaml", {}, {"single"}, surroundings);
+        "x.yaml", {}, {"single"}, file_context);
   };
   CHECK_NOTHROW(load("good", ""));
   try {

@@ -52,7 +52,7 @@ TEST_CASE("an entry of a list is named by its number, from 0") {
         "--set:1:25: data[1].mount must be an absolute path without '..' or ':', not 'relative'");
 }
 
-TEST_CASE("what is wrong with a flag is told at its place in it") {
+TEST_CASE("a mistake in a flag is reported at its place in it") {
   const auto said = [](const std::string& argument) { return problems_of(smallest, set({argument})); };
   CHECK(said("steps") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");
   CHECK(said("") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");

@@ -77,7 +77,7 @@ TEST_CASE("a line of 100 bytes is shown whole, of a longer one the 100 around th
         "f:1:52: no\n  " + line.substr(1) + "\n  " + std::string(50, ' ') + "^");
 }
 
-TEST_CASE("a line that nobody wrote by hand is not shown") {
+TEST_CASE("a line too long to be written by hand is not shown") {
   CHECK(shown(std::string(4096, 'a'), 0, 0) == "f:1:1: no\n  " + std::string(100, 'a') + "\n  ^");
   CHECK(shown(std::string(4097, 'a'), 0, 0) == "f:1:1: no");
 }

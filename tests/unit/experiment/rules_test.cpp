@@ -71,7 +71,7 @@ TEST_CASE("roles have these counts") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("what the schema has refused breaks no rule as well") {
+TEST_CASE("a value that the schema has refused breaks no further rule") {
   CHECK(in_mode("single", "run: a\nworkers: {count: many, min: 5}\n") ==
         "x.yaml:4:18: workers.count must be a whole number, not 'many'");
   CHECK(in_mode("nonsense", "run: a\nparameters: {a: 1}\nworkers: {count: 3}\nroles: {chief: {}}\n") ==
@@ -108,7 +108,7 @@ TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when th
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
-TEST_CASE("what belongs to another type of optimizer or schedule is refused with the types that have it") {
+TEST_CASE("a key of another type of optimizer or schedule is refused with the types that have it") {
   const auto with = [](const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, steps: 10, optimizer: {" + optimizer + "}}\n");
   };
@@ -129,7 +129,7 @@ TEST_CASE("what belongs to another type of optimizer or schedule is refused with
         std::string::npos);
 }
 
-TEST_CASE("data is not mounted over what the system or mlk mounts, nor above or below it") {
+TEST_CASE("data is not mounted over, above or below a mount of the system or of mlk") {
   for (const char* taken : {"/", "/etc", "/etc/mlk", "/etc/mlk/x", "/mlk", "/mlk/x", "/dev", "/dev/shm",
                             "/proc", "/proc/1", "/sys", "/sys/x"}) {
     CHECK_MESSAGE(
@@ -172,7 +172,7 @@ TEST_CASE("a volume has one source, whichever it is") {
   CHECK(checkpoint("files: f").find("unknown key 'files' in checkpoint.volume") != std::string::npos);
 }
 
-TEST_CASE("what must be given in a volume is named with what it is") {
+TEST_CASE("a missing key of a volume is named with its meaning") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{" + source + "}]\n");
   };
@@ -226,7 +226,7 @@ TEST_CASE("every toleration is judged, at its place") {
         "x.yaml:4:54: a toleration with operator: Exists has no value");
 }
 
-TEST_CASE("what an experiment says reaches its fields") {
+TEST_CASE("the values of an experiment reach its fields") {
   const Experiment x = load(
       "name: a-b\nmode: ps\nimage: i:1\nrun: [a]\nworkers: {count: 3, min: 2, cpu: 250m, memory: 4Gi, gpu: "
       "5}\n"

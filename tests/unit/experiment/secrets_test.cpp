@@ -17,7 +17,7 @@ TEST_CASE("values that look like secrets") {
   }
 }
 
-TEST_CASE("what begins as a token does looks like one from its usual length on") {
+TEST_CASE("text with the prefix of a token looks like one from its usual length on") {
   const std::pair<std::string, std::size_t> prefixes[] = {
       {"ghp_", 20},  {"gho_", 20}, {"ghs_", 20}, {"github_pat_", 20}, {"glpat-", 20},
       {"sk-", 20},   {"AKIA", 20}, {"ASIA", 20}, {"hf_", 30},         {"xoxb-", 20},

@@ -45,7 +45,7 @@ TEST_CASE("a word of another tool stands for a key of ours, however it is capita
   }
 }
 
-TEST_CASE("of a section its own key comes first, then the two places where a key stands, then what is near") {
+TEST_CASE("a section suggests its own key first, then the two places of a key, then near ones") {
   CHECK(for_key("LR", "optimizer") == "; did you mean 'lr'?");
   CHECK(for_key("size", "role") == "; did you mean 'count'?");
   CHECK(for_key("steps", "optimizer") == "; did you mean 'train.steps'?");

@@ -85,7 +85,7 @@ TEST_CASE("consistency is sync, async or a staleness, and nothing beside it") {
   CHECK(with("{staleness: x}") == "x.yaml:3:62: train.consistency.staleness must be a whole number, not 'x'");
 }
 
-TEST_CASE("rules of what is tried again are words, exit codes and ranges of them") {
+TEST_CASE("retry rules are words, exit codes and ranges of them") {
   for (const char* good : {"preemption", "any", "1", "255", "1-255", "3-3"})
     CHECK_MESSAGE(of_line(std::string("restart: {on: [") + good + "]}") == "accepted", good);
   for (const char* bad :

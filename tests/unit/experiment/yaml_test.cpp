@@ -38,7 +38,7 @@ TEST_CASE("a text has at most 1 MiB, 32 levels and 10000 values") {
             .ends_with("more than 10000 values with all aliases written out"));
 }
 
-TEST_CASE("an alias counts as what it stands for, in values and in levels") {
+TEST_CASE("an alias counts as much as its anchor, in values and in levels") {
   // 1 list, 1 anchored list of 98, then the aliases with 99 values each.
   const std::string anchored = "[&a [" + repeated("x,", 98) + "]" + repeated(",*a", 100);
   CHECK(yaml_refusal(anchored + "]") == "accepted");  // exactly 10000
@@ -75,7 +75,7 @@ TEST_CASE("quotes and !!str make text, every other tag is refused") {
   CHECK(yaml_refusal("a: ! [b]") == "accepted");
 }
 
-TEST_CASE("what the parser complains about is told in the user's terms") {
+TEST_CASE("complaints of the parser are reported in the user's terms") {
   CHECK(yaml_refusal("a: 'b").ends_with(": a quote is not closed"));
   CHECK(yaml_refusal("a: [b").ends_with(": a '[' is not closed, or a comma is missing"));
   CHECK(yaml_refusal("a: [b c: d e: f]").find("not valid YAML") == std::string::npos);
@@ -88,7 +88,7 @@ TEST_CASE("what the parser complains about is told in the user's terms") {
   CHECK(yaml_refusal("a: [*b]\n\tc: d") == "f:1:5: not valid YAML: the referenced anchor is not defined");
 }
 
-TEST_CASE("what is missing at the end of the text is told at the end of its last line") {
+TEST_CASE("something missing at the end of the text is reported at the end of its last line") {
   CHECK(yaml_refusal("a: b\nc: [d\n\n\n").starts_with("f:2:6: "));
   CHECK(yaml_refusal("c: [d").starts_with("f:1:6: "));
 }

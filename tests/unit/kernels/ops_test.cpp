@@ -78,7 +78,7 @@ TEST_CASE("the processor's gemm agrees with the reference on every transposition
   }
 }
 
-TEST_CASE("with beta 0 gemm overwrites what is not a number") {
+TEST_CASE("with beta 0 gemm overwrites NaN") {
   const std::vector<float> a = {1, 2, 3, 4}, b = {1, 0, 0, 1};
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
@@ -216,7 +216,7 @@ TEST_CASE("all instruction sets give the same bits") {
   }
 }
 
-TEST_CASE("a rectifier passes on what is not a number, so that a diverged model is noticed") {
+TEST_CASE("a ReLU passes NaN on, so that a diverged model is noticed") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
@@ -251,7 +251,7 @@ TEST_CASE("the mean loss over no rows is 0") {
   }
 }
 
-TEST_CASE("cross entropy does not overflow, and shows what is not a number") {
+TEST_CASE("cross entropy does not overflow, and NaN logits give a NaN loss") {
   auto ops = make_cpu_ops();
   const std::vector<std::int32_t> labels = {1};
   std::vector<float> logits = {1e4f, -1e4f, 0};

@@ -43,7 +43,7 @@ TEST_CASE("a pool shares its parts among all its threads") {
   CHECK(met == 3);
 }
 
-TEST_CASE("what a part throws comes out when all parts are over, and the pool goes on") {
+TEST_CASE("an exception of a part is rethrown when all parts are over, and the pool goes on") {
   ThreadPool pool(3);
   for (int time = 0; time < 20; ++time) {
     std::atomic<int> over{0};

@@ -111,7 +111,7 @@ TEST_CASE("a fresh cluster holds the namespace default, its account and one node
                {"nodeInfo", {{"kubeletVersion", "v1.37.0+mlk"}}}}}});
 }
 
-TEST_CASE("what a cluster has already is left as it is, and only what is missing is added") {
+TEST_CASE("seeding adds only missing objects, and changes no existing one") {
   const Folder folder;
   Store store(folder.path() / "objects");
   seed(store, noon);
@@ -227,7 +227,7 @@ TEST_CASE("a state folder that is a link, a file or another user's is refused") 
         "1 | " + other.string() + " belongs to another user | set XDG_STATE_HOME to a folder of your own");
 }
 
-TEST_CASE("the address of the server is read back, and numbers that cannot be are none") {
+TEST_CASE("the address of the server is read back, and impossible numbers are refused") {
   const Folder folder;
   const Paths paths(folder.path());
   CHECK_FALSE(read_address(paths));

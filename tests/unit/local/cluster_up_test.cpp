@@ -342,7 +342,7 @@ TEST_CASE("down gives each pod its own grace, but no more than is asked for, and
   }
 }
 
-TEST_CASE("down leaves alone what has ended, and what never began") {
+TEST_CASE("down ignores pods that have ended and pods that never started") {
   const Cluster cluster;
   const PodFolder ended(cluster.paths.pods() / "ended"), empty(cluster.paths.pods() / "empty"),
       waiting(cluster.paths.pods() / "waiting");

@@ -85,7 +85,7 @@ TEST_CASE("where there is something else in place of the fifo there are no contr
   }
 }
 
-TEST_CASE("what is there at the start is looked at, and each change after it") {
+TEST_CASE("the loop handles the objects that exist at its start, and each later change") {
   Looped looped;
   looped.store.create("jobs", job(1, {{"completions", 0}}));
   const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
@@ -196,7 +196,7 @@ TEST_CASE("changes and notices are seen as they come, not only when everything i
   ::close(fifo);
 }
 
-TEST_CASE("after its end nobody is called any more, and pods are left as they are") {
+TEST_CASE("after the end of the loop nothing is called any more, and pods live on") {
   Looped looped;
   looped.create_pod();
   {

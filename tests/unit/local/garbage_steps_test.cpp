@@ -103,7 +103,7 @@ TEST_CASE("an orphan pod on a node has 30 s where it says nothing else, and noth
   CHECK(grace("e", {{"nodeName", "local"}}, {{"phase", "Failed"}}) == "2026-11-21T12:00:00Z 0");
 }
 
-TEST_CASE("what only the server makes is no garbage, whatever it says of its owners") {
+TEST_CASE("objects that only the server makes are not garbage, whatever their owner references say") {
   const Folder folder;
   Store store(folder.path());
   store.create("serviceaccounts",
@@ -125,7 +125,7 @@ TEST_CASE(
   CHECK(store.list("secrets").size() == 2);
 }
 
-TEST_CASE("a namespace that goes takes what is in it along, then its account, then itself") {
+TEST_CASE("deleting a namespace deletes its contents, then its account, then itself") {
   Cluster cluster;
   Store& store = cluster.store;
   for (const char* name : {"team", "other"})

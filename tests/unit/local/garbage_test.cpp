@@ -26,7 +26,7 @@ json owned_by(const std::string& owner, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("what belongs to an object that is gone goes") {
+TEST_CASE("dependents of a deleted object are deleted") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));
@@ -39,7 +39,7 @@ TEST_CASE("what belongs to an object that is gone goes") {
   CHECK(store.find("secrets", "ns", "nobodys"));
 }
 
-TEST_CASE("one owner that is left keeps what belongs to it, whichever of them goes") {
+TEST_CASE("one remaining owner keeps a dependent, whichever other owner is deleted") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));
@@ -55,7 +55,9 @@ TEST_CASE("one owner that is left keeps what belongs to it, whichever of them go
   CHECK_FALSE(store.find("secrets", "ns", "c"));
 }
 
-TEST_CASE("what is made with its owner, or made nobody's before it goes, stays while garbage is collected") {
+TEST_CASE(
+    "an object that is created with its owner, or loses its owner reference in time, survives garbage "
+    "collection") {
   const Folder folder;
   Store store(folder.path());
   std::atomic<bool> done = false;

@@ -254,7 +254,7 @@ TEST_CASE("a patch that breaks the head of an object is named") {
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE("a template that makes no object is named; one that its $if leaves out is none") {
+TEST_CASE("a template that makes no object is named, unless its $if leaves it out") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",

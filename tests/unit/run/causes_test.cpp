@@ -17,7 +17,8 @@ constexpr char deleted_at[] = "2026-01-03T11:58:30Z";
 
 void mark_deleted(json& object) { object["metadata"]["deletionTimestamp"] = deleted_at; }
 
-TEST_CASE("what is tried again comes before a lost node, and that before a rank that failed for good") {
+TEST_CASE(
+    "a rank that is tried again comes before a lost node, and that before a rank that failed for good") {
   Run run;
   run.job()["status"]["failedIndexes"] = "0";
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -55,7 +56,7 @@ TEST_CASE(
   CHECK_FALSE(status.cannot_start);
 }
 
-TEST_CASE("of a Job that is over or ending its ranks say what happened, without a try or a wait") {
+TEST_CASE("the ranks of a Job that is over or ending report their failures, without a try or a wait") {
   for (const char* type : {"Failed", "FailureTarget"}) {
     Run run;
     run.condition(type, "BackoffLimitExceeded");
@@ -241,7 +242,7 @@ TEST_CASE("of a recorded run each rank that had not ended by then is told as its
   CHECK(status.steps == 70);
 }
 
-TEST_CASE("what was recorded at a stop fills in what is gone since, and gives way to what is there") {
+TEST_CASE("the record of a stop fills in lost information, and present objects replace it") {
   Run run;
   run.stop();
   RunStatus earlier = run.observed();

@@ -182,7 +182,7 @@ TEST_CASE("each way in which a pod can end has its words, the more telling one f
   for (const auto& row : table) CHECK(reason_of(row.change) == row.words);
 }
 
-TEST_CASE("a failure says whose it is, of which signal, and with what last words") {
+TEST_CASE("a failure names its rank, its signal and its last words") {
   const Failure killed = describe_end(failed_with([](PodFacts& pod) {
                                         pod.exit_code = 137;
                                         pod.end_message = " one\ntwo \n";
@@ -374,7 +374,7 @@ TEST_CASE("each thing that a pod can wait for has its words and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE("a warning is the reason for what has not started on its node, unless it passes by itself") {
+TEST_CASE("a warning is the reason for a pod that has not started on its node, unless it passes by itself") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});

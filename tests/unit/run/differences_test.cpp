@@ -18,7 +18,7 @@ RunStatus run(const std::string& name, const std::string& of, const json& experi
 
 using Differences = std::map<std::string, std::string>;
 
-TEST_CASE("what differs is told of each run by its path, what is the same is not") {
+TEST_CASE("each run shows the paths of its differing values, and no equal ones") {
   CHECK(differences_of({run("a", "x", {{"train", {{"lr", 0.1}, {"steps", 10}}}, {"image", "i"}}),
                         run("b", "x", {{"train", {{"lr", 0.2}, {"steps", 10}}}, {"image", "j"}})}) ==
         Differences{{"a", "image=i train.lr=0.1"}, {"b", "image=j train.lr=0.2"}});
@@ -30,7 +30,7 @@ TEST_CASE("runs of different names are not compared, and a run alone differs in 
   CHECK(differences_of({}).empty());
 }
 
-TEST_CASE("what a run lacks it does not show, also where the other has an empty text") {
+TEST_CASE("a run does not show a value that it lacks, also if the other run has an empty text") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "x", {{"other", ""}})}) ==
         Differences{{"a", "image=i"}, {"b", "other="}});
   CHECK(differences_of({run("a", "x", nullptr), run("b", "x", {{"image", "i"}})}) ==

@@ -353,13 +353,13 @@ TEST_CASE("of a cause that several ranks share the heaviest counts") {
   CHECK(merged[0].ranks == std::vector<int>{0, 1});
 }
 
-TEST_CASE("steps beyond what an int holds are counted") {
+TEST_CASE("step numbers beyond an int are counted") {
   Fixture fixture = load("succeeded");
   fixture.objects.owner["data"]["experiment"] = R"({"train":{"steps":2500000000}})";
   CHECK(fixture.observed().steps == 2500000000);
 }
 
-TEST_CASE("what a new namespace still lacks is no final refusal") {
+TEST_CASE("a refusal because a namespace is still new is not final") {
   for (const char* message :
        {"Error creating: pods \"x\" is forbidden: error looking up service account a/default: serviceaccount "
         "\"default\" not found",
@@ -413,7 +413,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a pod that the kubelet evicted says what it used too much of") {
+TEST_CASE("a pod that the kubelet evicted names the resource that it used too much of") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "Evicted";

@@ -133,7 +133,7 @@ TEST_CASE("a failure and a rank of which nothing is known have every key") {
         json::array({{{"role", ""}, {"rank", 0}, {"state", ""}, {"node", ""}, {"restarts", 0}}}));
 }
 
-TEST_CASE("what a record does not say has these values when it is read") {
+TEST_CASE("values that a record lacks have these defaults when it is read") {
   const std::optional<RunStatus> read = from_record(
       {{"schema", 1}, {"phase", "Failed"}, {"ranks", {json::object()}}, {"first_failure", json::object()}});
   REQUIRE(read);

@@ -15,7 +15,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a run that runs: who it is, since when, and all of its ranks, workers first") {
+TEST_CASE("a running run: its name, its start, and all of its ranks, workers first") {
   const RunStatus status = Run().observed();
   CHECK(status.run == "r");
   CHECK(status.name == "exp");
@@ -76,7 +76,7 @@ TEST_CASE("a rank without a pod is missing, and waits for the cluster to make on
   CHECK_FALSE(run.observed().started);
 }
 
-TEST_CASE("a rank that is made again counts the pods before it, or what the Job controller has counted") {
+TEST_CASE("a restarted rank counts its earlier pods, or the failures that the Job controller counted") {
   Run run;
   run.fail(run.pod(1), 1);
   run.pending(run.add_pod("worker", 1, "2026-01-03T11:59:58Z"));
@@ -105,7 +105,8 @@ TEST_CASE(
   CHECK(run.state(0) == "Running");
 }
 
-TEST_CASE("what holds up the whole run is told first, then the heavier cause, and no more than two") {
+TEST_CASE(
+    "a cause that blocks the whole run is reported first, then the heavier cause, and no more than two") {
   Run run;
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
@@ -130,7 +131,7 @@ TEST_CASE("what holds up the whole run is told first, then the heavier cause, an
   CHECK(run.observed().phase == Phase::restarting);
 }
 
-TEST_CASE("a failed rank says what happened, and when it is tried again") {
+TEST_CASE("a failed rank reports its failure and the time of the next try") {
   Run run;
   run.fail(run.pod(1), 3);
   CHECK(run.phase() == "Restarting");

@@ -70,7 +70,7 @@ json with_conditions(std::initializer_list<json> conditions) {
   return {{"status", {{"conditions", json::array_t(conditions)}}}};
 }
 
-TEST_CASE("who a pod is, where it lies and how often its rank failed before") {
+TEST_CASE("the identity of a pod, its place, and the earlier failures of its rank") {
   const PodFacts pod = read(plain_pod());
   CHECK(pod.name == "r-worker-2-abcde");
   CHECK(pod.uid == "pod-uid");
@@ -155,7 +155,7 @@ TEST_CASE("an init container that waits or has failed is the one to talk about, 
   CHECK(with_init(is_next, failed).exit_code == 2);
 }
 
-TEST_CASE("a pod that nobody has placed says what the scheduler said, or at least its reason") {
+TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reason") {
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled", "Unschedulable", "False")}))
             .unschedulable == "in words");
   json silent = condition_of_type("PodScheduled", "SchedulingGated", "False");
@@ -213,7 +213,7 @@ TEST_CASE("a node is lost when the cluster says so, or calls a pod not ready who
   CHECK_FALSE(read_pod(tainted).node_lost);
 }
 
-TEST_CASE("what a Job asks for: ranks, tries, time, a queue, and how many must end well") {
+TEST_CASE("the needs of a Job: ranks, tries, time, a queue, and how many must end well") {
   const JobFacts job = read_job(json::object());
   CHECK(job.name == "r-worker");
   CHECK(job.uid == "job-uid");
@@ -260,7 +260,7 @@ TEST_CASE("what a Job asks for: ranks, tries, time, a queue, and how many must e
   CHECK(read_job(R"({"spec": {"completions": null, "parallelism": null}})"_json).completions == 1);
 }
 
-TEST_CASE("the end of a Job is what it says to be complete or failed; what is only decided is said apart") {
+TEST_CASE("the end of a Job is its condition Complete or Failed; a mere decision is kept apart") {
   const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);

@@ -111,7 +111,7 @@ TEST_CASE("a rank that its Job removed at the end has not failed, and keeps its 
   CHECK(worker_1().restarts == 1);
 }
 
-TEST_CASE("what is no record is ignored") {
+TEST_CASE("a value that is not a record is ignored") {
   Fixture fixture = load("running");
   for (const char* text : {"", "{", "[]", "3", R"({"schema":2,"phase":"Failed"})",
                            R"({"schema":1,"phase":"Done"})", R"({"schema":1,"phase":3,"ranks":{"a":1}})"}) {
@@ -120,7 +120,7 @@ TEST_CASE("what is no record is ignored") {
   }
 }
 
-TEST_CASE("what is nested too deeply to be copied is no record, no result and no experiment") {
+TEST_CASE("JSON that is nested too deeply is not a record, a result or an experiment") {
   // A stack overflow ends the program: everybody's `ls` in the namespace, for one such object.
   constexpr std::size_t depth = 120'000;
   const std::string deep = std::string(depth, '[') + std::string(depth, ']');

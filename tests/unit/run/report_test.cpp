@@ -176,7 +176,7 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
-TEST_CASE("of two reports the later one counts, or the one that came further, and what is done stays done") {
+TEST_CASE("the later of two reports counts, or the one with more progress, and done stays done") {
   const auto told = [](long step, std::optional<Time> at, bool done = false) {
     return Report{json{{"step", step}, {"done", done}}, at};
   };

@@ -137,7 +137,7 @@ TEST_CASE("each refusal has its code, its words and its advice") {
   }
 }
 
-TEST_CASE("what belongs to something else is named, with what to do about it") {
+TEST_CASE("an object that belongs to something else is named, with a way out") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,
@@ -202,7 +202,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("whoever wants out before anything is made gets out, and nothing is there") {
+TEST_CASE("an interruption before anything is created leaves nothing behind") {
   Advised advised;
   advised.interrupted = true;
   CHECK(std::get<0>(advised.refused()) == ExitCode::interrupted);

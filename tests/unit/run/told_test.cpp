@@ -44,7 +44,7 @@ TEST_CASE("each phase has a name, which is read back") {
   CHECK_FALSE(parse_phase(""));
 }
 
-TEST_CASE("a record keeps every value of a status, and what it is read as says the same again") {
+TEST_CASE("a record keeps every value of a status, and writing it again gives the same record") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.why = "worker/1: exit code 3";
@@ -86,7 +86,7 @@ TEST_CASE("a record keeps every value of a status, and what it is read as says t
   }
 }
 
-TEST_CASE("the JSON of a status has a key for everything, also for what is not known") {
+TEST_CASE("the JSON of a status has every key, also for unknown values") {
   Run run;
   run.fail(run.pod(1), 3);
   run.objects.jobs.pop_back();
@@ -158,7 +158,7 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   CHECK(removal["data"].at("record").is_null());
 }
 
-TEST_CASE("what a watcher wrote down fills in what is gone since, and gives way to what is newer") {
+TEST_CASE("the record of a watcher fills in lost information, and newer information replaces it") {
   Run run;
   run.stop();
   RunStatus before;

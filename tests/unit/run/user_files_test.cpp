@@ -85,7 +85,7 @@ TEST_CASE("a hidden folder beside the experiment file is not read, which may lie
   CHECK(has(home.read("data"), "data/c is hidden"));
 }
 
-TEST_CASE("what the user allows by a flag is read wherever it lies") {
+TEST_CASE("a file that the user allows by a flag is read wherever it is") {
   Home home;
   home.write("common/x", "3");
   home.write("common/.hidden/y", "4");

@@ -212,7 +212,7 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
   CHECK(listed({.name = "", .tag = "", .configured = true}) == Names{"other", "r"});
 }
 
-TEST_CASE("a run is found by the name of its experiment, and an empty name is none") {
+TEST_CASE("a run is found by the name of its experiment, and an empty name is refused") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   CHECK(mlk::find_run(client, "default", "r").run == "r");
@@ -251,7 +251,7 @@ TEST_CASE("pods are read again when a Job ended after they were read") {
   CHECK(objects.pods.at(0)["status"]["phase"] == "Succeeded");
 }
 
-TEST_CASE("whoever sees the end of a run suspends the Jobs that would go on, and no other") {
+TEST_CASE("a command that sees the end of a run suspends the Jobs that would go on, and no other") {
   Watched cluster;
   cluster.ask("POST", mlk::test::jobs_path, mlk::test::job_of("r", "server"));
   cluster.store.modify("jobs", "default", "r-worker", [](json& job) {
@@ -289,7 +289,7 @@ TEST_CASE("a refusal that is final is thrown, whatever of the run it is about; o
   }
 }
 
-TEST_CASE("what is not there is told with the command that lists what is") {
+TEST_CASE("a missing run is reported with the command that lists the existing ones") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   try {

@@ -121,7 +121,7 @@ TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
   const Definition larger = sweeper.define({"lr=0.1,0.2,0.3,0.4"});
   REQUIRE(start_by_cluster(client, sweeper.request(larger), sweeper.hooks()).driven != "");
   const SubmitHooks hooks = sweeper.hooks();
-  TrialRuns runs(client, request.name_space, "0", true, larger, sweeper.surroundings, sweeper.templates,
+  TrialRuns runs(client, request.name_space, "0", true, larger, sweeper.file_context, sweeper.templates,
                  hooks);
   SweepObjects objects = objects_on(sweeper, first.sweep);
   runs.create({{3, hash_of(larger.points.back()), larger.points.back(), {}}}, kube::uid_of(objects.owner),
@@ -138,7 +138,8 @@ TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
   CHECK(all_suspended(false));
 }
 
-TEST_CASE("whatever request is cut off while points are added, every trial is there once in the end") {
+TEST_CASE(
+    "if any request is cut off while points are added, every trial still exists exactly once in the end") {
   // Of the addition, and of what its driver does first; drive_test cuts the rest. A lost Lease costs 15 s.
   constexpr int writes = 9, lease = 5;
   for (int which = 0; which < writes; ++which) {
@@ -164,7 +165,7 @@ TEST_CASE("whatever request is cut off while points are added, every trial is th
   }
 }
 
-TEST_CASE("of two who start one sweep at once with other points both have theirs, each once") {
+TEST_CASE("two commands that start one sweep at once with different points get all their trials, each once") {
   for (int which = 0; which < 20; ++which) {
     INFO("the other starts before request ", which);
     Sweeper sweeper(growing_experiment(8));
@@ -241,7 +242,7 @@ TEST_CASE("points that need more Jobs than may run trials are driven") {
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5,0.6"}).driven.find("their points need 3 Jobs") == 0);
 }
 
-TEST_CASE("what is refused of added points leaves nothing behind") {
+TEST_CASE("refused added points leave nothing behind") {
   Sweeper sweeper(growing_experiment(5));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1"});

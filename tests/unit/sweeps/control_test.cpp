@@ -144,7 +144,7 @@ TEST_CASE("the mark of a sweep stands while a stop or a resume of it is cut off 
   controlled.sweeper.let_all_through();
 }
 
-TEST_CASE("a stop of a sweep changes nothing when it is said twice, and leaves what has ended as it is") {
+TEST_CASE("stopping a sweep twice changes nothing, and ended trials are not changed") {
   Controlled controlled(true);
   const std::string job = kube::name_of(controlled.runs().front().jobs.front());
   controlled.sweeper.set_job_status(job, "0");

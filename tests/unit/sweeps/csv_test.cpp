@@ -48,7 +48,7 @@ TEST_CASE("records are lines, and fields are separated") {
   CHECK(read_csv_text("\n\n").records.empty());
 }
 
-TEST_CASE("a field between quotes may hold what separates others") {
+TEST_CASE("a quoted field may contain separators") {
   CHECK(read_csv_text("\"a,b\",\"c\nd\",\"e\"\"f\",\"\"\n").records == CsvTexts{{"a,b", "c\nd", "e\"f", ""}});
   CHECK(read_csv_text("\"a\r\nb\"\r\nc").records == CsvTexts{{"a\r\nb"}, {"c"}});
   CHECK(read_csv_text("\" a \" ,b").records == CsvTexts{{" a ", "b"}});
@@ -97,7 +97,7 @@ TEST_CASE("fields are quoted where a reader needs it only") {
   CHECK(tsv_field("a\tb\nc,\"d\"\x1b") == "a b c,\"d\"\\u001b");
 }
 
-TEST_CASE("what is written as CSV reads back the same") {
+TEST_CASE("written CSV reads back the same") {
   const std::string letters = "ab ,\"\n\tä;";
   std::mt19937 random(3);
   const auto below = [&](std::size_t bound) {

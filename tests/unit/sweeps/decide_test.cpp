@@ -181,7 +181,7 @@ TEST_CASE("a paused trial that is promoted goes before new ones") {
   CHECK_FALSE(decide(pausing(), numbered_points(2), promoted, 3).ended);
 }
 
-TEST_CASE("when nobody can be promoted any more the paused trials are ended, and then the sweep") {
+TEST_CASE("when no trial can be promoted any more the paused trials are ended, and then the sweep") {
   std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                             at_rung(1, TrialState::succeeded, 40, 0.9)};
   const NextStep last = decide(pausing(), numbered_points(2), trials, 3);

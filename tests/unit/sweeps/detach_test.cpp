@@ -60,11 +60,11 @@ SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   const DriverTask task = read_driver_task(client, "default", detached.sweep, detached.key);
   const Templates templates = templates_of(task.input);
   const PrepareOptions prepared = options_of(task.input, task.folders);
-  const Surroundings surroundings = surroundings_of(task.input.file, prepared);
+  const FileContext file_context = file_context_of(task.input.file, prepared);
   const Definition sweep = definition_of(task.input, task.folders, templates);
   REQUIRE(sweep.identity.run == detached.sweep);
   const StartRequest request{.definition = sweep,
-                             .surroundings = surroundings,
+                             .file_context = file_context,
                              .templates = templates,
                              .name_space = "default",
                              .version = "0",
@@ -110,7 +110,7 @@ std::string rights_of_role() {
 
 }  // namespace
 
-TEST_CASE("what a driver reads is the sweep that was started, whatever it was made of") {
+TEST_CASE("a driver reads exactly the sweep that was started, whatever its inputs") {
   const local::samples::Folder folder;
   write_to(folder.path() / "code" / "train.py", std::string("print(1)\n\0\xff", 11));
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
@@ -146,7 +146,7 @@ TEST_CASE("what a driver reads is the sweep that was started, whatever it was ma
   CHECK(driven.spec.parallel == 7);
 }
 
-TEST_CASE("an input of another version of mlk is refused with what to do") {
+TEST_CASE("an input of another version of mlk is refused with advice") {
   const Sweeper sweeper(detached_experiment);
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
   input.defined_as = "x-other";
@@ -261,7 +261,7 @@ TEST_CASE("a driver is no trial, and nothing that is done to trials is done to i
   CHECK(rows[0].phase == Phase::incomplete);
 }
 
-TEST_CASE("what keeps a driver from driving is told by the sweep's status") {
+TEST_CASE("the status of a sweep tells why its driver does not drive") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -338,7 +338,7 @@ TEST_CASE("a command that is cut off at any request leaves nothing that saying i
 
 // Trials that succeed, fail, and are stopped; and every answer to the first POST of a kind is lost, so that a
 // driver has to look whether its object is there.
-TEST_CASE("the Role of a driver allows what it does, and nothing else") {
+TEST_CASE("the Role of a driver allows exactly its actions") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
   std::mutex mutex;

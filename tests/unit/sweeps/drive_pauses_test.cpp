@@ -172,7 +172,7 @@ TEST_CASE("with checkpoints a trial is paused at its rung, and the best one goes
   check_outcome(status, training.starts());
 }
 
-TEST_CASE("without checkpoints no trial is paused, and what is good goes on") {
+TEST_CASE("without checkpoints no trial is paused, and good trials continue") {
   Sweeper sweeper(pausing_experiment);
   PlayedTraining training(sweeper.cluster, false);
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });

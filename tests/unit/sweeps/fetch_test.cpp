@@ -87,7 +87,7 @@ TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
   CHECK(best_of(status)->number == 1000);
 }
 
-TEST_CASE("what nobody looks at is taken out of objects, and the rest stays") {
+TEST_CASE("unused parts of objects are removed, and the rest stays") {
   json job = test::job_of("x-abcde");
   job["metadata"]["managedFields"] = json::array({{{"manager", "mlk"}}});
   const std::string name = job["metadata"]["name"];

@@ -38,7 +38,7 @@ TEST_CASE("a parameter whose conditions do not hold is absent from a grid and ad
   CHECK(points[6] == Point{{"opt", "adam"}, {"n", 1}});
 }
 
-TEST_CASE("what is excepted is neither counted nor listed") {
+TEST_CASE("excepted points are neither counted nor listed") {
   const Space space{{integer("a", 1, 10), integer("b", 1, 10), choice("c", {"x", "y"}, {{"a", {1, 2}}})},
                     {{{"a", {1}}, {"b", {1, 2}}}, {{"c", {"y"}}, {"b", {5}}}}};
   const std::vector<Point> points = grid_points(space, 1000);
@@ -86,7 +86,7 @@ TEST_CASE("a grid that leaves out nearly everything ends with an error instead o
   CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);
 }
 
-TEST_CASE("a range of numbers cannot be on a grid, and the error says what to write") {
+TEST_CASE("a continuous range cannot be on a grid, and the error says what to write") {
   for (const Parameter& range : {uniform("train.lr", 0, 1), log_uniform("train.lr", 0.1, 1)}) {
     const Space space{{integer("n", 1, 2), range}, {}};
     CHECK_FALSE(is_finite(space));

@@ -10,7 +10,7 @@
 using namespace mlk;
 using namespace mlk::sweeps;
 
-TEST_CASE("what trials have told is written down as they end, and nothing while none ends") {
+TEST_CASE("the results of trials are stored as they end, and nothing is written while none ends") {
   test::Sweeper sweeper(
       "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\nsweep: {objective: maximize accuracy}\n");
   const std::string sweep = sweeper.start({"lr=1,2"}).sweep;

@@ -27,7 +27,7 @@ std::string sweep_name(const std::string& text, const std::vector<std::string>& 
 
 }  // namespace
 
-TEST_CASE("values that are added, and how many run at a time, leave a sweep what it is") {
+TEST_CASE("added values and the parallelism do not change the identity of a sweep") {
   const std::string name = sweep_name(base_file, {"lr=0.1,0.2"});
   CHECK(name.size() == 7);
   CHECK(sweep_name(base_file, {"lr=0.3,0.1,0.2"}) == name);
@@ -37,7 +37,7 @@ TEST_CASE("values that are added, and how many run at a time, leave a sweep what
   CHECK(sweep_name(with + "except: [{lr: 1}]}\n", {}) == name);
 }
 
-TEST_CASE("the base value of what is swept does not count, nor do remarks") {
+TEST_CASE("the base value of a swept parameter does not count, nor do tags and note") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   const std::string other =
       "mode: single\nname: x\nnote: a\ntags: [b]\ntrain: {data: {path: /d, batch: 16}, steps: 1, optimizer: "
@@ -49,7 +49,7 @@ TEST_CASE("the base value of what is swept does not count, nor do remarks") {
   CHECK(sweep_name(roles, {"workers.cpu=1"}) == sweep_name(workers, {"roles.worker.cpu=1"}));
 }
 
-TEST_CASE("whatever else runs, another parameter, search, objective, file or template is another sweep") {
+TEST_CASE("another program, parameter, search, objective, file or template makes another sweep") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   std::string more_steps = base_file;
   more_steps.replace(more_steps.find("steps: 1"), 8, "steps: 2");
@@ -65,7 +65,7 @@ TEST_CASE("whatever else runs, another parameter, search, objective, file or tem
   CHECK(sweep_name(base_file, {"lr=0.1"}, json::object(), own) != name);
 }
 
-TEST_CASE("how many random points are tried leaves a sweep what it is; their seed does not") {
+TEST_CASE("the number of random points does not change the identity of a sweep; their seed does") {
   const auto searched = [](const std::string& options) {
     return sweep_name(
         std::string(base_file) + "sweep: {parameters: {lr: [7]}, search: {random: " + options + "}}\n", {});

@@ -77,7 +77,7 @@ TEST_CASE("a sum is explained by its terms alone, in the ratio of their variance
   CHECK(found.effects.front().path == "p0");
 }
 
-TEST_CASE("what two parameters do together is an interaction, and neither explains it alone") {
+TEST_CASE("a joint effect of two parameters is an interaction, and neither explains it alone") {
   const Space space = uniform_space(3);
   const Importance found = importance(
       space, sampled(space, 600, [](const auto& x) { return (x[0] > 0.5) != (x[1] > 0.5) ? 1.0 : 0.0; }), {});
@@ -138,7 +138,7 @@ TEST_CASE("logarithmic, whole and chosen values count by their ranges, whatever 
   CHECK(share_of(found, "kind") == doctest::Approx(3.0 / 6).epsilon(0.25));
 }
 
-TEST_CASE("a conditional parameter does not get what its parent explains") {
+TEST_CASE("a conditional parameter does not get the share of its parent") {
   Space space;
   space.parameters = {{"type", Parameter::Kind::choice, {"sgd", "adam"}, 0, 0, {}},
                       {"momentum", Parameter::Kind::uniform, {}, 0, 1, {{"type", {"sgd"}}}}};
@@ -163,7 +163,7 @@ TEST_CASE("a conditional parameter does not get what its parent explains") {
   CHECK(share_of(child, "type") < 0.1);
 }
 
-TEST_CASE("trainings that diverged do not hide what the others show") {
+TEST_CASE("diverged trainings do not hide the effects of the others") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 300, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < trials.size(); i += 50) trials[i].objective = 1e200;

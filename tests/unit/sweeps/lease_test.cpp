@@ -40,7 +40,7 @@ struct Rivals {
 
 }  // namespace
 
-TEST_CASE("of two that want to drive one holds the Lease, and the other learns who") {
+TEST_CASE("one of two drivers holds the Lease, and the other learns the holder's name") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -53,7 +53,7 @@ TEST_CASE("of two that want to drive one holds the Lease, and the other learns w
   }
 }
 
-TEST_CASE("who has not renewed the Lease for 15 s is followed by the other, and learns that") {
+TEST_CASE("a driver that has not renewed the Lease for 15 s loses it to the other, and learns that") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -131,7 +131,7 @@ TEST_CASE(
   CHECK(rivals.one.hold());
 }
 
-TEST_CASE("who may not have a Lease is told so") {
+TEST_CASE("a user without the right to Leases gets an error") {
   for (const int code : {401, 403}) {
     Rivals rivals;
     rivals.refuse(code, code == 403 ? "POST" : "");
@@ -150,7 +150,7 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("a driver is missed when nobody has had the Lease for 15 s, and not before") {
+TEST_CASE("a sweep has no driver when the Lease was not held for 15 s, and not before") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
@@ -217,7 +217,7 @@ TEST_CASE("where the server does not answer, or does not let us know, no driver 
   }
 }
 
-TEST_CASE("who looks on asks the server once in two seconds at most") {
+TEST_CASE("an observer asks the server at most once in two seconds") {
   Onlooker onlooker;
   std::atomic<int> asked{0};
   onlooker.cluster.before([&](const local::Request&) -> std::optional<local::Answer> {

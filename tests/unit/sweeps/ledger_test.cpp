@@ -106,7 +106,7 @@ TEST_CASE("every number reads back equal") {
   }
 }
 
-TEST_CASE("a line that is no trial is none") {
+TEST_CASE("an invalid line is not a trial") {
   CHECK(from_line(R"({"n":0,"p":{},"s":"Waiting"})").has_value());
   for (const char* line :
        {"", "{", "null", "[]", "3", R"({"p":{},"s":"Waiting"})", R"({"n":-1,"p":{},"s":"Waiting"})",
@@ -120,7 +120,7 @@ TEST_CASE("a line that is no trial is none") {
   CHECK_FALSE(from_line(R"({"n":0,"p":{"a":)" + deep + close + R"(},"s":"Waiting"})").has_value());
 }
 
-TEST_CASE("what has the wrong type is left out, and what nobody knows too") {
+TEST_CASE("values of the wrong type and unknown keys are ignored") {
   const Trial trial = ledger_read(
       R"({"n":1,"p":{"a":null},"s":"Running","t":"2","i":-5,"m":[1],"o":"0.5","c":{"1":2},"f":["x"],)"
       R"("a":"yesterday","e":17,"x":{"y":1}})");
@@ -201,7 +201,7 @@ TEST_CASE("a point over its bound is no trial when it is read") {
   CHECK_FALSE(from_line(to_line(trial)).has_value());
 }
 
-TEST_CASE("random trials with changed bytes are read without harm, and what is read is stable") {
+TEST_CASE("random trials with changed bytes are read without harm, and reading them again gives the same") {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -254,7 +254,7 @@ TEST_CASE("of two views the one with more tries wins, then the one that has ende
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("what the winning view does not know comes from the other one") {
+TEST_CASE("values that the winning view lacks come from the other one") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -373,7 +373,7 @@ TEST_CASE("a line that is too long is not packed") {
                        "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
 }
 
-TEST_CASE("what a trial told before it was paused stands before what it tells when it goes on") {
+TEST_CASE("reports from before a pause come before those after it") {
   Trial before, now;
   before.state = TrialState::running;
   before.step = 20;

@@ -69,7 +69,7 @@ TEST_CASE("an objective as a map says which values count and how they are found"
   CHECK(objective_of("{maximize: acc, of: last}").of == Objective::Of::last);
 }
 
-TEST_CASE("mistakes in an objective are told at their place, with what was meant") {
+TEST_CASE("mistakes in an objective are reported at their place, with a suggestion") {
   const struct {
     const char *yaml, *said;
   } cases[] = {

@@ -86,7 +86,7 @@ struct DrivenSweep {
 
 }  // namespace
 
-TEST_CASE("a driven sweep needs a driver when trials wait and nobody starts them, and not otherwise") {
+TEST_CASE("a driven sweep needs a driver if trials wait and none runs, and not otherwise") {
   DrivenSweep sweep;
   CHECK(needs_driver(sweep.status()));
   sweep.add_driver();

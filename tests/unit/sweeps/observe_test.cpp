@@ -81,7 +81,7 @@ struct Sweep {
 
 }  // namespace
 
-TEST_CASE("each trial has the state of its index, and what its newest pod told") {
+TEST_CASE("each trial has the state of its index and the report of its newest pod") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1"}});
   sweep.add_pod(0, "Succeeded", Sweep::ended(0, Sweep::result(0.9)));
@@ -155,7 +155,7 @@ TEST_CASE("a stopped sweep says so, and its trials that have not ended are stopp
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::succeeded);
 }
 
-TEST_CASE("a trial that was started again is what its later Job says") {
+TEST_CASE("a trial that was started again has the state in its later Job") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
   sweep.finish("Failed", "FailedIndexes");

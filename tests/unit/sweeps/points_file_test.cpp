@@ -97,7 +97,7 @@ TEST_CASE("points are read from JSON and from YAML, null is a parameter left out
   }
 }
 
-TEST_CASE("places of points in JSON are not misled by what strings and inner lists hold") {
+TEST_CASE("the places of points in JSON are right despite the contents of strings and inner lists") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);

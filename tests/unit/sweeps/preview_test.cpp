@@ -36,7 +36,7 @@ json pod_on(const std::string& node, const std::string& cpu, const std::string& 
 
 }  // namespace
 
-TEST_CASE("what a sweep takes is summed over trials that need the same") {
+TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs") {
   Sweeper sweeper(
       "name: x\nmode: ps\nworkers: {count: 2, cpu: 500m, gpu: 1}\nservers: {cpu: 1, memory: 2Gi}\n"
       "train: {data: {path: /d}, steps: 1}\n");

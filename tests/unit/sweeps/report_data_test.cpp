@@ -193,7 +193,7 @@ TEST_CASE("how long a trial took is known once it has started") {
   CHECK(page["trials"][3]["d"] == 0);
 }
 
-TEST_CASE("what is more than a report can show is left out, and it says so") {
+TEST_CASE("a report leaves out what is beyond its limits, and says so") {
   ReportData data = sample_data(300);
   for (int i = 0; i < 500; ++i) data.trials[0].curve.emplace_back(10 + i, i == 250 ? not_a_number : i);
   const nlohmann::json page =

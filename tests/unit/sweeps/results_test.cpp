@@ -66,7 +66,7 @@ TEST_CASE("the best trial comes first, one that failed or has no objective last"
   CHECK(best(unknown, least) == nullptr);
 }
 
-TEST_CASE("trials are sorted by any column, what has no value comes last both ways") {
+TEST_CASE("trials are sorted by any column; trials without a value come last both ways") {
   std::vector<Trial> trials{result_trial(0, 0.5, {{"train.optimizer.lr", 0.3}, {"kind", "b"}}),
                             result_trial(1, 0.7, {{"train.optimizer.lr", 10}, {"kind", "a"}}),
                             result_trial(2, 0.6, {{"kind", 7}}),
@@ -151,7 +151,7 @@ TEST_CASE("a parameter is called by the shortest end of its path that is the onl
   CHECK(paths.at("metrics.state") == "state");
 }
 
-TEST_CASE("cells hold the values themselves, and durations in seconds of what has ended") {
+TEST_CASE("cells contain the values themselves, and durations in seconds of ended trials") {
   std::vector<Trial> trials{result_trial(3, 1.0 / 3, {{"a", {1, "x"}}}), result_trial(4, {}, {})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:01:00.25Z");
@@ -166,7 +166,7 @@ TEST_CASE("cells hold the values themselves, and durations in seconds of what ha
   CHECK(result_table(trials, best_accuracy, {}).rows[0][4] == 0);
 }
 
-TEST_CASE("CSV and TSV hold full numbers, JSON for lists, and nothing for what is absent") {
+TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for absent values") {
   std::vector<Trial> trials{result_trial(0, 1.0 / 3, {{"a.list", {1, "x"}}, {"text", "a,\"b\"\nc\td\x1b"}}),
                             result_trial(1, {}, {{"text", ""}})};
   trials[1].failure = "exit code 1";

@@ -90,7 +90,7 @@ TEST_CASE("trials that ended well and never told the objective are started again
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 0);
 }
 
-TEST_CASE("what an earlier sweep of the name has left is not taken for this one's") {
+TEST_CASE("remains of an earlier sweep of the same name are not mistaken for this one's") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());

@@ -269,7 +269,7 @@ TEST_CASE("the median of an even number of trials is the mean of the two in the 
   CHECK(median_stops({}, Goal::minimize, trials).empty());
 }
 
-TEST_CASE("where the goal is to maximise, the median stops what is too small") {
+TEST_CASE("if the goal is to maximise, the median rule stops trials with too small values") {
   std::vector<Progress> trials = three_done();
   trials.push_back(trial_of(3, TrialState::running, 0, {{2, 0.74}}));
   trials.push_back(trial_of(4, TrialState::running, 0, {{2, 0.76}}));

@@ -33,7 +33,7 @@ struct Sweeper {
 
   ExperimentFile file;
   Templates templates;
-  Surroundings surroundings;
+  FileContext file_context;
   FakeCluster cluster;
   std::atomic<bool> interrupted{false};
   bool retry_failed = false;
@@ -47,7 +47,7 @@ struct Sweeper {
   }
   sweeps::StartRequest request(const sweeps::Definition& sweep) const {
     return {.definition = sweep,
-            .surroundings = surroundings,
+            .file_context = file_context,
             .templates = templates,
             .name_space = "default",
             .version = "0",

@@ -20,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 const std::vector<std::string> all_modes{"allreduce", "ps", "single"};
-const Surroundings nowhere;
+const FileContext nowhere;
 
 constexpr char trained_file[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, optimizer: {lr: 0.5}}\n";
@@ -85,7 +85,7 @@ TEST_CASE("a point that cannot be run is shown with its values, and the mistake 
   }
 }
 
-TEST_CASE("what a trial of train changes is a merge patch of the runtime's configuration") {
+TEST_CASE("the delta of a trial of train is a merge patch of the runtime's configuration") {
   const Trials trials(trained_file);
   const Point first{{"train.optimizer.lr", 0.5}};
   CHECK(trials.delta(first, first).config == json::object());
@@ -97,7 +97,7 @@ TEST_CASE("what a trial of train changes is a merge patch of the runtime's confi
   CHECK(config["optimizer"].contains("momentum") == false);
 }
 
-TEST_CASE("one Job cannot do what needs another pod") {
+TEST_CASE("one Job cannot run trials that need different pods") {
   const Trials trials(trained_file);
   CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
         "roles.worker.cpu differs from trial to trial");
@@ -108,7 +108,7 @@ TEST_CASE("one Job cannot do what needs another pod") {
   CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());
 }
 
-TEST_CASE("what a trial of run changes is a line of sh") {
+TEST_CASE("the delta of a trial of run is a line of sh") {
   const Trials trials(program_file);
   const Delta delta = trials.delta({{"lr", 0.1}, {"word", "x"}}, {{"lr", 1}, {"word", "y"}});
   CHECK(delta.obstacle.empty());

@@ -65,7 +65,7 @@ TEST_CASE("a file is read whole, up to its limit") {
   CHECK(mlk::read_file(folder.write("empty", ""), 0).empty());
 }
 
-TEST_CASE("what is no file is refused by kind") {
+TEST_CASE("a folder or device in place of a file is refused by its kind") {
   const TemporaryFolder folder;
   CHECK(read_code(folder.path() / "nothing") == ExitCode::not_found);
   CHECK(read_code(folder.path()) == ExitCode::usage);

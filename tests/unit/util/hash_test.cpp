@@ -28,7 +28,7 @@ TEST_CASE("base64 agrees with the vectors of RFC 4648 both ways") {
   CHECK(mlk::base64_decode("AAA=") == std::string(2, '\0'));
 }
 
-TEST_CASE("what is not base64 is refused") {
+TEST_CASE("text that is not base64 is refused") {
   for (const std::string text : {"Zg=", "Z", "Zm9v!", "Zm9*", "====", "Zg==Zg==", "Z===", "=m9v"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(mlk::base64_decode(text), std::invalid_argument);

@@ -68,7 +68,7 @@ TEST_CASE("the error of text that is not JSON knows where it stopped") {
   }
 }
 
-TEST_CASE("the text of a value is UTF-8 without what steers a terminal, and reads the same") {
+TEST_CASE("the text of a value is UTF-8 without terminal controls, and reads back the same") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);
   CHECK(text == "{\"a\\u001b\":\"\\u009b31m\\u202e\\u007f\\u2028 gr\u00fcn\\nb\"}");

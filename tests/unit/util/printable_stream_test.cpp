@@ -23,7 +23,7 @@ class Full : public std::streambuf {};
 
 }  // namespace
 
-TEST_CASE("what is written to a stream leaves it printable") {
+TEST_CASE("everything written to a stream leaves it printable") {
   CHECK(through("plain\tgr\u00fcn\n", {}) == "plain\tgr\u00fcn\n");
   CHECK(through("\x1b]0;title\x07 \u009b2J \x9b \u202e", {.colors = true, .live_line = true}) ==
         "?]0;title? ?2J ? ?");

@@ -17,7 +17,7 @@ TEST_CASE("times are read as Kubernetes writes them") {
   CHECK(parse_time("2024-02-29T00:00:00+00:00")->time_since_epoch() == seconds(1709164800));
 }
 
-TEST_CASE("what is no time is refused") {
+TEST_CASE("text that is not a time is refused") {
   for (const char* text :
        {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
         "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01:00"}) {

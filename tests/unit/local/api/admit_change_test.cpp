@@ -30,7 +30,7 @@ json after_change(const char* plural, const json& before, const json& patch) {
 std::string refusal_words(const std::function<void()>& action) {
   try {
     action();
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return std::to_string(refusal.code()) + " " + refusal.what();
   }
   return "taken";
@@ -41,7 +41,7 @@ json defaulted(const char* plural, json object) {
   return object;
 }
 
-TEST_CASE("a name has lower-case letters and digits, and of what is next to them in ASCII nothing") {
+TEST_CASE("a name has lower-case letters and digits, and none of their neighbours in ASCII") {
   for (const char* good : {"a", "z", "0", "9", "az09", "z.9"}) CHECK_MESSAGE(is_dns_subdomain(good), good);
   for (const char* bad : {"a`b", "a{b", "a/b", "a:b", "`", "{", "/", ":", "aZ", "."})
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
@@ -67,7 +67,7 @@ TEST_CASE("a changed object keeps the rules of a new one, and gets its defaults 
         "422 Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
 }
 
-TEST_CASE("a change keeps the status that there is, whatever it says of it") {
+TEST_CASE("a change keeps the stored status, whatever status it contains") {
   json job = kept("jobs", job_named("j"));
   job["status"] = {{"active", 1}};
   CHECK(after_change("jobs", job, {{"status", {{"active", 5}}}}) == job);
@@ -99,7 +99,7 @@ TEST_CASE("kinds without defaults, and objects without a spec, stay as they are"
             "status": {"phase": "Terminating"}})"_json);
 }
 
-TEST_CASE("what a Job's pods leave out of their containers and volumes is said, of all of them") {
+TEST_CASE("every missing field of a Job's containers and volumes is reported") {
   json job = job_named("j", {{"maxFailedIndexes", -1}, {"backoffLimitPerIndex", 0}});
   json& spec = job["spec"]["template"]["spec"];
   spec["containers"] = R"([{"image": "i"}, {"image": "i",
@@ -111,7 +111,7 @@ TEST_CASE("what a Job's pods leave out of their containers and volumes is said, 
   std::vector<std::string> causes;
   try {
     admit_new(admission_for("jobs"), job);
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     const json status = refusal.status();
     for (const json& cause : status.at("details").at("causes"))
       causes.push_back(cause.at("field").get<std::string>() + ": " + cause.at("message").get<std::string>());
@@ -185,7 +185,7 @@ TEST_CASE("patches and bodies that cannot be read are refused with their reasons
   const auto reason = [](const char* type, const std::string& body) {
     try {
       apply_patch(type, json::object(), body);
-    } catch (const Refusal& refusal) {
+    } catch (const StatusError& refusal) {
       return std::to_string(refusal.code()) + " " + refusal.reason();
     }
     return std::string("taken");

@@ -19,7 +19,7 @@ json admitted(const char* plural, const json& object) { return admit_new(admissi
 std::string refusal_of(const std::function<void()>& action) {
   try {
     action();
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     const json status = refusal.status();
     const json::json_pointer cause("/details/causes/0");
     const std::string code = std::to_string(refusal.code()) + " ";
@@ -158,7 +158,7 @@ TEST_CASE("keys of ConfigMaps and Secrets can be file names, and encoded values 
   CHECK(refused_new("configmaps", two) == "422 []: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("a new object has what the server gives it, and nothing of what only the server may say") {
+TEST_CASE("a new object has the server's fields, and a client cannot set them") {
   json sent = map_named("a");
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields", "selfLink"})
     sent["metadata"][field] = "x";
@@ -193,7 +193,7 @@ TEST_CASE("a generated name is cut so that its suffix has room; a given name com
   CHECK(name({{"generateName", "a-"}, {"name", "b"}}) == "b");
 }
 
-TEST_CASE("who changes an object cannot change what the server owns") {
+TEST_CASE("a change of an object cannot change fields that the server owns") {
   const json before = stored("jobs", job_named("j"));
   const json after = changed("jobs", before,
                              {{"metadata",
@@ -217,7 +217,7 @@ TEST_CASE("who changes an object cannot change what the server owns") {
   CHECK(admit_change(admission_of("jobs"), before, {{"spec", before.at("spec")}}, false) == before);
 }
 
-TEST_CASE("a change of status takes the status alone, and what it leaves out stays") {
+TEST_CASE("a change of status changes only the given fields of the status") {
   json before = stored("jobs", job_named("j"));
   before["status"]["active"] = 1;
   json expected = before;
@@ -258,7 +258,7 @@ TEST_CASE("a change names the object, its version and its uid as they are, or no
   CHECK(with("name", "b") == "400 the name of the object (b) does not match the name on the URL (a)");
 }
 
-TEST_CASE("what is immutable in a ConfigMap or a Secret that says so, and in every Secret") {
+TEST_CASE("the immutable fields of a ConfigMap or Secret with `immutable`, and of every Secret") {
   const json open = stored("configmaps", map_named("a"));
   CHECK(refused_change("configmaps", open, {{"data", {{"k", "w"}}}}) == "taken");
   CHECK(refused_change("configmaps", open, {{"immutable", true}}) == "taken");
@@ -278,7 +278,7 @@ TEST_CASE("what is immutable in a ConfigMap or a Secret that says so, and in eve
                        {{"spec", {{"publishNotReadyAddresses", true}}}}) == "taken");
 }
 
-TEST_CASE("what is immutable in a Job") {
+TEST_CASE("the immutable fields of a Job") {
   const json before = stored("jobs", job_named("j", {{"backoffLimitPerIndex", 1}}));
   const std::pair<const char*, json> table[] = {{"selector", {{"matchLabels", {{"x", "y"}}}}},
                                                 {"podFailurePolicy", {{"rules", json::array()}}},
@@ -304,7 +304,7 @@ TEST_CASE("what is immutable in a Job") {
             .starts_with("422 spec.completions: "));
 }
 
-TEST_CASE("what may change in a pod") {
+TEST_CASE("the mutable fields of a pod") {
   const json before = stored("pods", bare_pod());
   for (const json& patch :
        {json{{"tolerations", {{{"key", "a"}}}}}, json{{"terminationGracePeriodSeconds", 1}},

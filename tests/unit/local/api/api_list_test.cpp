@@ -73,7 +73,7 @@ TEST_CASE("pages follow one another over namespaces, and say how many are left")
   }
 }
 
-TEST_CASE("pages of a selection hold and count what is selected") {
+TEST_CASE("pages of a selection contain and count only selected objects") {
   Listed listed;
   const std::string selected = "/api/v1/configmaps?labelSelector=l=1&limit=2";
   const json first = listed.cluster.ask("GET", selected);

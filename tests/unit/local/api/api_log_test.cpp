@@ -140,7 +140,7 @@ TEST_CASE("a pod that waits says why there is no log yet; one that no node has h
   CHECK_FALSE(nothing.stream);
 }
 
-TEST_CASE("who follows a log hears it to its end: the pod has ended, has gone, or is another one") {
+TEST_CASE("a follower of a log gets it to its end: the pod has ended, is deleted, or is another one") {
   for (const char* how : {"ended", "gone", "replaced", "stopped"}) {
     CAPTURE(how);
     Talking talking;

@@ -54,7 +54,7 @@ Answer send_later(Cluster& cluster, const std::string& method, const std::string
   return later.handle(request);
 }
 
-TEST_CASE("an object that is made has the status of its kind, and what clients say of it is not taken") {
+TEST_CASE("a new object has the status of its kind, and the status that a client sends is ignored") {
   Cluster cluster;
   const auto made = [&](const std::string& path, json object) {
     object["status"] = {{"phase", "Odd"}};
@@ -146,7 +146,7 @@ TEST_CASE("a dry run answers as if it were none, and leaves everything as it was
   CHECK(cluster.store.revision() == before);
 }
 
-TEST_CASE("what is deleted at once is answered by what it was, with its group") {
+TEST_CASE("deleting at once answers with the deleted object's name, kind and group") {
   Cluster cluster;
   const json map = cluster.ask("POST", maps, map_named("a"));
   const json job = cluster.ask("POST", jobs, job_named("j"));
@@ -162,7 +162,9 @@ TEST_CASE("what is deleted at once is answered by what it was, with its group") 
   }
 }
 
-TEST_CASE("what has a grace or a finalizer is answered whole, marked as going, and keeps its first mark") {
+TEST_CASE(
+    "deleting an object with a grace or a finalizer answers with the marked object, which keeps its first "
+    "mark") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;
@@ -192,7 +194,7 @@ TEST_CASE("what has a grace or a finalizer is answered whole, marked as going, a
   CHECK(cluster.ask("DELETE", pods + "/p", {{"gracePeriodSeconds", -1}}).at("status") == "Success");
 }
 
-TEST_CASE("the grace of what is no pod is nothing, whatever is asked") {
+TEST_CASE("an object that is not a pod has no grace, whatever is requested") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   const json going = cluster.ask("DELETE", maps + "/a", {{"gracePeriodSeconds", 9}});
@@ -216,7 +218,7 @@ TEST_CASE("in the foreground an object waits with a finalizer of its own, once, 
             .at("status") == "Success");
 }
 
-TEST_CASE("a deletion is of the object that its preconditions name, and says what else it found") {
+TEST_CASE("a deletion applies only to the object in its preconditions, and names the one that it found") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::string uid = a.at("metadata").at("uid"), version = a.at("metadata").at("resourceVersion");
@@ -272,7 +274,7 @@ TEST_CASE("orphans lose the reference to their owner alone, whatever they are an
   CHECK(cluster.ask("GET", jobs + "/j") == untouched);
 }
 
-TEST_CASE("a collection that is deleted is answered as the list of what it was") {
+TEST_CASE("deleting a collection answers with the list of its objects") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", labelled("1")));
   cluster.send("POST", maps, map_named("b", labelled("2")));

@@ -229,7 +229,7 @@ TEST_CASE("a list from a page or a moment that is not to be had is refused in th
   CHECK(cluster.code("GET", maps + "?resourceVersion=" + current) == 200);
 }
 
-TEST_CASE("watches of what cannot be selected are refused before they begin") {
+TEST_CASE("watches with an invalid selector are refused before they begin") {
   Cluster cluster;
   check_answer(cluster, "GET", maps + "?watch=true&labelSelector=a b",
                status_object(400, "BadRequest", "unable to parse requirement: \"a b\""));

@@ -12,7 +12,7 @@
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("what a client sends and what it is answered") {
+TEST_CASE("requests of a client and their answers") {
   const struct {
     const char* method;
     std::string path;
@@ -64,7 +64,7 @@ TEST_CASE("what a client sends and what it is answered") {
   }
 }
 
-TEST_CASE("an object that is created is there, with what the server adds") {
+TEST_CASE("a created object exists, with the fields that the server adds") {
   Cluster cluster;
   const Answer answer =
       cluster.send("POST", maps + "?fieldValidation=Strict&fieldManager=mlk", map_named("a"));
@@ -169,7 +169,7 @@ TEST_CASE("a Job gets the defaults and labels of the real API") {
         "/dev/termination-log");
 }
 
-TEST_CASE("what may not change does not change") {
+TEST_CASE("immutable fields do not change") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"immutable", true}}));
   const std::string merge = "application/merge-patch+json";
@@ -300,7 +300,7 @@ TEST_CASE("a watch begins where the list ended") {
         std::vector<std::string>{"BOOKMARK"});
 }
 
-TEST_CASE("a watch can begin with what is there, and says where that ends") {
+TEST_CASE("a watch can begin with the existing objects, and marks their end") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::vector<json> events =
@@ -311,7 +311,7 @@ TEST_CASE("a watch can begin with what is there, and says where that ends") {
   CHECK(events[1].at("object").at("metadata").at("annotations").at("k8s.io/initial-events-end") == "true");
 }
 
-TEST_CASE("deleting keeps to preconditions, and what belongs to an object goes with it") {
+TEST_CASE("deleting obeys preconditions, and deletes the dependents of an object") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json reference = {{"apiVersion", "v1"},
@@ -413,7 +413,7 @@ TEST_CASE("a Job makes its pods, and they go with it") {
   CHECK(cluster.ask("GET", pods).at("items").empty());
 }
 
-TEST_CASE("reviews allow everything, and discovery says what there is") {
+TEST_CASE("reviews allow everything, and discovery lists all resources") {
   Cluster cluster;
   const std::string review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
   CHECK(cluster.ask("POST", review, {{"kind", "SelfSubjectAccessReview"}}).at("status").at("allowed") ==
@@ -439,7 +439,7 @@ TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubern
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=9223372036854775807") == 400);
 }
 
-TEST_CASE("who changes an object does not change its status, and who changes its status nothing else") {
+TEST_CASE("a change of an object does not change its status, and a change of its status nothing else") {
   Cluster cluster;
   const std::string merge = "application/merge-patch+json";
   cluster.send("POST", jobs, job_named("j"));

@@ -75,7 +75,9 @@ TEST_CASE(
   CHECK(all[1] == event_with("ADDED", elsewhere));
 }
 
-TEST_CASE("what comes to match a selection is new, and what no longer does is gone, with its newest state") {
+TEST_CASE(
+    "for a watch with a selector, objects that begin to match are added, and those that no longer match are "
+    "deleted") {
   Cluster cluster;
   WatchOptions options = watch_from(cluster);
   options.label_selector = "l=1";
@@ -97,7 +99,7 @@ TEST_CASE("what comes to match a selection is new, and what no longer does is go
   CHECK(watched(cluster, "configmaps", options, 3).size() == 3);
 }
 
-TEST_CASE("a watch without a version, or of version 0, begins with what is there, as it is selected") {
+TEST_CASE("a watch without a version, or of version 0, begins with the selected existing objects") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -179,7 +181,7 @@ TEST_CASE("events have the form that the client asks for") {
   CHECK(table.at("rows").at(0) == json{{"cells", {"a", 1, "0s"}}, {"object", partial}});
 }
 
-TEST_CASE("what a request says of a watch is what the watch does") {
+TEST_CASE("a watch obeys the options of its request") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -232,7 +234,7 @@ TEST_CASE("a watch from before the start of a server is refused with its version
   CHECK(api.handle(request).status == 200);
 }
 
-TEST_CASE("a stopped API ends its streams, also those that wait for what does not come") {
+TEST_CASE("a stopped API ends its streams, also those that wait in vain") {
   Cluster cluster;
   const Answer answer =
       cluster.send("GET", maps + "?watch=1&resourceVersion=" + std::to_string(cluster.store.revision()));

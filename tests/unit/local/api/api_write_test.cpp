@@ -38,7 +38,7 @@ TEST_CASE("a pod that has ended, that no node has, or that gets no grace is gone
   CHECK_FALSE(grace_of(on_node, "Running", {{"gracePeriodSeconds", 0}}));
 }
 
-TEST_CASE("what is applied and not there yet has the name of its path") {
+TEST_CASE("an applied object that does not exist yet gets the name in its path") {
   Cluster cluster;
   json nameless = map_named("x", {{"data", {{"k", "1"}}}});
   nameless["metadata"].erase("name");

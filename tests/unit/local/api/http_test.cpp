@@ -143,7 +143,7 @@ class Idler {
 
 }  // namespace
 
-TEST_CASE("connections that say nothing are given up for new ones, and whoever has the token gets in") {
+TEST_CASE("silent connections are closed for new ones, and a client with the token gets in") {
   const Served served;
   std::vector<std::unique_ptr<Idler>> idlers;
   for (int i = 0; i < 200; ++i) idlers.push_back(std::make_unique<Idler>(served.server.port()));
@@ -157,7 +157,7 @@ TEST_CASE("connections that say nothing are given up for new ones, and whoever h
   CHECK(::recv(newest.fd(), &byte, 1, MSG_DONTWAIT) < 0);
 }
 
-TEST_CASE("headers have a limit: nobody without the token fills the memory with them") {
+TEST_CASE("headers have a limit, so a client without the token cannot fill the memory") {
   const Served served;
   for (const std::string& line : {std::string("X-More: and more\r\n"), std::string(4096, 'x')}) {
     const Idler idler(served.server.port());

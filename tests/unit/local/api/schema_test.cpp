@@ -158,7 +158,7 @@ std::string refused_fields(const Kind& kind, json object) {
   try {
     const json before = object;
     if (!prune_unknown_fields(kind, object).empty() || object != before) return "pruned";
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return std::to_string(refusal.code()) + " " + refusal.what();
   }
   return "taken";
@@ -222,7 +222,7 @@ TEST_CASE("every field of every kind is known, and takes values of its type alon
   check_types(kind_of("jobs"), object, json::json_pointer(), "");
 }
 
-TEST_CASE("lists, maps and objects of the wrong type are named by what they should hold") {
+TEST_CASE("lists, maps and objects of the wrong type are reported with the expected type") {
   const auto refused = [](const char* plural, const json& object) {
     return refused_fields(kind_of(plural), object);
   };
@@ -238,7 +238,7 @@ TEST_CASE("lists, maps and objects of the wrong type are named by what they shou
         start + "number into field spec.containers[1].name of type string");
 }
 
-TEST_CASE("what is not known is taken out and named by its path, and null is as if it were not there") {
+TEST_CASE("unknown fields are removed and reported by their paths, and null counts as absent") {
   json pod = R"({"x": 1, "kind": "Pod", "spec": {"hostname": null, "y": {}, "apiVersion": "v1", "kind": "a",
     "metadata": {}, "containers": [{"name": "a"}, {"comand": [], "env": [{"name": "A", "z": 1}]}],
     "nodeSelector": {"any": "b"}}, "status": {"anything": {"goes": 1}}, "metadata": {"labels": {"l": "1"},

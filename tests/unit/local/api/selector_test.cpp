@@ -18,7 +18,7 @@ namespace {
 std::string refused_labels(const std::string& text) {
   try {
     LabelSelector selector(text);
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return std::to_string(refusal.code()) + " " + refusal.what();
   }
   return "taken";
@@ -83,8 +83,8 @@ TEST_CASE("each kind is selected by the fields that Kubernetes knows for it") {
       CHECK(FieldSelector(field + "=", kind).matches(json::object()));
     }
   }
-  CHECK_THROWS_AS(FieldSelector("metadata.namespace=x", kind_of("nodes")), Refusal);
-  CHECK_THROWS_AS(FieldSelector("=x", kind_of("pods")), Refusal);
+  CHECK_THROWS_AS(FieldSelector("metadata.namespace=x", kind_of("nodes")), StatusError);
+  CHECK_THROWS_AS(FieldSelector("=x", kind_of("pods")), StatusError);
   const json source =
       R"({"source": {"component": "kubelet"}, "status": {"succeeded": 2, "phase": true}})"_json;
   CHECK(FieldSelector("source=kubelet", kind_of("events")).matches(source));
@@ -92,7 +92,7 @@ TEST_CASE("each kind is selected by the fields that Kubernetes knows for it") {
   CHECK(FieldSelector(" status.phase == true ", kind_of("pods")).matches(source));
 }
 
-TEST_CASE("a set of indexes knows what is in it, its size, and how it is written") {
+TEST_CASE("a set of indexes knows its members, its size and its text") {
   Indexes set;
   for (const int index : {5, 3, 4, 9, 0, 1, 3}) set.insert(index);
   CHECK(set.text() == "0,1,3-5,9");

@@ -41,7 +41,7 @@ std::string status_of_job(const std::string& conditions) {
 
 }  // namespace
 
-TEST_CASE("the form of an answer follows from what the client accepts, the first that is served") {
+TEST_CASE("the form of an answer is the first served one that the client accepts") {
   for (const char* accept : {"", " ", "application/json", "*/*", "application/*", "application/json;q=0.9",
                              "application/vnd.kubernetes.protobuf, application/json", "text/html,*/*"})
     CHECK_MESSAGE(view_of(accept) == View::object, accept);
@@ -58,7 +58,7 @@ TEST_CASE("the form of an answer follows from what the client accepts, the first
     try {
       view_of(accept);
       FAIL(accept);
-    } catch (const Refusal& refusal) {
+    } catch (const StatusError& refusal) {
       CHECK(refusal.code() == 406);
       CHECK(refusal.reason() == "NotAcceptable");
       CHECK(std::string(refusal.what()) == "only the following media types are accepted: application/json");
@@ -66,7 +66,7 @@ TEST_CASE("the form of an answer follows from what the client accepts, the first
   }
 }
 
-TEST_CASE("a pod's row says how many containers are ready, and what it is doing") {
+TEST_CASE("a pod's row shows its ready containers and its state") {
   CHECK(
       row_of(
           "pods",
@@ -87,7 +87,7 @@ TEST_CASE("a pod's row says how many containers are ready, and what it is doing"
         "Terminating");
 }
 
-TEST_CASE("a Job's row says what became of it") {
+TEST_CASE("a Job's row shows its outcome") {
   CHECK(status_of_job("[]") == "Running");
   for (const char* type : {"Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"}) {
     CHECK(status_of_job(std::string(R"([{"type": ")") + type + R"(", "status": "True"}])") == type);
@@ -148,7 +148,7 @@ TEST_CASE("a table names its columns, and carries the metadata of each object") 
   CHECK(show(kind_of("configmaps"), map, View::object, noon) == map);
 }
 
-TEST_CASE("a list says its kind and version, on a page also what comes next and how much") {
+TEST_CASE("a list has its kind and version, and a page also the continue token and the rest's size") {
   const json map = R"({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "x"}, "spec": {}})"_json;
   ListPage page{{std::make_shared<const json>(map)}, "9", "", 0};
   CHECK(show_list(kind_of("jobs"), page, View::object, noon) ==

@@ -129,7 +129,7 @@ TEST_CASE("the events of a Job's end are stored as those of the Job controller")
         std::vector<std::string>{"Normal Completed Job completed job-controller 2026-11-21T12:00:00Z"});
 }
 
-TEST_CASE("a pod of which a Job is no controller is none of its pods, and keeps its finalizers") {
+TEST_CASE("a pod that a Job does not control is not its pod, and keeps its finalizers") {
   Cluster cluster;
   const json made = cluster.ask(
       "POST", jobs, job_named("j", {{"completions", 1}, {"parallelism", 1}, {"backoffLimitPerIndex", 2}}));

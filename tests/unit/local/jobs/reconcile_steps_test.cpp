@@ -105,7 +105,7 @@ TEST_CASE("a pod that ended is listed first, then let go, then counted") {
   CHECK(gone.status.at("failed") == 1);
 }
 
-TEST_CASE("what a pod beyond the size of a Job did is of no account") {
+TEST_CASE("a pod beyond the size of a Job does not count") {
   json one = job(1);
   const JobActions actions = stepped(one, {pod(1, "Failed", 1), pod(2, "Succeeded"), going(pod(3, "Running")),
                                            pod(4, "Running"), pod(0, "Running")});
@@ -253,7 +253,7 @@ TEST_CASE("every end has its condition, its message, its time and its event") {
   }
 }
 
-TEST_CASE("what was decided stays decided, whatever comes to light later") {
+TEST_CASE("a decision stays, whatever happens later") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;
@@ -282,7 +282,7 @@ TEST_CASE("a success policy waits two seconds for ranks that end together") {
   CHECK(stepped(all, {pod(0, "Succeeded")}).status.at("conditions").at(0).at("reason") == "SuccessPolicy");
 }
 
-TEST_CASE("a suspended Job has no deadline, and its conditions and events tell what happened") {
+TEST_CASE("a suspended Job has no deadline, and its conditions and events tell its history") {
   const json running = pod(0, "Running"), ending = going(pod(1, "Running"));
   json suspended = job(2, {{"suspend", true}, {"activeDeadlineSeconds", 1}});
   const JobActions actions = stepped(suspended, {running, ending, pod(0, "Failed", 1)});

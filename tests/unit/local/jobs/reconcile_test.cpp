@@ -196,7 +196,7 @@ TEST_CASE("FailIndex gives an index up at its first failure") {
             .status.at("failedIndexes") == "0");
 }
 
-TEST_CASE("a success policy ends the Job early and stops what is left") {
+TEST_CASE("a success policy ends the Job early and stops the remaining pods") {
   const json left = pod(2, "Running");
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), left};
@@ -304,7 +304,7 @@ TEST_CASE("a crash between any two actions counts no failure twice and loses non
   CHECK(decide(stored, {failed}).status.at("failed") == 1);
 }
 
-TEST_CASE("a pod of a Job carries what programs and other controllers look for") {
+TEST_CASE("a pod of a Job has the labels and variables that programs and other controllers look for") {
   const json made = pod_of(job(3), {2, 1, 0}, "abcde");
   const json& metadata = made.at("metadata");
   CHECK(metadata.at("name") == "j-2-abcde");

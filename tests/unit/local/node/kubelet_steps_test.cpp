@@ -1,4 +1,4 @@
-// What the kubelet tells a program of its surroundings, when it tries again, and what it clears away.
+// What the kubelet tells a program of its file_context, when it tries again, and what it clears away.
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -85,7 +85,7 @@ class Variable {
 };
 
 TEST_CASE(
-    "a program has what it needs of the shell's environment, the folder of mlk first in its PATH, no keys") {
+    "a program gets the needed part of the shell's environment, mlk's folder first in PATH, and no keys") {
   const std::vector<std::string> passed = {"HOME",        "USER",         "LOGNAME",   "SHELL",
                                            "LANG",        "LC_ALL",       "LC_CTYPE",  "TZ",
                                            "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"};
@@ -180,8 +180,7 @@ std::pair<std::string, json> held_up(Node& node, const json& patch) {
   return {waiting.value("reason", "") + ": " + waiting.value("message", ""), warning};
 }
 
-TEST_CASE(
-    "what keeps a pod from starting has the reason that Kubernetes gives, and one event of the kubelet") {
+TEST_CASE("a pod that cannot start has the reason that Kubernetes gives, and one event of the kubelet") {
   struct Case {
     const char* volume;
     const char* status;
@@ -329,7 +328,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("who is deleted without a grace of its own has thirty seconds") {
+TEST_CASE("a pod that is deleted without a grace of its own has thirty seconds") {
   Node node;
   node.start(R"({"metadata": {"finalizers": ["f"]}})"_json);
   node.runs();
@@ -367,8 +366,7 @@ TEST_CASE("a supervisor whose pod is gone is told to end at once, and its folder
   CHECK_FALSE(std::filesystem::exists(stray.path()));
 }
 
-TEST_CASE(
-    "what a killed supervisor of a pod that is gone has left running is ended, and the folder removed") {
+TEST_CASE("processes left by a killed supervisor of a deleted pod are ended, and the folder is removed") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -447,7 +445,7 @@ TEST_CASE("the address of a host is kept while a pod or a Job has it, and given 
   for (const char* host : {"j-0", "j-1", "host", "c"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("where nobody looks for a pod by its name, its address is given back when it has ended") {
+TEST_CASE("the address of a pod without a name in a service is free again when it has ended") {
   Node node;
   node.store.create("jobs", samples::job(1));
   for (const char* name : {"j-0", "j-1"}) create_pod(node, name);

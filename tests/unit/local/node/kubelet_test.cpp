@@ -15,7 +15,7 @@ using namespace nlohmann::literals;
 
 const std::string scheduled = "Normal Scheduled: Successfully assigned default/p to local";
 
-TEST_CASE("a pod is bound to the node, then its supervisor is told what to run") {
+TEST_CASE("a pod is bound to the node, then its supervisor gets the program to run") {
   Node node;
   node.create(R"({"spec": {"terminationGracePeriodSeconds": 7}})"_json);
   node.step();
@@ -60,7 +60,7 @@ TEST_CASE("without notice a pod is looked at when all are") {
   CHECK(node.phase() == "Running");
 }
 
-TEST_CASE("the end of a program is the pod's, with what it wrote as its last words") {
+TEST_CASE("the end of a program is the end of the pod, with the termination message that it wrote") {
   for (const int code : {0, 3}) {
     Node node;
     node.start();
@@ -76,7 +76,7 @@ TEST_CASE("the end of a program is the pod's, with what it wrote as its last wor
   }
 }
 
-TEST_CASE("who asked for the log as last words gets its end after a failure, and only then") {
+TEST_CASE("with FallbackToLogsOnError the end of the log is the message after a failure, and only then") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {
@@ -123,7 +123,7 @@ TEST_CASE("a supervisor that ends without a word while its program ran loses the
   CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
 }
 
-TEST_CASE("what a pod cannot have yet is said in its status and by one event, and tried again") {
+TEST_CASE("a missing input is reported in the pod's status and by one event, and tried again") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",
@@ -146,7 +146,7 @@ TEST_CASE("what a pod cannot have yet is said in its status and by one event, an
   CHECK(node.record().start());
 }
 
-TEST_CASE("a pod with a scheduling gate waits, and one that asks for too much says what the machine lacks") {
+TEST_CASE("a pod with a scheduling gate waits, and one with too large requests names the missing resource") {
   Node gated;
   gated.create(R"({"spec": {"schedulingGates": [{"name": "g"}]}})"_json);
   gated.step();

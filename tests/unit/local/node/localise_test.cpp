@@ -19,8 +19,8 @@ struct Place {
       {"secrets/key", {{"kind", "Secret"}, {"data", {{"key", "c2VjcmV0"}}}}}};
   std::map<std::string, std::string> volumes;
 
-  Surroundings surroundings() {
-    Surroundings around;
+  PodContext file_context() {
+    PodContext around;
     around.pod_folder = "/state/pods/u1";
     around.claims = "/state/claims";
     around.volumes = volumes;
@@ -60,8 +60,8 @@ std::string env_of(const Process& process, const std::string& name) {
 
 std::string obstacle(const json& pod, Place place = {}) {
   try {
-    localise(pod, place.surroundings());
-  } catch (const Obstacle& caught) {
+    localise(pod, place.file_context());
+  } catch (const WaitingReason& caught) {
     return caught.reason() + ": " + caught.what();
   }
   return "";
@@ -89,7 +89,7 @@ TEST_CASE("peer names become addresses in every form that DNS knows") {
   CHECK(replace("{\"worker\":[\"w-0.run:1\"]}") == "{\"worker\":[\"<w-0>:1\"]}");
 }
 
-TEST_CASE("what only resembles a peer name stays as it is") {
+TEST_CASE("text that only resembles a peer name is not changed") {
   const auto replace = [](const std::string& text) {
     return replace_peers(text, "default", {"run"}, [](const std::string&) { return "wrong"; });
   };
@@ -161,7 +161,7 @@ TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets,
        {"valueFrom", {{"secretKeyRef", {{"name", "none"}, {"key", "key"}, {"optional", true}}}}}}};
   Place place;
   const Process process = localise(
-      pod_with({{"env", env}, {"args", {"--rank=$(RANK)", "run-worker-0.run:1"}}}), place.surroundings());
+      pod_with({{"env", env}, {"args", {"--rank=$(RANK)", "run-worker-0.run:1"}}}), place.file_context());
   CHECK(env_of(process, "RANK") == "1");
   CHECK(env_of(process, "LABEL") == "label");
   CHECK(env_of(process, "UID") == "u1");
@@ -179,7 +179,7 @@ TEST_CASE("a secret's value is never rewritten") {
   Place place;
   place.objects["secrets/key"]["data"]["key"] = "cnVuLXdvcmtlci0wLnJ1bg==";  // run-worker-0.run
   const json env = {{{"name", "S"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}}};
-  CHECK(env_of(localise(pod_with({{"env", env}}), place.surroundings()), "S") == "run-worker-0.run");
+  CHECK(env_of(localise(pod_with({{"env", env}}), place.file_context()), "S") == "run-worker-0.run");
 }
 
 TEST_CASE("volumes become folders and files for their owner alone") {
@@ -205,7 +205,7 @@ TEST_CASE("volumes become folders and files for their owner alone") {
       {"volumeMounts", mounts},
       {"workingDir", "/scratch/work"},
       {"args", {"/etc/mlk/config.json", "/etc/key/sub/k", "/data/t10k", "/ckpt/run", "/mine"}}};
-  const Process process = localise(pod_with(container, spec), place.surroundings());
+  const Process process = localise(pod_with(container, spec), place.file_context());
   const std::vector<std::string> words(process.argv.begin() + 1, process.argv.end());
   CHECK(words == std::vector<std::string>{"/state/pods/u1/volumes/config/config.json",
                                           "/state/pods/u1/volumes/key/sub/k", "/srv/data/mnist/t10k",
@@ -225,7 +225,7 @@ TEST_CASE("a part of a volume is made where it is missing, and may be named by a
   Place place;
   const Process process =
       localise(pod_with({{"env", env}, {"args", {"/ckpt"}}, {"volumeMounts", json::array({mount})}}, spec),
-               place.surroundings());
+               place.file_context());
   CHECK(process.argv.at(1) == "/state/claims/default/ckpt/run/1");
   CHECK(process.folders.back() == "/state/claims/default/ckpt/run/1");
   mount["subPathExpr"] = "../../other";
@@ -233,7 +233,7 @@ TEST_CASE("a part of a volume is made where it is missing, and may be named by a
             .find("CreateContainerConfigError: invalid subPath") == 0);
 }
 
-TEST_CASE("what a local process cannot have is said, with the way out") {
+TEST_CASE("a volume that a local process cannot have is reported with a way out") {
   const auto volume = [](const json& source) {
     json with_name = source;
     with_name["name"] = "v";

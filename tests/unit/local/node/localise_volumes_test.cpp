@@ -21,7 +21,7 @@ Localised localised_pod(const char* spec, const std::map<std::string, std::strin
   if (!pod["spec"]["containers"][0].contains("command")) pod["spec"]["containers"][0]["command"] = {"c"};
   const json config = R"({"kind": "ConfigMap", "data": {"k": "v", "j": "w"}})"_json;
   const json secret = R"({"kind": "Secret", "data": {"k": "c2VjcmV0"}})"_json;
-  Surroundings around;
+  PodContext around;
   around.pod_folder = "/pods/u";
   around.claims = "/claims";
   around.volumes = given;
@@ -32,7 +32,7 @@ Localised localised_pod(const char* spec, const std::map<std::string, std::strin
   around.address_of = [](const std::string& host) { return "<" + host + ">"; };
   try {
     return {"", localise(pod, around)};
-  } catch (const Obstacle& obstacle) {
+  } catch (const WaitingReason& obstacle) {
     return {obstacle.reason() + ": " + obstacle.what(), {}};
   }
 }
@@ -79,7 +79,7 @@ TEST_CASE("each kind of volume is a folder somewhere") {
   CHECK(folder(R"(, "configMap": {"name": "c"})", given) == "/pods/u/volumes/v");
 }
 
-TEST_CASE("folders are made where nobody else made them") {
+TEST_CASE("folders are created for volumes whose folder nothing else creates") {
   using Folders = std::vector<std::filesystem::path>;
   CHECK(with_volume_of(R"(, "emptyDir": {})").process.folders == Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "persistentVolumeClaim": {"claimName": "pvc"})").process.folders ==
@@ -109,7 +109,7 @@ TEST_CASE("keys become files of their owner, all of them or those that are named
         "/pods/u/volumes/v/x/y=v,384;/pods/u/volumes/v/z=w,448;");
 }
 
-TEST_CASE("what is not there holds a pod up, unless it is optional") {
+TEST_CASE("a missing volume source blocks a pod, unless it is optional") {
   CHECK(with_volume_of(R"(, "configMap": {"name": "none"})").obstacle ==
         "ContainerCreating: MountVolume.SetUp failed for volume \"v\" : configmap \"none\" not found");
   CHECK(with_volume_of(R"(, "secret": {"secretName": "none"})").obstacle ==
@@ -143,10 +143,10 @@ TEST_CASE("the message of a program's end, its folder and its host have places o
             .obstacle.find("no command") != std::string::npos);
 }
 
-TEST_CASE("what the pod sets replaces what it inherits, in its place") {
+TEST_CASE("a variable of the pod replaces the inherited one, in its place") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "main",
     "command": ["c"], "env": [{"name": "PATH", "value": "/own"}, {"name": "HOSTNAME", "value": "mine"}]}]}})"_json;
-  Surroundings around;
+  PodContext around;
   around.pod_folder = "/pods/u";
   around.inherited = {{"PATH", "/bin"}, {"HOME", "/me"}};
   around.address_of = [](const std::string& host) { return host; };

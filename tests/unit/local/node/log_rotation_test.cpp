@@ -160,7 +160,7 @@ TEST_CASE("a long line goes out in parts of 16 KiB as it comes, and the last par
   CHECK(sizes() == Lines{P, P, "F1", P, F, "F1", P, P, P, "F5"});
 }
 
-TEST_CASE("lines of a log are read whole, and what is none is passed over") {
+TEST_CASE("complete lines of a log are read, and invalid ones are skipped") {
   const auto full = parse_log_line("2026-11-21T12:00:00Z stdout F a  b ");
   REQUIRE(full);
   CHECK(full->time == samples::noon);
@@ -197,7 +197,7 @@ TEST_CASE("the end of a log has so many entries and bytes and no more, over both
   CHECK(logs.tail("none", 100, 100).empty());
 }
 
-TEST_CASE("the last lines are counted over both files, and a negative number is none") {
+TEST_CASE("the last lines are counted over both files, and a negative number means no lines") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", entry(0, "F one") + entry(1, "F two"));
   write_text(folder.path() / "p/log", entry(2, "F three"));
@@ -226,14 +226,14 @@ TEST_CASE(
         "2026-11-21T12:00:01.000000001Z one!\n2026-11-21T12:00:03.000000001Z two\n");
 }
 
-TEST_CASE("what an older file leaves unfinished is no part of the next file's first line") {
+TEST_CASE("an unfinished line of an older file is not joined to the next file's first line") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", entry(0, "F one") + "2026-11-21T12:00:01.000000001Z stdout F unfin");
   write_text(folder.path() / "p/log", entry(2, "F two"));
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");
 }
 
-TEST_CASE("who does not follow is done at the end of the log, whether or not the pod is") {
+TEST_CASE("a reader that does not follow stops at the end of the log, whether or not the pod has ended") {
   const Folder folder;
   std::string log;
   for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));
@@ -337,7 +337,7 @@ class LogFollower {
   std::thread thread_;
 };
 
-TEST_CASE("followers of one pod and of others each get their own news, also those who stay longer") {
+TEST_CASE("followers of one pod and of others each get their own lines, also a follower that stays longer") {
   const Folder folder;
   for (const char* uid : {"p", "q"})
     write_text(folder.path() / uid / "log", entry(0, std::string("F ") + uid));
@@ -360,7 +360,7 @@ TEST_CASE("followers of one pod and of others each get their own news, also thos
   logs.announce("p");
 }
 
-TEST_CASE("a follower begins before its pod has a log, and gets what was written in the end") {
+TEST_CASE("a follower that begins before its pod has a log gets everything that is written") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   PodLogs logs(folder.path());

@@ -132,7 +132,7 @@ TEST_CASE("the class of service follows from requests and limits") {
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE("what has a vendor's name and is asked for is not here") {
+TEST_CASE("a requested resource with a vendor's name does not exist here") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };
@@ -151,7 +151,7 @@ TEST_CASE("what has a vendor's name and is asked for is not here") {
   CHECK(unschedulable_status(pod, "no room", noon + std::chrono::hours(1)) == status);
 }
 
-TEST_CASE("a text of a program is cut to its limit, before what is no UTF-8 is replaced") {
+TEST_CASE("the text of a program is cut to its limit before invalid UTF-8 is replaced") {
   CHECK(clean_text("abc", 3) == "abc");
   CHECK(clean_text("abcd", 3) == "abc");
   CHECK(clean_text("", 3) == "");

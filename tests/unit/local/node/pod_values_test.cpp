@@ -23,8 +23,8 @@ struct Sources {
        R"({"kind": "ConfigMap", "data": {"k": "v", "j": "w"}, "binaryData": {"b": "YmluYXJ5"}})"_json},
       {"secrets/s", R"({"kind": "Secret", "data": {"k": "c2VjcmV0", "p": "L2RhdGE="}})"_json}};
 
-  Surroundings surroundings() {
-    Surroundings around;
+  PodContext file_context() {
+    PodContext around;
     around.pod_folder = "/pods/u";
     around.claims = "/claims";
     around.inherited = {{"PATH", "/bin"}};
@@ -44,11 +44,11 @@ std::string environment_of(const char* container) {
   Sources sources;
   try {
     std::string text;
-    for (const auto& [name, value] : localise(pod, sources.surroundings()).env) {
+    for (const auto& [name, value] : localise(pod, sources.file_context()).env) {
       if (name != "PATH" && name != "HOSTNAME") text += name + "=" + value + ";";
     }
     return text;
-  } catch (const Obstacle& obstacle) {
+  } catch (const WaitingReason& obstacle) {
     return obstacle.reason() + ": " + obstacle.what();
   }
 }
@@ -133,14 +133,14 @@ TEST_CASE(
       "CPU=0;");
 }
 
-TEST_CASE("values of Secrets are not rewritten, what replaces them is") {
+TEST_CASE("values of Secrets are not rewritten, but values that replace them are") {
   const char* mounted = R"(, "volumeMounts": [{"name": "v", "mountPath": "/data"}]})";
   const auto with_volume = [&](const std::string& env) {
     json pod = pod_of_fields;
     pod["spec"]["volumes"] = R"([{"name": "v", "emptyDir": {}}])"_json;
     pod["spec"]["containers"][0].update(json::parse("{\"env\": " + env + mounted));
     Sources sources;
-    return localise(pod, sources.surroundings()).env.back();
+    return localise(pod, sources.file_context()).env.back();
   };
   const std::string from_secret =
       R"({"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "p"}}})";
@@ -149,7 +149,7 @@ TEST_CASE("values of Secrets are not rewritten, what replaces them is") {
         "/pods/u/volumes/v");
 }
 
-TEST_CASE("what a container asks for and does not get holds it up, with the reason of the kubelet") {
+TEST_CASE("a container waits for a missing input, with the reason of the kubelet") {
   CHECK(environment_of(R"({"envFrom": [{"configMapRef": {"name": "x"}}]})") ==
         "CreateContainerConfigError: configmap \"x\" not found");
   CHECK(environment_of(R"({"envFrom": [{"secretRef": {"name": "x"}}]})") ==

@@ -73,7 +73,7 @@ TEST_CASE("a condition keeps the time of its last change") {
   CHECK(pod_status(pod, state, noon + std::chrono::hours(1)) == pod["status"]);
 }
 
-TEST_CASE("what the machine does not have is not scheduled") {
+TEST_CASE("a pod that needs a resource without a node is not scheduled") {
   json pod = plain_pod();
   CHECK(!why_unschedulable(pod));
   pod["spec"]["containers"][0]["resources"]["requests"] = {{"cpu", "1000"}, {"memory", "1Ti"}};

@@ -95,7 +95,7 @@ class LockOfNobody {
 }  // namespace
 
 #ifdef F_OFD_SETLK
-TEST_CASE("a lock whose holder the system does not name is held elsewhere, and nobody is signalled for it") {
+TEST_CASE("a lock whose holder the system does not name is held elsewhere, and no process is signalled") {
   const State state;
   const LockOfNobody lock(state.pod.lock());
   const Holder holder = state.pod.supervisor();
@@ -136,7 +136,7 @@ TEST_CASE("a session is ended for a lost supervisor only while its number is tha
   CHECK(survives([](ProcessId& id) { id.pid = -1; }));
 }
 
-TEST_CASE("what left the session of a killed supervisor is known by the mark in its environment") {
+TEST_CASE("a process that left the session of a killed supervisor is found by the mark in its environment") {
   const State state;
   Start start{"default/p", 5, {"sh", "-c", "setsid sleep 1000 & echo $!; sleep 1000"}, {}, "/"};
   start.env = {{"PATH", "/usr/bin:/bin"}};

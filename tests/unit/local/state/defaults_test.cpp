@@ -25,7 +25,7 @@ json job_with_defaults(const json& spec) {
 std::string broken_rules(const char* plural, const json& object) {
   try {
     check_rules(kind_of(plural), object);
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     CHECK(refusal.code() == 422);
     const json status = refusal.status();
     std::string lines;
@@ -67,7 +67,7 @@ TEST_CASE("a Job that says nothing is one pod, tried six times") {
   CHECK_FALSE(spec.at("template").contains("spec"));
 }
 
-TEST_CASE("what a Job says changes its other defaults") {
+TEST_CASE("some fields of a Job change its other defaults") {
   CHECK(job_with_defaults({{"parallelism", 3}}).at("completions") == 3);
   CHECK(job_with_defaults({{"completions", 3}}).at("parallelism") == 1);
   CHECK(job_with_defaults({{"backoffLimitPerIndex", 1}}).at("backoffLimit") == 2147483647);
@@ -112,7 +112,7 @@ TEST_CASE("pods and containers get the defaults of the real API") {
   CHECK(never.at("template").at("spec").at("restartPolicy") == "Never");
 }
 
-TEST_CASE("what a container leaves out inside of what it gives is filled in") {
+TEST_CASE("missing fields inside the given fields of a container are filled in") {
   const json spec =
       R"({"containers": [{"name": "a", "terminationMessagePath": "/m", "imagePullPolicy": "Never",
     "resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 1}},

@@ -23,7 +23,7 @@ json only_event(const Store& store) {
   return event;
 }
 
-TEST_CASE("an event says of whom, what, why, when, who says so, and how often") {
+TEST_CASE("an event has its object, message, reason, times, source and count") {
   const Folder folder;
   Store store(folder.path());
   record_event(store, event_subject, "job-controller", "Warning", "Failed", "it failed", noon);

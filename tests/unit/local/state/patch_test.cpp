@@ -20,7 +20,7 @@ std::string refused_patch(const std::string& type, const std::string& body,
                           const json& object = json::object()) {
   try {
     apply_patch(type, object, body);
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return std::to_string(refusal.code()) + " " + refusal.what();
   }
   return "taken";

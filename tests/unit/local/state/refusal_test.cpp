@@ -10,7 +10,7 @@ using namespace nlohmann::literals;
 
 TEST_CASE("a refusal names the object, its resource, and its group outside of the core group") {
   const struct {
-    Refusal refusal;
+    StatusError refusal;
     int code;
     const char* reason;
     const char* message;

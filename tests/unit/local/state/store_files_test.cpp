@@ -37,7 +37,7 @@ std::vector<std::string> seen_in(const std::vector<Object>& objects) {
 std::string refused_by_store(const std::function<void()>& action) {
   try {
     action();
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return std::to_string(refusal.code()) + " " + refusal.reason() + " " + refusal.what();
   }
   return "done";
@@ -155,7 +155,7 @@ TEST_CASE("objects are listed by namespace and name, and of one kind and namespa
   CHECK(snapshot.revision == store.revision());
 }
 
-TEST_CASE("an object of 1.5 MiB is stored, one of a byte more is not, and leaves what was there") {
+TEST_CASE("an object of 1.5 MiB is stored; one byte more is refused, and the old object stays") {
   const Folder folder;
   Store store(folder.path());
   json full = stored_thing("ns", "a", "");
@@ -174,7 +174,7 @@ TEST_CASE("an object of 1.5 MiB is stored, one of a byte more is not, and leaves
   CHECK(store.get("configmaps", "ns", "a")->at("data").at("v").get<std::string>().size() == room);
 }
 
-TEST_CASE("what a change does to the version is undone, and a check can keep an object") {
+TEST_CASE("a change cannot change the version, and a check can keep an object") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("ns", "a"));
@@ -263,7 +263,8 @@ TEST_CASE("a change says its version, its type, its kind, and the object before 
 }
 
 TEST_CASE(
-    "an earlier moment is seen of one kind and namespace, with what has gone and without what has come") {
+    "an earlier state of one kind and namespace has the later deleted objects and lacks the later created "
+    "ones") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("a", "x"));
@@ -295,7 +296,7 @@ TEST_CASE(
         "410 Expired The provided continue parameter is too old");
 }
 
-TEST_CASE("the history holds 64 MiB of objects; what was before that is too old") {
+TEST_CASE("the history holds 64 MiB of objects; versions before that are too old") {
   const Folder folder;
   Store store(folder.path());
   json sample = stored_thing("ns", "a", "");
@@ -345,7 +346,7 @@ TEST_CASE("one listener is called once for each change, after it can be seen in 
   CHECK(calls == 3);
 }
 
-TEST_CASE("who waits for changes hears of the first, or is woken without one") {
+TEST_CASE("a wait for changes returns at the first one, or when it is woken") {
   const Folder folder;
   Store store(folder.path());
   for (const bool wake : {false, true}) {

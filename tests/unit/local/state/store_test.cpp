@@ -33,7 +33,7 @@ std::vector<std::string> names(const std::vector<Object>& objects) {
 int code_of(const std::function<void()>& action) {
   try {
     action();
-  } catch (const Refusal& refusal) {
+  } catch (const StatusError& refusal) {
     return refusal.code();
   }
   return 0;
@@ -111,7 +111,7 @@ TEST_CASE("names of any length that Kubernetes allows fit into a file name") {
   CHECK(Store(folder.path()).list("configmaps").size() == 2);
 }
 
-TEST_CASE("creating twice, and changing what is not there, are refused") {
+TEST_CASE("creating an object twice, and changing a missing one, are refused") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", object("a"));
@@ -186,7 +186,7 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
   CHECK(!store.find("configmaps", "ns", "a"));
 }
 
-TEST_CASE("the history keeps what an object was before its last change, also when that was its end") {
+TEST_CASE("the history keeps the state of an object before its last change, also if that was its deletion") {
   const Folder folder;
   Store store(folder.path());
   json held = object("a");
@@ -264,7 +264,7 @@ TEST_CASE("field selectors") {
     try {
       const FieldSelector selector(row.text, kind_of(row.plural));
       CHECK_MESSAGE(false, "was taken");
-    } catch (const Refusal& refusal) {
+    } catch (const StatusError& refusal) {
       CHECK(refusal.code() == 400);
       CHECK(std::string(refusal.what()) == row.message);
     }
