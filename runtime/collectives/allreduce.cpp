@@ -16,14 +16,16 @@
 #include "runtime/metrics/pace.h"
 #include "runtime/train/last_checkpoint.h"
 #include "runtime/train/trainer.h"
+#include "runtime/transport/handshake.h"
 
 namespace mlk::rt {
 namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds feed_patience{60};
-constexpr std::size_t feed_floats = 1 << 18, most_early_feeds = 1024;
+constexpr std::chrono::seconds transfer_patience{60};
+constexpr std::size_t transfer_floats = 1 << 18, most_early_parts = 1024;
+constexpr Milliseconds longest_look{50};  // between two looks at the stop signal while it waits for others
 
 // What is added up over the members: the loss and the samples, for each rank the seconds of its own part of
 // the step before, then the gradients; loss and gradients are weighted by the samples.
@@ -35,13 +37,18 @@ class AllReduce {
   ExitCode run();
 
  private:
+  bool assemble();
+  void take_in(Event&& event);
+  void carry_out() { peers_.carry_out(std::move(effects_)); }
+  std::optional<StateVersion> state_version() const;
+  void state_changed() { assembly_.set_state(state_version()); }
   void make_state();
-  bool catch_up(const Beginning& beginning);
-  bool wait_for_state(std::size_t hungry);
-  void feed(std::uint32_t rank);
-  void eat(const Event& event);
+  bool catch_up();
+  bool wait_for_state(std::size_t lagging);
+  void send_state(std::uint32_t rank);
+  void receive_state(const Event& event);
   bool step();
-  void report_trouble();
+  void tell_trouble();
   bool compute_and_sum();
   bool in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum);
   void update();
@@ -75,9 +82,9 @@ class AllReduce {
   const std::size_t front_;             // of summed_: floats before the gradients
   Ring ring_;
   bool has_state_ = false;
-  std::uint64_t summed_in_ = 0;     // see StateVersion
-  std::set<std::uint32_t> hungry_;  // of this generation, until its first step is done
-  TrainingState state_;             // the parameters live in the model
+  std::uint64_t summed_in_ = 0;      // see StateVersion
+  std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
+  TrainingState state_;              // the parameters live in the model
   kernels::Floats summed_;
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
@@ -85,12 +92,30 @@ class AllReduce {
   std::vector<Bucket> buckets_;  // of summed_
   kernels::ThreadPool overlap_{2};
   std::uint64_t restored_step_ = 0;
-  std::uint64_t hunger_ = 0;       // floats of a state that are still to come
-  std::vector<Event> early_feed_;  // of a generation whose beginning has not come yet
-  bool pumping_ = false;
-  std::optional<Event> frame_;  // of a sum, handed over by the assembly
+  std::uint64_t floats_to_come_ = 0;  // of a state
+  std::vector<Event> early_parts_;    // of the state of a generation whose beginning has not come yet
   Assembly assembly_;
+  Effects effects_;
 };
+
+std::uint64_t random_lineage() {
+  const Nonce nonce = random_nonce();
+  std::uint64_t lineage = 0;
+  std::copy_n(nonce.begin(), sizeof lineage, reinterpret_cast<std::byte*>(&lineage));
+  return lineage | 1;
+}
+
+AssemblySettings settings_of(const Job& job, Peers& peers) {
+  AssemblySettings settings;
+  settings.self = {peers.self().rank, peers.transport().self().incarnation};
+  settings.address = peers.transport().address();
+  settings.workers = static_cast<std::uint32_t>(job.config.workers.count);
+  settings.minimum = static_cast<std::uint32_t>(job.config.workers.min);
+  settings.seeds = static_cast<std::uint32_t>(job.env.seeds_worker.size());
+  settings.patience = std::chrono::seconds(job.config.patience_seconds);
+  settings.new_lineage = random_lineage;
+  return settings;
+}
 
 AllReduce::AllReduce(Job& job, Peers& peers)
     : job_(job),
@@ -101,24 +126,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       last_(job),
       front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
       ring_(peers.transport(), trainer_.model().parameters().size() + front_),
-      assembly_(job, peers,
-                {[this] {
-                   return has_state_ ? std::optional(StateVersion{state_.step, summed_in_}) : std::nullopt;
-                 },
-                 [this] { make_state(); },
-                 [this] {
-                   found_ = last_.find(trainer_.tensors());
-                   return found_.has_value();
-                 },
-                 [this](Event&& event) {
-                   if (event.header.type == MessageType::feed) return eat(event);
-                   if (event.header.type != MessageType::reduce) return;
-                   if (pumping_) {
-                     frame_ = std::move(event);
-                   } else {
-                     ring_.keep(std::move(event));
-                   }
-                 }}) {
+      assembly_(settings_of(job, peers)) {
   state_.optimizer_state.assign(trainer_.state_size(), 0);
   summed_.resize(trainer_.model().parameters().size() + front_);
   buckets_ = plan_buckets(trainer_.tensors(), front_);
@@ -127,12 +135,11 @@ AllReduce::AllReduce(Job& job, Peers& peers)
 ExitCode AllReduce::run() {
   const std::chrono::seconds patience(job_.config.patience_seconds);
   while (true) {
-    const auto beginning = assembly_.assemble();
-    if (beginning) hungry_ = beginning->hungry;
-    if (assembly_.trained()) return end_elsewhere();
+    const bool begun = assemble();
+    if (assembly_.phase() == Assembly::Phase::trained) return end_elsewhere();
     if (job_.stop.requested()) return terminate();
     if (found_) return end_with(*found_, job_, trainer_, reports_);
-    if (!beginning || !catch_up(*beginning)) continue;
+    if (!begun || !catch_up()) continue;
     pace_ = Pace();
     own_seconds_ = 0;
     trainer_.clock().take();  // what there is of a step that has to be done again
@@ -150,19 +157,61 @@ ExitCode AllReduce::run() {
       if (!look_around() || !step()) break;
       after_step();
     }
-    if (assembly_.trained()) return end_elsewhere();
+    if (assembly_.phase() == Assembly::Phase::trained) return end_elsewhere();
   }
 }
 
-// Takes in events for the ring or between steps. False: the generation is over.
+// Waits until a generation with this process has begun. False: the run is trained, also by what lies on disk,
+// or it is time to stop. Throws Failure{peers_lost} beyond the patience.
+bool AllReduce::assemble() {
+  assembly_.assemble(steady_clock::now(), effects_);
+  carry_out();
+  while (assembly_.phase() == Assembly::Phase::assembling) {
+    if (job_.stop.requested()) return false;
+    found_ = last_.find(trainer_.tensors());
+    if (found_) return false;
+    const auto look = std::chrono::ceil<Milliseconds>(assembly_.next_tick() - steady_clock::now());
+    if (auto event = peers_.next(std::clamp(look, Milliseconds(0), longest_look))) take_in(std::move(*event));
+    assembly_.tick(steady_clock::now(), effects_);
+    if (assembly_.wants_state()) {
+      make_state();
+      assembly_.state_made(*state_version(), state_.history.restarts, steady_clock::now(), effects_);
+    }
+    carry_out();
+  }
+  if (assembly_.phase() == Assembly::Phase::failed) throw assembly_.failure();
+  if (assembly_.phase() != Assembly::Phase::begun) return false;
+  lagging_ = assembly_.beginning().lagging;
+  return true;
+}
+
+// Everything but the frames of a sum.
+void AllReduce::take_in(Event&& event) {
+  if (event.kind == Event::Kind::message && event.header.type == MessageType::feed)
+    return receive_state(event);
+  if (event.kind == Event::Kind::message && event.header.type == MessageType::reduce)
+    return ring_.keep(std::move(event));
+  if (job_.stop.requested()) assembly_.ends();
+  assembly_.handle(event, steady_clock::now(), effects_);
+  carry_out();
+  if (assembly_.phase() == Assembly::Phase::failed) throw assembly_.failure();
+}
+
+// Takes in events, but leaves those that are frames of a sum to the caller. False: the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (!event) return true;
-  pumping_ = true;
-  const bool go_on = assembly_.handle(std::move(*event));
-  pumping_ = false;
-  event = std::exchange(frame_, {});
-  return go_on;
+  const bool frame = event->kind == Event::Kind::message && event->header.type == MessageType::reduce;
+  if (!frame) {
+    take_in(std::move(*event));
+    event.reset();
+  }
+  return assembly_.phase() == Assembly::Phase::begun;
+}
+
+std::optional<StateVersion> AllReduce::state_version() const {
+  if (!has_state_) return {};
+  return StateVersion{state_.step, summed_in_};
 }
 
 // What has come meanwhile, without waiting. False: the generation is over, or should be, since others want to
@@ -174,7 +223,7 @@ bool AllReduce::look_around() {
     const bool nothing = !event;
     if (event) ring_.keep(std::move(*event));
     if (!go_on) return false;
-    if (nothing) return !assembly_.wants_newcomers();
+    if (nothing) return !assembly_.wants_newcomers(steady_clock::now());
   }
 }
 
@@ -188,36 +237,36 @@ void AllReduce::make_state() {
     state_.optimizer_state.resize(trainer_.state_size());
     summed_in_ = 0;
     restored_step_ = state_.step;
-    assembly_.go_on_counting(state_.history.restarts);
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   }
   has_state_ = true;
 }
 
 // Gives the state to those who are behind, or waits for it. False: the generation is over before that.
-bool AllReduce::catch_up(const Beginning& beginning) {
+bool AllReduce::catch_up() {
   const std::uint32_t self = peers_.self().rank;
-  if (beginning.feeder == self) {
-    for (const std::uint32_t rank : beginning.hungry) feed(rank);
+  if (assembly_.beginning().source == self) {
+    for (const std::uint32_t rank : lagging_) send_state(rank);
   }
-  if (!beginning.hungry.contains(self)) return true;
+  if (!lagging_.contains(self)) return true;
   has_state_ = false;
-  hunger_ = trainer_.model().parameters().size() + trainer_.state_size();
-  for (const Event& event : std::exchange(early_feed_, {})) eat(event);
-  if (wait_for_state(beginning.hungry.size())) return true;
-  report_trouble();
+  state_changed();
+  floats_to_come_ = trainer_.model().parameters().size() + trainer_.state_size();
+  for (const Event& event : std::exchange(early_parts_, {})) receive_state(event);
+  if (wait_for_state(lagging_.size())) return true;
+  tell_trouble();
   return false;
 }
 
-// hungry: ranks that are fed one after the other. False: no state has come.
-bool AllReduce::wait_for_state(std::size_t hungry) {
-  auto deadline = steady_clock::now() + feed_patience * std::max<std::size_t>(hungry, 1);
+// lagging: ranks that are sent the state one after the other. False: no state has come.
+bool AllReduce::wait_for_state(std::size_t lagging) {
+  auto deadline = steady_clock::now() + transfer_patience * std::max<std::size_t>(lagging, 1);
   while (!has_state_) {
-    const std::uint64_t before = hunger_;
+    const std::uint64_t before = floats_to_come_;
     std::optional<Event> event;
     const bool go_on = pump(event);
     if (event) ring_.keep(std::move(*event));
-    if (hunger_ != before) deadline = steady_clock::now() + feed_patience;
+    if (floats_to_come_ != before) deadline = steady_clock::now() + transfer_patience;
     if ((!go_on && !has_state_) || steady_clock::now() > deadline || job_.stop.requested()) return false;
   }
   return true;
@@ -225,11 +274,11 @@ bool AllReduce::wait_for_state(std::size_t hungry) {
 
 // feed: header.clock: the step, header.offset: of these floats in parameters, then the optimizer's state;
 // the payload begins with the position, state_since and summed_in.
-void AllReduce::feed(std::uint32_t rank) {
+void AllReduce::send_state(std::uint32_t rank) {
   const std::size_t size = trainer_.model().parameters().size();
   const auto send_all = [&](std::span<const float> values, std::size_t base) {
-    for (std::size_t at = 0; at < values.size(); at += feed_floats) {
-      const auto part = values.subspan(at, std::min(feed_floats, values.size() - at));
+    for (std::size_t at = 0; at < values.size(); at += transfer_floats) {
+      const auto part = values.subspan(at, std::min(transfer_floats, values.size() - at));
       Header header;
       header.type = MessageType::feed;
       header.generation = assembly_.generation().number;
@@ -248,10 +297,11 @@ void AllReduce::feed(std::uint32_t rank) {
   send_all(state_.optimizer_state, size);
 }
 
-void AllReduce::eat(const Event& event) {
+void AllReduce::receive_state(const Event& event) {
   if (event.header.generation > assembly_.generation().number) {
-    std::erase_if(early_feed_, [&](const Event& e) { return e.header.generation < event.header.generation; });
-    if (early_feed_.size() < most_early_feeds) early_feed_.push_back(event);
+    std::erase_if(early_parts_,
+                  [&](const Event& e) { return e.header.generation < event.header.generation; });
+    if (early_parts_.size() < most_early_parts) early_parts_.push_back(event);
     return;
   }
   const std::size_t size = trainer_.model().parameters().size(), all = size + trainer_.state_size();
@@ -268,37 +318,32 @@ void AllReduce::eat(const Event& event) {
   float* into = offset < size ? trainer_.model().parameters().data() + offset
                               : state_.optimizer_state.data() + (offset - size);
   std::memcpy(into, values.data(), values.size());
-  hunger_ -= std::min<std::uint64_t>(hunger_, count);
-  if (hunger_ > 0) return;
+  floats_to_come_ -= std::min<std::uint64_t>(floats_to_come_, count);
+  if (floats_to_come_ > 0) return;
   state_.step = event.header.clock;
   state_.position = position;
   state_.state_since = state_since;
   summed_in_ = summed_in;
   has_state_ = true;
+  state_changed();
 }
 
 // One step of the run: false if it has to be done again, in another generation.
 bool AllReduce::step() {
   if (!compute_and_sum()) {
-    report_trouble();
+    tell_trouble();
     return false;
   }
   update();
   note_step();
-  hungry_.clear();
+  lagging_.clear();
   return true;
 }
 
 // Someone may still wait for this rank in the sum of a step: the lowest rank is to call everyone together.
-void AllReduce::report_trouble() {
-  const Generation& generation = assembly_.generation();
-  Header header;
-  header.type = MessageType::trouble;
-  header.generation = generation.number;
-  for (const Member& member : generation.members) {
-    if (member.rank != peers_.self().rank)
-      peers_.transport().send({Role::worker, member.rank}, header, {}, WhenFull::refuse);
-  }
+void AllReduce::tell_trouble() {
+  assembly_.tell_trouble(effects_);
+  carry_out();
 }
 
 // Each bucket is added up as soon as its gradients are final, while those of the layers before are computed.
@@ -373,6 +418,7 @@ void AllReduce::update() {
   ++state_.step;
   state_.position += step_samples();
   summed_in_ = assembly_.generation().number;
+  state_changed();
   if (reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
 }
 
@@ -407,14 +453,15 @@ ExitCode AllReduce::end() {
   if (!reports_.at_step(state_.step, state_.position, restored_step_, true)) return terminate();
   job_.reporter.finish(true, "");
   peers_.run_is_trained();
-  assembly_.tell_trained(job_.reporter.trained_result());
+  assembly_.tell_trained(job_.reporter.trained_result(), effects_);
+  carry_out();
   const auto trained = steady_clock::now();
   const auto is_late = [&] {
     return steady_clock::now() > late_deadline(trained, assembly_.last_loss(), assembly_.somebody_is_there(),
                                                std::chrono::seconds(job_.env.late_seconds));
   };
   while (!assembly_.all_have_left() && !is_late() && !job_.stop.requested()) {
-    if (auto event = peers_.next(Milliseconds(100))) assembly_.handle(std::move(*event));
+    if (auto event = peers_.next(Milliseconds(100))) take_in(std::move(*event));
   }
   return ExitCode::trained;
 }
@@ -425,8 +472,8 @@ ExitCode AllReduce::end_elsewhere() {
 }
 
 ExitCode AllReduce::terminate() {
-  // Who would report may not have been fed yet.
-  if (has_state_ && assembly_.is_lowest_live(hungry_)) checkpointer_.save_now(live());
+  // The rank that would report may not have its state yet.
+  if (has_state_ && assembly_.is_lowest_live(lagging_)) checkpointer_.save_now(live());
   job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(false, "terminated after step " + std::to_string(state_.step));
   return ExitCode::terminated;

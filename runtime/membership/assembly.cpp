@@ -2,57 +2,48 @@
 #include "runtime/membership/assembly.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "runtime/base/payload.h"
+#include "runtime/membership/assembly_times.h"
 
 namespace mlk::rt {
-namespace {
 
-using std::chrono::steady_clock;
+Assembly::Assembly(AssemblySettings settings) : settings_(std::move(settings)), self_(settings_.self) {}
 
-constexpr Milliseconds propose_patience{3000}, begin_patience{5000};
-
-}  // namespace
-
-Assembly::Assembly(Job& job, Peers& peers, Callbacks callbacks)
-    : job_(job),
-      peers_(peers),
-      callbacks_(std::move(callbacks)),
-      self_{peers.self().rank, peers.transport().self().incarnation},
-      patience_(job) {}
-
-void Assembly::send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock,
-                    std::uint32_t key, std::span<const std::byte> payload, std::uint64_t offset) {
-  Header header;
-  header.type = type;
-  header.generation = generation;
-  header.clock = clock;
-  header.key = key;
-  header.offset = offset;
-  peers_.transport().send({Role::worker, rank}, header, payload, WhenFull::refuse);
+Assembly::Phase Assembly::phase() const {
+  if (failure_) return Phase::failed;
+  if (trained_) return Phase::trained;
+  if (assembling_) return Phase::assembling;
+  return current_ ? Phase::begun : Phase::over;
 }
 
-void Assembly::send_status(std::uint32_t rank) {
-  const auto own = callbacks_.own_state();
-  const std::uint64_t step = own ? own->step : no_step;
-  send(rank, MessageType::status, generation_.number, step, 0, PayloadWriter().put(lineage_).bytes());
+void Assembly::send_status(std::uint32_t rank, Effects& effects) const {
+  StatusMessage status{generation_.number, lineage_, {}};
+  if (state_) status.step = state_->step;
+  effects.send({Role::worker, rank}, encode(status));
 }
 
-void Assembly::send_status_to_all() {
+void Assembly::send_status_to_all(Effects& effects) const {
   for (const auto& [rank, view] : views_) {
-    if (view.standing == Standing::live) send_status(rank);
+    if (view.standing == Standing::live) send_status(rank, effects);
   }
 }
 
 bool Assembly::is_member(std::uint32_t rank) const {
+  if (rank == self_.rank) return generation_.contains(self_);
   const auto view = views_.find(rank);
-  return rank == self_.rank ? generation_.contains(self_)
-                            : view != views_.end() && generation_.contains({rank, view->second.incarnation});
+  return view != views_.end() && generation_.contains({rank, view->second.incarnation});
+}
+
+bool Assembly::is_live(std::uint32_t rank) const {
+  if (rank == self_.rank) return true;
+  const auto view = views_.find(rank);
+  return view != views_.end() && view->second.standing == Standing::live;
 }
 
 // Somebody who is there and should be let in.
-bool Assembly::newcomer(std::uint32_t rank, const View& view) const {
-  return view.standing == Standing::live && view.known && !is_member(rank) && !left_out().contains(rank);
+bool Assembly::newcomer(std::uint32_t rank, const View& view, SteadyTime now) const {
+  return view.standing == Standing::live && view.known && !is_member(rank) && !left_out(now).contains(rank);
 }
 
 bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
@@ -67,176 +58,206 @@ bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
 bool Assembly::is_to_propose() const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
-    const bool outside = view.known && view.generation == 0;
+    const bool outside = view.known && view.status.generation == 0;
     return rank < self_.rank && view.standing == Standing::live && is_member(rank) && !outside;
   });
 }
 
-bool Assembly::wants_newcomers() const {
+bool Assembly::wants_newcomers(SteadyTime now) const {
   if (!is_lowest_live()) return false;
   return std::any_of(views_.begin(), views_.end(),
-                     [&](const auto& e) { return newcomer(e.first, e.second); });
+                     [&](const auto& e) { return newcomer(e.first, e.second, now); });
 }
 
-bool Assembly::handle(Event&& event) {
-  if (event.peer.role != Role::worker) return current_;
-  const std::uint32_t rank = event.peer.rank;
-  View& view = views_[rank];
+void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
+  if (event.peer.role != Role::worker) return;
+  View& view = views_[event.peer.rank];
   switch (event.kind) {
     case Event::Kind::up:
-      if (view.incarnation != event.incarnation) {
-        if (is_member(rank)) current_ = false;
-        view = View();
-        forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
-      }
-      view.incarnation = event.incarnation;
-      view.address = event.address;
-      view.standing = Standing::live;
-      if (trained_) send_trained(rank);
-      send_status(rank);
+      on_up(event, view, effects);
       break;
     case Event::Kind::down:
-    case Event::Kind::silent: {
-      if (event.incarnation != view.incarnation) break;
-      const bool was_live = view.standing == Standing::live;
-      view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
-      view.lost = steady_clock::now();
-      if (event.kind == Event::Kind::down) view.known = false;
-      if (is_member(rank)) {
-        const bool ending = left_.contains(rank) || trained_ || job_.stop.requested();
-        if (was_live && !ending) job_.log.line(to_string(event.peer) + " is lost");
-        current_ = false;
-      }
+    case Event::Kind::silent:
+      on_loss(event, view, now, effects);
       break;
-    }
     case Event::Kind::audible:
       view.standing = Standing::live;
-      send_status(rank);
+      send_status(event.peer.rank, effects);
       break;
     case Event::Kind::goodbye:
-      if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(rank);
+      if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
       break;
     case Event::Kind::message:
-      switch (event.header.type) {
-        case MessageType::status:
-          on_status(event);
-          break;
-        case MessageType::propose:
-          on_propose(event);
-          break;
-        case MessageType::accept:
-          on_accept(event);
-          break;
-        case MessageType::refuse:
-          on_refuse(event);
-          break;
-        case MessageType::begin:
-          on_begin(event);
-          break;
-        case MessageType::trouble:
-          if (event.header.generation == generation_.number) current_ = false;
-          break;
-        case MessageType::done:
-          trained_ = true;
-          result_ = PayloadReader(event.payload).text();
-          current_ = false;
-          break;
-        default:
-          callbacks_.other(std::move(event));
-          break;
-      }
+      on_message(event, now, effects);
       break;
     default:
       break;
   }
-  return current_;
+  tick(now, effects);
 }
 
-void Assembly::on_status(const Event& event) {
+void Assembly::on_up(const Event& event, View& view, Effects& effects) {
+  const std::uint32_t rank = event.peer.rank;
+  if (view.incarnation != event.incarnation) {
+    if (is_member(rank)) current_ = false;
+    view = View();
+    forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
+  }
+  view.incarnation = event.incarnation;
+  view.address = event.address;
+  view.standing = Standing::live;
+  if (trained_) effects.send(event.peer, encode(DoneMessage{generation_.number, result_}));
+  send_status(rank, effects);
+}
+
+void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& effects) {
+  if (event.incarnation != view.incarnation) return;
+  const bool was_live = view.standing == Standing::live;
+  view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
+  view.lost = now;
+  if (event.kind == Event::Kind::down) view.known = false;
+  if (!is_member(event.peer.rank)) return;
+  current_ = false;
+  const bool no_news = left_.contains(event.peer.rank) || trained_ || ending_;
+  if (was_live && !no_news) effects.log(to_string(event.peer) + " is lost");
+}
+
+void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) {
+  switch (event.header.type) {
+    case MessageType::status:
+      return on_status(event, effects);
+    case MessageType::propose:
+      return on_propose(event, now, effects);
+    case MessageType::accept:
+      return on_accept(event, effects);
+    case MessageType::refuse:
+      return on_refuse(event, now);
+    case MessageType::begin:
+      return on_begin(event, effects);
+    case MessageType::trouble:
+      if (decode_trouble(event.header).generation == generation_.number) current_ = false;
+      return;
+    case MessageType::done:
+      return on_done(event);
+    default:
+      return;
+  }
+}
+
+void Assembly::on_status(const Event& event, Effects& effects) {
+  const auto status = decode_status(event.header, event.payload);
+  if (!status) return;
   View& view = views_[event.peer.rank];
-  PayloadReader reader(event.payload);
-  const auto lineage = reader.get<std::uint64_t>();
-  if (!reader.complete()) return;
   view.known = true;
-  view.generation = event.header.generation;
-  view.lineage = lineage;
-  view.step = event.header.clock;
-  promised_ = std::max(promised_, view.generation);
-  if (view.lineage == lineage_) begun_ = std::max(begun_, view.generation);
-  if (view.generation == 0 || generation_.number == 0) return;
-  if (view.lineage == lineage_) {
+  view.status = *status;
+  promised_ = std::max(promised_, status->generation);
+  if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
+  if (status->generation == 0 || generation_.number == 0) return;
+  if (status->lineage == lineage_) {
     // They went on without this process, which is a newcomer to them.
-    if (view.generation > generation_.number) {
+    if (status->generation > generation_.number) {
       generation_ = Generation();
       own_.reset();
-      pledged_.reset();
+      promise_.reset();
       current_ = false;
-      send_status_to_all();
+      send_status_to_all(effects);
     }
     return;
   }
-  const std::uint64_t own_step = callbacks_.own_state().value_or(StateVersion()).step;
-  if (view.step != no_step && std::pair(view.step, self_.rank) > std::pair(own_step, event.peer.rank)) {
-    throw Failure(ExitCode::peers_lost,
-                  "ranks of this run started apart; " + to_string(event.peer) + " is further");
+  const std::uint64_t own_step = state_ ? state_->step : 0;
+  if (status->step && std::pair(*status->step, self_.rank) > std::pair(own_step, event.peer.rank)) {
+    failure_.emplace(ExitCode::peers_lost,
+                     "ranks of this run started apart; " + to_string(event.peer) + " is further");
   }
+}
+
+void Assembly::on_done(const Event& event) {
+  const auto done = decode_done(event.header, event.payload);
+  if (!done) return;
+  trained_ = true;
+  result_ = done->result;
+  current_ = false;
 }
 
 std::vector<std::string> Assembly::missing() const {
   std::vector<std::string> names;
-  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(job_.config.workers.count); ++rank) {
-    if (rank == self_.rank) continue;
-    const auto view = views_.find(rank);
-    if (view == views_.end() || view->second.standing != Standing::live)
-      names.push_back("worker " + std::to_string(rank));
+  for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
+    if (!is_live(rank)) names.push_back("worker " + std::to_string(rank));
   }
   if (names.empty()) names.push_back("the next generation");
   return names;
 }
 
-std::optional<Beginning> Assembly::assemble() {
+void Assembly::assemble(SteadyTime now, Effects& effects) {
+  assembling_ = true;
   current_ = false;
-  beginning_.reset();
   enough_since_.reset();
-  patience_.satisfied();
-  send_status_to_all();
-  while (!beginning_) {
-    if (trained_ || job_.stop.requested() || callbacks_.over()) return {};
-    if (auto event = peers_.next(Milliseconds(own_ || theirs_ ? 20 : 50))) {
-      handle(std::move(*event));
-      if (beginning_) break;
-    }
-    const auto now = steady_clock::now();
-    answer_proposal();
-    const auto gone = [&](std::uint32_t rank) {
-      return rank != self_.rank && views_[rank].standing != Standing::live;
-    };
-    if (theirs_ && (gone(proposer_) || now - theirs_since_ > begin_patience)) theirs_.reset();
-    if (own_ &&
-        (now - own_since_ > propose_patience || std::any_of(own_->members.begin(), own_->members.end(),
-                                                            [&](const Member& m) { return gone(m.rank); }))) {
-      own_.reset();
-    }
-    if (!own_ && !theirs_) {
-      if (const auto proposal = may_propose()) propose(*proposal);
-    }
-    if (!beginning_) patience_.missing(missing());
-  }
-  send_status_to_all();
-  return std::exchange(beginning_, {});
+  wait_.restart(now);
+  last_tick_ = now;
+  first_tick_ = now + settling_time;
+  send_status_to_all(effects);
 }
 
-void Assembly::tell_trained(const std::string& result) {
+void Assembly::tick(SteadyTime now, Effects& effects) {
+  if (phase() != Phase::assembling) return;
+  if (!current_) advance(now, effects);
+  last_tick_ = now;
+  if (!current_) return;
+  assembling_ = false;
+  send_status_to_all(effects);
+}
+
+void Assembly::advance(SteadyTime now, Effects& effects) {
+  answer_proposal(now, effects);
+  if (theirs_ && (!is_live(theirs_->to) || now - theirs_since_ >= begin_patience)) theirs_.reset();
+  if (own_ && (now - own_since_ >= propose_patience ||
+               std::ranges::any_of(own_->members, [&](const Member& m) { return !is_live(m.rank); }))) {
+    own_.reset();
+  }
+  if (!own_ && !theirs_) {
+    if (auto proposal = may_propose(now)) propose(std::move(*proposal), now, effects);
+  }
+  if (current_ || wants_state() || now < wait_.next(settings_.patience)) return;
+  if (auto failure = wait_.missing(missing(), settings_.patience, now, effects))
+    failure_ = std::move(failure);
+}
+
+// Until an event comes, tick() does something only at one of these times.
+SteadyTime Assembly::next_tick() const {
+  SteadyTime next = wait_.next(settings_.patience);
+  const auto at = [&](SteadyTime time) {
+    if (time > last_tick_) next = std::min(next, time);
+  };
+  at(first_tick_);
+  at(not_before_);
+  if (own_) at(own_since_ + propose_patience);
+  if (theirs_) at(theirs_since_ + begin_patience);
+  if (theirs_ && !answered_) at(theirs_since_ + reach_patience);
+  if (enough_since_) at(*enough_since_ + start_grace);
+  for (const auto& [rank, view] : views_) {
+    if (view.standing == Standing::dead) at(view.lost + return_patience);
+  }
+  for (const auto& [pair, cut] : cuts_) at(cut.until);
+  return next;
+}
+
+void Assembly::tell_trouble(Effects& effects) const {
+  for (const Member& member : generation_.members) {
+    if (member.rank != self_.rank)
+      effects.send({Role::worker, member.rank}, encode(TroubleMessage{generation_.number}));
+  }
+}
+
+void Assembly::tell_trained(const std::string& result, Effects& effects) {
   trained_ = true;
   result_ = result;
   for (const auto& [rank, view] : views_) {
-    if (view.standing == Standing::live) send_trained(rank);
+    if (view.standing == Standing::live)
+      effects.send({Role::worker, rank}, encode(DoneMessage{generation_.number, result_}));
   }
 }
 
-bool Assembly::all_have_left() const {
-  return left_.size() + 1 >= static_cast<std::size_t>(job_.config.workers.count);
-}
+bool Assembly::all_have_left() const { return left_.size() + 1 >= settings_.workers; }
 
 bool Assembly::somebody_is_there() const {
   return std::any_of(views_.begin(), views_.end(), [this](const auto& entry) {
@@ -251,10 +272,6 @@ std::optional<SteadyTime> Assembly::last_loss() const {
       last = std::max(last, std::optional(view.lost));
   }
   return last;
-}
-
-void Assembly::send_trained(std::uint32_t rank) {
-  send(rank, MessageType::done, generation_.number, 0, 0, PayloadWriter().text(result_).bytes());
 }
 
 }  // namespace mlk::rt

@@ -1,9 +1,9 @@
-// How the ranks of an allreduce run agree on generations.
+// How the ranks of an allreduce run agree on generations. Pure: it is told what happened and what time it is.
 //
-// Everyone is connected with everyone and tells them its status. Whoever is the lowest live member of the
-// last generation (before the first: the lowest rank present, unless somebody was seen to train who is not
-// proven dead) proposes the next when members were lost or others want to join; it begins when all of its
-// members have accepted. Those who are behind are then fed by one who is not.
+// Everyone is connected with everyone and tells them its status. The lowest live member of the last
+// generation (before the first: the lowest rank present, unless somebody was seen to train who is not proven
+// dead) proposes the next when members were lost or others want to join; it begins when all of its members
+// have accepted. One that has the newest state then sends it to those who lag.
 #pragma once
 
 #include <algorithm>
@@ -16,61 +16,80 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/membership/allreduce_protocol.h"
+#include "runtime/membership/bounded_wait.h"
+#include "runtime/membership/effects.h"
 #include "runtime/membership/membership.h"
-#include "runtime/membership/peers.h"
+#include "runtime/transport/event.h"
 
 namespace mlk::rt {
 
 // What a generation starts with.
 struct Beginning {
   std::uint64_t step = 0;
-  std::uint32_t feeder = 0;
-  std::set<std::uint32_t> hungry;  // ranks that the feeder has to send the state to
+  std::uint32_t source = 0;         // the rank that sends the state
+  std::set<std::uint32_t> lagging;  // to these
 };
 
-// Two states of a run are the same, bit for bit, where both of these are: of one sum all get the same bits.
-struct StateVersion {
-  std::uint64_t step = 0;
-  std::uint64_t summed_in = 0;  // the generation of the last sum; 0: none since the checkpoint or the start
-
-  auto operator<=>(const StateVersion&) const = default;
+struct AssemblySettings {
+  Member self;
+  std::string address;               // where others dial this rank
+  std::uint32_t workers = 1;         // ranks of the run
+  std::uint32_t minimum = 1;         // without a state anywhere, so many have to be there
+  std::uint32_t seeds = 0;           // ranks below it are found by everyone, without being told an address
+  std::chrono::seconds patience{0};  // for a generation to begin
+  std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
+// For one thread. Whoever runs it carries out the effects after each call.
 class Assembly {
  public:
-  // own_state: nothing without one. over: this process knows by itself, from a checkpoint, that the run is
-  // trained.
-  struct Callbacks {
-    std::function<std::optional<StateVersion>()> own_state;
-    // Asked of the proposer when nobody has a state: make one, from a checkpoint or from the start.
-    std::function<void()> make_state;
-    std::function<bool()> over;
-    std::function<void(Event&&)> other;  // events that do not concern the membership
+  enum class Phase {
+    assembling,  // from assemble() on, until one of the others
+    begun,       // generation() goes on
+    over,        // something has happened to it, or there was none yet: assemble()
+    trained,     // the run is; result() says what came of it
+    failed,      // failure() says why
   };
-  Assembly(Job& job, Peers& peers, Callbacks callbacks);
 
-  // Waits until a generation with this process has begun. Nothing: the run is trained or over, or it is time
-  // to stop.
-  // Throws Failure{peers_lost} beyond the patience.
-  std::optional<Beginning> assemble();
+  explicit Assembly(AssemblySettings settings);
 
-  // Takes the event in. False: the generation is over, assemble() again. Events of others go to
-  // callbacks.other.
-  bool handle(Event&& event);
+  Phase phase() const;
+  const Failure& failure() const { return *failure_; }          // failed
+  const Beginning& beginning() const { return beginning_; }     // of generation()
+  const Generation& generation() const { return generation_; }  // the last one that began
+  // A number of the start of the run that generation() descends from.
+  std::uint64_t lineage() const { return lineage_; }
+  const std::string& result() const { return result_; }  // trained
+
+  // Waits for the next generation with this process. tick() has to be called until it is there: at
+  // next_tick() at the latest, any number of times before.
+  void assemble(SteadyTime now, Effects& effects);
+  void tick(SteadyTime now, Effects& effects);
+  SteadyTime next_tick() const;
+  // What happens to connections with workers, and the messages of allreduce_protocol.h.
+  void handle(const Event& event, SteadyTime now, Effects& effects);
+
+  // To be called whenever the state of this process becomes another; nothing: it has none.
+  void set_state(std::optional<StateVersion> state) { state_ = state; }
+  // The next generation is agreed on, but nobody has a state: this process has to make one, from a checkpoint
+  // or from the start, and tell it with the number of restarts that the checkpoint knows of.
+  bool wants_state() const;
+  void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
+
+  // This process has given a step of the generation up, and others may wait for its part.
+  void tell_trouble(Effects& effects) const;
+  // Tells all peers, and later those who come, that the run is trained, and its result.
+  void tell_trained(const std::string& result, Effects& effects);
+  // This process is told to stop: it is no news any more whom it loses.
+  void ends() { ending_ = true; }
+
   // At a boundary between steps: true if somebody waits to be let in and this rank is to propose.
-  bool wants_newcomers() const;
-
-  const Generation& generation() const { return generation_; }
+  bool wants_newcomers(SteadyTime now) const;
   // Generations that began without a member of the one before: all of this run, whoever took part in them.
   std::uint64_t restarts() const { return restarts_; }
-  // From make_state(): a checkpoint knows of so many.
-  void go_on_counting(std::uint64_t restarts) { restarts_ = std::max(restarts_, restarts); }
   // Of the live members; those of `last` come after all others.
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
-  bool trained() const { return trained_; }              // a peer said so
-  const std::string& result() const { return result_; }  // then: of the rank that reported
-  // Tells all peers, and later those who come, that the run is trained, and its result.
-  void tell_trained(const std::string& result);
   // Whether all other ranks of the run have ended, and knew that it is trained.
   bool all_have_left() const;
   // Of the ranks that have not ended well: whether one is connected, and when one was last lost, if any was.
@@ -84,82 +103,93 @@ class Assembly {
     Standing standing = Standing::silent;
     SteadyTime lost;     // when its connection ended
     bool known = false;  // its status has come
-    std::uint64_t generation = 0, lineage = 0, step = 0;
+    StatusMessage status;
   };
   // Two ranks cannot reach each other, and are kept apart until then; twice as long the next time.
   struct Cut {
     SteadyTime until;
     std::chrono::seconds pause{0};
   };
-  static constexpr std::uint64_t no_step = ~std::uint64_t{0};  // in messages: without a state
   struct Proposal {
     std::uint64_t number = 0, lineage = 0;
     std::vector<Member> members;
+
+    bool contains(Member member) const { return std::ranges::find(members, member) != members.end(); }
+  };
+  struct Promise {
+    Proposal proposal;
+    std::uint32_t to = 0;  // the rank that made it
   };
 
   bool is_member(std::uint32_t rank) const;
+  bool is_live(std::uint32_t rank) const;
   bool is_to_propose() const;
-  bool newcomer(std::uint32_t rank, const View& view) const;
-  std::set<std::uint32_t> left_out() const;
-  static bool is_dead(const View& view);
-  bool passed_over(const Proposal& proposal, std::uint64_t follows) const;
-  bool may_follow(const Generation& last, const Proposal& proposal) const;
-  bool keeps_pledge(const Proposal& proposal, std::uint32_t proposer) const;
-  std::optional<Proposal> may_propose();
-  void leave_out_cut_off(Proposal& proposal) const;
-  void propose(const Proposal& proposal);
+  bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
+  std::set<std::uint32_t> left_out(SteadyTime now) const;
+  static bool is_dead(const View& view, SteadyTime now);
+  bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
+  bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
+  bool keeps_promise(const Proposal& proposal, std::uint32_t proposer, SteadyTime now) const;
+  std::optional<Proposal> may_propose(SteadyTime now);
+  void leave_out_cut_off(Proposal& proposal, SteadyTime now) const;
+  void propose(Proposal proposal, SteadyTime now, Effects& effects);
   std::string address_beyond_seeds(std::uint32_t rank) const;
-  void on_status(const Event& event);
-  void on_propose(const Event& event);
-  void on_accept(const Event& event);
-  void on_refuse(const Event& event);
-  void note_cut(std::uint32_t one, std::uint32_t other);
+  void on_up(const Event& event, View& view, Effects& effects);
+  void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
+  void on_message(const Event& event, SteadyTime now, Effects& effects);
+  void on_status(const Event& event, Effects& effects);
+  void on_propose(const Event& event, SteadyTime now, Effects& effects);
+  void on_accept(const Event& event, Effects& effects);
+  void on_refuse(const Event& event, SteadyTime now);
+  void on_begin(const Event& event, Effects& effects);
+  void on_done(const Event& event);
+  void note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now);
   template <typename Which>
   void forget_cuts(Which which) {
     std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
   }
-  void on_begin(const Event& event);
-  void begin_own();
+  bool all_have_accepted() const;
+  void begin_if_accepted(Effects& effects);
+  void begin_own(Effects& effects);
+  void begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& beginning);
   Beginning choose_beginning() const;
-  void answer_proposal();
+  void answer_proposal(SteadyTime now, Effects& effects);
+  void advance(SteadyTime now, Effects& effects);
   std::vector<std::string> missing() const;
-  void send_status(std::uint32_t rank);
-  void send_status_to_all();
-  void send_trained(std::uint32_t rank);
-  void send(std::uint32_t rank, MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
-            std::uint32_t key = 0, std::span<const std::byte> payload = {}, std::uint64_t offset = 0);
+  void send_status(std::uint32_t rank, Effects& effects) const;
+  void send_status_to_all(Effects& effects) const;
 
-  Job& job_;
-  Peers& peers_;
-  Callbacks callbacks_;
-  const Member self_;
-  Patience patience_;
+  AssemblySettings settings_;
+  Member self_;
+  BoundedWait wait_;
+  std::optional<StateVersion> state_;
   std::map<std::uint32_t, View> views_;
   Generation generation_;
+  Beginning beginning_;
   std::uint64_t lineage_ = 0;
   std::uint64_t begun_ = 0;  // of the lineage: the highest number that is known to have begun, with or
                              // without this process
   std::uint64_t restarts_ = 0;
   std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
-  bool current_ = false;        // generation_ has begun and nothing has happened to it
-  bool trained_ = false;
-  std::string result_;            // then: of the rank that reported
+  bool assembling_ = false;
+  bool current_ = false;  // generation_ has begun and nothing has happened to it
+  bool trained_ = false, ending_ = false;
+  std::optional<Failure> failure_;
+  std::string result_;
   std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
 
   std::optional<Proposal> own_;                                    // under way, made here
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers
   SteadyTime own_since_, not_before_;
-  std::optional<Proposal> theirs_;  // to be answered, or answered and not begun
-  std::uint32_t proposer_ = 0;
+  std::optional<Promise> theirs_;  // to be answered, or answered and not begun
   bool answered_ = false;
   SteadyTime theirs_since_;
   // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
-  std::optional<Proposal> pledged_;
-  std::uint32_t pledged_to_ = 0;
+  std::optional<Promise> promise_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
   std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
-  std::optional<Beginning> beginning_;
+  SteadyTime last_tick_, first_tick_;
 };
 
 }  // namespace mlk::rt

@@ -5,14 +5,11 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/membership/membership.h"
-
 namespace mlk::rt {
 namespace {
 
 constexpr Milliseconds somebody_to_tell{3000};
 constexpr std::chrono::seconds least_stay{5};
-constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 // Of servers, which are few and for which all wait: a new one is found within half a second.
 constexpr Milliseconds server_retry_max{500};
 
@@ -112,24 +109,16 @@ SteadyTime late_deadline(SteadyTime trained, std::optional<SteadyTime> last_loss
 
 Patience::Patience(Job& job) : job_(job) { satisfied(); }
 
-void Patience::satisfied() {
-  since_ = std::chrono::steady_clock::now();
-  next_line_ = since_ + first_line_after;
-}
+void Patience::satisfied() { wait_.restart(std::chrono::steady_clock::now()); }
 
-double Patience::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
-}
+double Patience::seconds() const { return wait_.seconds(std::chrono::steady_clock::now()); }
 
 void Patience::missing(const std::vector<std::string>& who) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now >= next_line_) {
-    job_.log.line(waiting_line(who, seconds()));
-    next_line_ = now + line_interval;
-  }
-  if (seconds() > job_.config.patience_seconds) {
-    throw Failure(ExitCode::peers_lost, "gave up " + waiting_line(who, seconds()));
-  }
+  Effects effects;
+  const auto failure = wait_.missing(who, std::chrono::seconds(job_.config.patience_seconds),
+                                     std::chrono::steady_clock::now(), effects);
+  for (const auto& effect : effects.in_order) job_.log.line(std::get<Effects::Line>(effect).text);
+  if (failure) throw *failure;
 }
 
 }  // namespace mlk::rt

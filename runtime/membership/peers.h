@@ -9,6 +9,7 @@
 
 #include "runtime/base/exit_code.h"
 #include "runtime/launch/job.h"
+#include "runtime/membership/bounded_wait.h"
 #include "runtime/membership/effects.h"
 #include "runtime/transport/transport.h"
 
@@ -67,7 +68,7 @@ class Patience {
 
  private:
   Job& job_;
-  SteadyTime since_, next_line_;
+  BoundedWait wait_;
 };
 
 }  // namespace mlk::rt

@@ -7,6 +7,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "runtime/base/crc32c.h"
+#include "runtime/membership/allreduce_protocol.h"
 #include "runtime/ps/ps_protocol.h"
 #include "runtime/transport/handshake.h"
 #include "tests/fuzz/demand.h"
@@ -40,6 +41,16 @@ void read_payload(const Header& header, std::span<const std::byte> payload) {
   if (const auto trained = decode_trained(payload)) {
     demand(decode_trained(encode(*trained)).has_value());
   }
+  if (const auto status = decode_status(header, payload))
+    demand(std::ranges::equal(encode(*status).payload, payload));
+  if (const auto propose = decode_propose(header, payload))
+    demand(std::ranges::equal(encode(*propose).payload, payload));
+  if (const auto begin = decode_begin(header, payload)) {
+    const auto again = encode(*begin);
+    demand(decode_begin(again.header, again.payload)->lagging == begin->lagging);
+  }
+  if (const auto done = decode_done(header, payload))
+    demand(std::ranges::equal(encode(*done).payload, payload));
 }
 
 }  // namespace

@@ -1,145 +1,274 @@
-// A rank that agrees with others, which the test plays, on the next generation.
+// A rank that agrees with others, which the test plays, on the next generation: no sockets, no threads, and
+// the time is what the test says.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
-#include <thread>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "runtime/membership/assembly.h"
-#include "tests/unit/runtime/scripted_peers.h"
 
 namespace mlk::test {
 
 inline constexpr std::uint64_t no_state = ~std::uint64_t{0}, lineage = 7;
+inline constexpr std::chrono::seconds among_patience{900};
 
 inline rt::PeerId rank_at(std::uint32_t rank) { return {rt::Role::worker, rank}; }
 
-// A rank among `count` workers; the test plays the others.
+// A rank among `count` workers; the test plays the others. What is said is heard at once; time passes only
+// while something is waited for, from one timer to the next.
 struct AmongRanks {
-  ScriptedPeers others;
+  using Change = std::function<void(rt::AssemblySettings&)>;
+
   std::optional<rt::StateVersion> state = rt::StateVersion{10, 1};
   int states_made = 0;
   std::uint64_t known_restarts = 0;  // by the checkpoint that the state is made of
-  std::vector<rt::MessageType> passed_on;
   std::uint32_t self;
+  rt::SteadyTime now{std::chrono::hours(1)};
+  std::vector<std::pair<rt::PeerId, std::string>> dialled;
+  std::vector<std::string> log;
   rt::Assembly assembly;
 
-  AmongRanks(std::uint32_t rank, std::uint32_t count)
-      : others(rank_at(rank), count),
-        self(rank),
-        assembly(
-            others.job(), others.peers(),
-            {[this] { return state; },
-             [this] {
-               ++states_made;
-               state = rt::StateVersion{};
-               if (known_restarts > 0) assembly.go_on_counting(known_restarts);
-             },
-             [] { return false; }, [this](rt::Event&& event) { passed_on.push_back(event.header.type); }}) {
-    others.on_event([this](rt::Event&& event) { assembly.handle(std::move(event)); });
+  AmongRanks(std::uint32_t rank, std::uint32_t count, const Change& change = {})
+      : self(rank), assembly(settings(rank, count, change)) {
     for (std::uint32_t other = 0; other < count; ++other) {
-      if (other != rank) others.arrive(rank_at(other));
+      if (other != rank) arrive(rank_at(other));
     }
   }
 
-  void say(std::uint32_t from, rt::MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
+  std::uint64_t incarnation_of(rt::PeerId peer) const {
+    if (peer.rank == self) return own_incarnation;
+    const auto found = incarnations_.find(peer);
+    return 1000 * (found == incarnations_.end() ? 1 : found->second) + peer.rank;
+  }
+
+  // Whether the generation goes on after the event.
+  bool handle(const rt::Event& event) {
+    assembly.set_state(state);
+    rt::Effects effects;
+    assembly.handle(event, now, effects);
+    take(std::move(effects));
+    return assembly.phase() == rt::Assembly::Phase::begun;
+  }
+  bool hears_of(std::uint32_t rank, rt::Event::Kind kind, bool proven = false) {
+    rt::Event event;
+    event.kind = kind;
+    event.peer = rank_at(rank);
+    event.incarnation = incarnation_of(event.peer);
+    event.address = "127.0.0.1:" + std::to_string(1000 + rank);
+    event.proven = proven;
+    return handle(event);
+  }
+  // The peer is there. Again: as another incarnation.
+  void arrive(rt::PeerId peer) {
+    if (incarnations_.contains(peer)) hears_of(peer.rank, rt::Event::Kind::down, true);
+    ++incarnations_[peer];
+    outbox_.erase(peer);
+    hears_of(peer.rank, rt::Event::Kind::up);
+  }
+  void depart(rt::PeerId peer) { hears_of(peer.rank, rt::Event::Kind::down, true); }
+  // The same, and it says with what exit code.
+  void end(rt::PeerId peer, rt::ExitCode code) {
+    rt::Event event;
+    event.kind = rt::Event::Kind::goodbye;
+    event.peer = peer;
+    event.incarnation = incarnation_of(peer);
+    event.header.clock = static_cast<std::uint64_t>(code);
+    handle(event);
+    depart(peer);
+  }
+
+  bool say(std::uint32_t from, const rt::EncodedMessage& message) {
+    rt::Event event;
+    event.peer = rank_at(from);
+    event.incarnation = incarnation_of(event.peer);
+    event.header = message.header;
+    event.payload = message.payload;
+    return handle(event);
+  }
+  bool say(std::uint32_t from, rt::MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
            std::uint32_t key = 0, const rt::Bytes& payload = {}, std::uint64_t offset = 0) {
-    rt::Header header;
-    header.type = type;
-    header.generation = generation;
-    header.clock = clock;
-    header.key = key;
-    header.offset = offset;
-    others.say(rank_at(from), header, payload);
+    rt::EncodedMessage message{{}, payload};
+    message.header.type = type;
+    message.header.generation = generation;
+    message.header.clock = clock;
+    message.header.key = key;
+    message.header.offset = offset;
+    return say(from, message);
   }
   // `follows`: the generation that the proposer is in.
-  void propose(std::uint32_t from, std::uint64_t number, std::vector<std::uint32_t> members,
+  void propose(std::uint32_t from, std::uint64_t number, const std::vector<std::uint32_t>& members,
                std::uint64_t follows, std::uint64_t of_lineage = lineage) {
-    rt::PayloadWriter payload;
-    payload.put(of_lineage).put(static_cast<std::uint32_t>(members.size()));
+    rt::ProposeMessage message{number, follows, of_lineage, {}};
     for (const std::uint32_t rank : members)
-      payload.put(rank).put(others.incarnation_of(rank_at(rank))).text("");
-    say(from, rt::MessageType::propose, number, follows, 0, payload.bytes());
+      message.members.push_back({{rank, incarnation_of(rank_at(rank))}, ""});
+    say(from, encode(message));
   }
   void begin(std::uint32_t from, std::uint64_t number, std::uint64_t restarts = 0) {
-    say(from, rt::MessageType::begin, number, 10, from,
-        rt::PayloadWriter().put(restarts).put(std::uint32_t{0}).bytes());
+    say(from, encode(rt::BeginMessage{number, 10, restarts, from, {}}));
   }
   void tell_status(std::uint32_t from, std::uint64_t generation, std::uint64_t step,
                    std::uint64_t of_lineage = lineage) {
     say(from, rt::MessageType::status, generation, step, 0, rt::PayloadWriter().put(of_lineage).bytes());
   }
-  rt::Event answer(std::uint32_t to) {
-    return others.hear(rank_at(to), {rt::MessageType::accept, rt::MessageType::refuse});
-  }
-  rt::MessageType answer_type(std::uint32_t to) { return answer(to).header.type; }
-
-  // All that these peers have said has been heard.
-  void settle(const std::vector<std::uint32_t>& peers) {
-    const std::size_t before = passed_on.size();
-    for (const std::uint32_t peer : peers) say(peer, rt::MessageType::feed, 0);
-    others.until("has heard it all", [&] { return passed_on.size() == before + peers.size(); });
-  }
-  // They tell their status, and it is heard.
   void tell_statuses(const std::vector<std::uint32_t>& peers, std::uint64_t generation, std::uint64_t step) {
     for (const std::uint32_t peer : peers) tell_status(peer, generation, step, generation == 0 ? 0 : lineage);
-    settle(peers);
   }
-
   void say_trained(std::uint32_t from = 0) {
-    say(from == self ? 1 : from, rt::MessageType::done, 0, 0, 0,
-        rt::PayloadWriter().text("its result").bytes());
+    say(from == self ? 1 : from, encode(rt::DoneMessage{0, "its result"}));
   }
   void accept(std::uint32_t from, std::uint64_t number, std::optional<rt::StateVersion> of = {}) {
-    say(from, rt::MessageType::accept, number, of ? of->step : no_state, 0, {}, of ? of->summed_in : 0);
+    say(from, encode(rt::AcceptMessage{number, of}));
   }
+
+  // The next message to this peer of one of these types; others are dropped. While the rank waits for a
+  // generation, time passes.
+  rt::EncodedMessage hear(rt::PeerId peer, const std::vector<rt::MessageType>& types) {
+    std::optional<rt::EncodedMessage> heard;
+    until("says something", [&] {
+      auto& queue = outbox_[peer];
+      while (!queue.empty() && !heard) {
+        if (std::ranges::find(types, queue.front().header.type) != types.end()) heard = queue.front();
+        queue.pop_front();
+      }
+      return heard.has_value();
+    });
+    return *heard;
+  }
+  // Whether the peer was sent such a message so far, after what it has heard.
+  bool was_told(rt::PeerId peer, rt::MessageType type) {
+    const auto queue = std::exchange(outbox_[peer], {});
+    return std::ranges::any_of(queue, [&](const auto& message) { return message.header.type == type; });
+  }
+  rt::EncodedMessage answer(std::uint32_t to) {
+    return hear(rank_at(to), {rt::MessageType::accept, rt::MessageType::refuse});
+  }
+  rt::MessageType answer_type(std::uint32_t to) { return answer(to).header.type; }
   // The members of the next proposal to that peer, and its number.
   std::pair<std::uint64_t, std::set<std::uint32_t>> hear_proposal(std::uint32_t to) {
-    const rt::Event event = others.hear(rank_at(to), {rt::MessageType::propose});
-    rt::PayloadReader reader(event.payload);
-    reader.get<std::uint64_t>();
+    const auto [header, payload] = hear(rank_at(to), {rt::MessageType::propose});
+    const auto proposal = rt::decode_propose(header, payload);
+    REQUIRE(proposal);
     std::set<std::uint32_t> members;
-    for (auto left = reader.get<std::uint32_t>(); left > 0; --left) {
-      members.insert(reader.get<std::uint32_t>());
-      reader.get<std::uint64_t>();
-      reader.text();
+    for (const auto& invited : proposal->members) members.insert(invited.member.rank);
+    return {proposal->number, members};
+  }
+
+  // Lets time pass, timer by timer, until the condition holds.
+  void until(const char* what, const std::function<bool()>& holds) {
+    const rt::SteadyTime deadline = now + std::chrono::seconds(20);
+    while (!holds()) {
+      INFO(what);
+      REQUIRE(assembly.phase() == rt::Assembly::Phase::assembling);
+      REQUIRE(now < deadline);
+      pass();
     }
-    CHECK(reader.complete());
-    return {event.header.generation, members};
+  }
+  void pass() {
+    now = std::max(now, assembly.next_tick());
+    rt::Effects effects;
+    assembly.set_state(state);
+    assembly.tick(now, effects);
+    take(std::move(effects));
+  }
+  void tell_trained(const std::string& result) {
+    rt::Effects effects;
+    assembly.tell_trained(result, effects);
+    take(std::move(effects));
+  }
+  void start_assembling() {
+    rt::Effects effects;
+    assembly.set_state(state);
+    assembly.assemble(now, effects);
+    take(std::move(effects));
   }
 
   // All are members of the generation from here on.
-  void start_generation(std::uint64_t number, std::vector<std::uint32_t> members, std::uint64_t follows = 0) {
+  void start_generation(std::uint64_t number, const std::vector<std::uint32_t>& members,
+                        std::uint64_t follows = 0) {
     const std::uint32_t proposer = members.front() == self ? members[1] : members.front();
     propose(proposer, number, members, follows);
     REQUIRE(answer_type(proposer) == rt::MessageType::accept);
     begin(proposer, number);
-    others.until("the generation begins", [&] { return assembly.generation().number == number; });
+    REQUIRE(assembly.generation().number == number);
   }
-};
 
-// Runs assemble() while the test plays the others.
-class Assembling {
- public:
-  explicit Assembling(AmongRanks& stage) {
-    stage.others.stand_back();
-    thread_ = std::thread([this, &stage] { beginning_ = stage.assembly.assemble(); });
-  }
-  ~Assembling() {
-    if (thread_.joinable()) thread_.join();
-  }
-  std::optional<rt::Beginning> result() {
-    thread_.join();
-    return beginning_;
+  // Waits for a generation until its patience is over: the words with which it gives up, or "a generation".
+  // It goes on as if it had not waited.
+  std::string gives_up() {
+    const rt::Assembly before = assembly;
+    const rt::SteadyTime then = now;
+    start_assembling();
+    while (assembly.phase() == rt::Assembly::Phase::assembling) pass();
+    std::string words = "a generation";
+    if (assembly.phase() == rt::Assembly::Phase::failed) {
+      CHECK(assembly.failure().code == rt::ExitCode::peers_lost);
+      words = assembly.failure().what();
+    }
+    assembly = before;
+    now = then;
+    return words;
   }
 
  private:
-  std::optional<rt::Beginning> beginning_;
-  std::thread thread_;
+  static constexpr std::uint64_t own_incarnation = 999;
+
+  static rt::AssemblySettings settings(std::uint32_t rank, std::uint32_t count, const Change& change) {
+    rt::AssemblySettings settings;
+    settings.self = {rank, own_incarnation};
+    settings.address = "127.0.0.1:" + std::to_string(1000 + rank);
+    settings.workers = count;
+    settings.patience = among_patience;
+    settings.new_lineage = [] { return lineage; };
+    if (change) change(settings);
+    return settings;
+  }
+
+  void take(rt::Effects&& effects) {
+    for (auto& effect : effects.in_order) {
+      if (auto* message = std::get_if<rt::Effects::Message>(&effect)) {
+        outbox_[message->to].push_back({message->header, std::move(message->payload)});
+      } else if (auto* dial = std::get_if<rt::Effects::Dial>(&effect)) {
+        dialled.emplace_back(dial->peer, dial->address);
+      } else {
+        log.push_back(std::get<rt::Effects::Line>(effect).text);
+      }
+    }
+    if (!assembly.wants_state()) return;
+    ++states_made;
+    state = rt::StateVersion{};
+    rt::Effects more;
+    assembly.state_made(*state, known_restarts, now, more);
+    take(std::move(more));
+  }
+
+  std::map<rt::PeerId, std::uint64_t> incarnations_;
+  std::map<rt::PeerId, std::deque<rt::EncodedMessage>> outbox_;
+};
+
+// Waits for a generation while the test plays the others.
+class Assembling {
+ public:
+  explicit Assembling(AmongRanks& stage) : stage_(stage) { stage.start_assembling(); }
+  std::optional<rt::Beginning> result() {
+    const auto& assembly = stage_.assembly;
+    while (assembly.phase() == rt::Assembly::Phase::assembling) stage_.pass();
+    if (assembly.phase() != rt::Assembly::Phase::begun) return {};
+    return assembly.beginning();
+  }
+
+ private:
+  AmongRanks& stage_;
 };
 
 }  // namespace mlk::test

@@ -15,13 +15,13 @@ TEST_CASE("a proposal of all members is accepted with the step of the own state,
   AmongRanks stage(2, 3);
   stage.state = StateVersion{40, 3};
   stage.propose(0, 1, {0, 1, 2}, 0);
-  const Event answer = stage.answer(0);
+  const EncodedMessage answer = stage.answer(0);
   CHECK(answer.header.type == MessageType::accept);
   CHECK(answer.header.generation == 1);
   CHECK(answer.header.clock == 40);
   CHECK(answer.header.offset == 3);
   stage.begin(0, 1, 5);
-  stage.others.until("begins", [&] { return stage.assembly.generation().number == 1; });
+  REQUIRE(stage.assembly.generation().number == 1);
   CHECK(stage.assembly.generation().members.size() == 3);
   CHECK(stage.assembly.restarts() == 5);
 }
@@ -30,7 +30,7 @@ TEST_CASE("a rank without a state says so when it accepts") {
   AmongRanks stage(1, 2);
   stage.state.reset();
   stage.propose(0, 1, {0, 1}, 0);
-  const Event answer = stage.answer(0);
+  const EncodedMessage answer = stage.answer(0);
   CHECK(answer.header.type == MessageType::accept);
   CHECK(answer.header.clock == no_state);
 }
@@ -42,7 +42,7 @@ TEST_CASE("after an accept a rival proposal from a minority of what was accepted
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   // It may have begun: 0 and 1 are enough of {0, 1, 2} to go on, and need not be in reach of 3 and 4.
   stage.propose(3, 3, {2, 3, 4}, 1);
-  const Event refusal = stage.answer(3);
+  const EncodedMessage refusal = stage.answer(3);
   CHECK(refusal.header.type == MessageType::refuse);
   CHECK(refusal.header.generation == 2);  // what it has promised
   CHECK(refusal.header.clock == 3);       // what it refuses
@@ -74,7 +74,7 @@ TEST_CASE("a number that is not above what was promised is refused") {
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   for (const std::uint64_t number : {5, 4}) {
     stage.propose(1, number, {0, 1, 2}, 0);
-    const Event refusal = stage.answer(1);
+    const EncodedMessage refusal = stage.answer(1);
     CHECK(refusal.header.type == MessageType::refuse);
     CHECK(refusal.header.generation == 5);
   }
@@ -95,7 +95,7 @@ TEST_CASE("who proposes to follow an older generation is refused, and told the n
   AmongRanks stage(1, 3);
   stage.start_generation(4, {0, 1, 2});
   stage.propose(0, 5, {0, 1, 2}, 3);
-  const Event status = stage.others.hear(rank_at(0), {MessageType::status});
+  const EncodedMessage status = stage.hear(rank_at(0), {MessageType::status});
   CHECK(status.header.generation == 4);
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
@@ -105,7 +105,7 @@ TEST_CASE("who has heard of a later generation that others began helps nobody to
   stage.start_generation(1, {0, 1, 2, 3});
   // 3 took part in generation 3, in which this rank was not; who else did is not known.
   stage.tell_status(3, 3, 50);
-  stage.others.until("hears of it", [&] { return stage.assembly.generation().number == 0; });
+  REQUIRE(stage.assembly.generation().number == 0);
   stage.propose(0, 9, {0, 1, 2}, 2);
   CHECK(stage.answer_type(0) == MessageType::refuse);
   stage.propose(0, 10, {0, 1, 2}, 3);
@@ -116,10 +116,10 @@ TEST_CASE("a rank that the others went on without waits to be let in as one that
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
-  stage.others.until("forgets", [&] { return stage.assembly.generation().number == 0; });
-  Event status;
+  REQUIRE(stage.assembly.generation().number == 0);
+  EncodedMessage status;
   do {
-    status = stage.others.hear(rank_at(0), {MessageType::status});
+    status = stage.hear(rank_at(0), {MessageType::status});
   } while (status.header.generation != 0);
   CHECK(status.header.clock == 10);  // what it has is told all the same
 }
@@ -129,40 +129,32 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.begin(0, 1);
-  stage.others.until("begins", [&] { return stage.assembly.generation().number == 1; });
-  stage.others.on_event({});
-  Header header;
-  header.type = MessageType::status;
-  header.generation = 1;
-  header.clock = 9;
-  const Bytes other = PayloadWriter().put(lineage + 1).bytes();
-  const auto hears = [&](std::uint64_t step) {
-    Event event;
-    event.peer = rank_at(0);
-    event.header = header;
-    event.header.clock = step;
-    event.payload = other;
-    stage.assembly.handle(std::move(event));
+  REQUIRE(stage.assembly.generation().number == 1);
+  const auto goes_on_beside = [&](std::uint64_t step) {
+    stage.tell_status(0, 1, step, lineage + 1);
+    return stage.assembly.phase() == Assembly::Phase::begun;
   };
-  CHECK_NOTHROW(hears(9));
-  CHECK_NOTHROW(hears(no_state));
-  CHECK_THROWS_AS(hears(11), Failure);
-  CHECK_THROWS_AS(hears(10), Failure);  // as far as this one: the lower rank stays
+  CHECK(goes_on_beside(9));
+  CHECK(goes_on_beside(no_state));
+  SUBCASE("the other is further") { CHECK_FALSE(goes_on_beside(11)); }
+  SUBCASE("as far as this one: the lower rank stays") { CHECK_FALSE(goes_on_beside(10)); }
+  REQUIRE(stage.assembly.phase() == Assembly::Phase::failed);
+  CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
 TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is answered with trouble") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
-  CHECK(stage.others.hear(rank_at(0), {MessageType::trouble}).header.generation == 3);
+  CHECK(stage.hear(rank_at(0), {MessageType::trouble}).header.generation == 3);
   stage.propose(0, 4, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.propose(2, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
   stage.begin(0, 4);
-  CHECK(stage.others.hear(rank_at(0), {MessageType::trouble}).header.generation == 4);
+  CHECK(stage.hear(rank_at(0), {MessageType::trouble}).header.generation == 4);
   CHECK(stage.assembly.generation().number == 0);
   stage.begin(2, 5);
-  stage.others.until("begins", [&] { return stage.assembly.generation().number == 5; });
+  REQUIRE(stage.assembly.generation().number == 5);
 }
 
 TEST_CASE("a proposal with an incarnation that is not the one connected is not accepted, and says who") {
@@ -170,11 +162,11 @@ TEST_CASE("a proposal with an incarnation that is not the one connected is not a
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
   for (const std::uint32_t rank : {0u, 1u, 2u})
-    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank)) + (rank == 2 ? 1 : 0)).text("");
+    payload.put(rank).put(stage.incarnation_of(rank_at(rank)) + (rank == 2 ? 1 : 0)).text("");
   // Answered when there is no hope left.
   stage.say(0, MessageType::propose, 1, 0, 0, payload.bytes());
   Assembling assembling(stage);
-  CHECK(stage.others.hear(rank_at(0), {MessageType::refuse}).header.key == 2 + 1);
+  CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.key == 2 + 1);
   stage.say_trained();
   CHECK_FALSE(assembling.result());
 }
@@ -189,8 +181,8 @@ TEST_CASE("of equal states the proposer's is the one, and nobody is fed") {
   const auto beginning = assembling.result();
   REQUIRE(beginning);
   CHECK(beginning->step == 10);
-  CHECK(beginning->feeder == 0);
-  CHECK(beginning->hungry.empty());
+  CHECK(beginning->source == 0);
+  CHECK(beginning->lagging.empty());
   CHECK(stage.assembly.restarts() == 0);
 }
 
@@ -205,9 +197,9 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
   const auto beginning = assembling.result();
   REQUIRE(beginning);
   CHECK(beginning->step == 11);
-  CHECK(beginning->feeder == 1);
-  CHECK(beginning->hungry == std::set<std::uint32_t>{0, 2, 3});
-  const Event begin = stage.others.hear(rank_at(3), {MessageType::begin});
+  CHECK(beginning->source == 1);
+  CHECK(beginning->lagging == std::set<std::uint32_t>{0, 2, 3});
+  const EncodedMessage begin = stage.hear(rank_at(3), {MessageType::begin});
   CHECK(begin.header.generation == number);
   CHECK(begin.header.clock == 11);
   CHECK(begin.header.key == 1);
@@ -223,8 +215,8 @@ TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all 
   const auto beginning = assembling.result();
   REQUIRE(beginning);
   CHECK(stage.states_made == 1);
-  CHECK(beginning->feeder == 0);
-  CHECK(beginning->hungry == std::set<std::uint32_t>{1});
+  CHECK(beginning->source == 0);
+  CHECK(beginning->lagging == std::set<std::uint32_t>{1});
 }
 
 TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
@@ -236,7 +228,7 @@ TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
   stage.accept(1, stage.hear_proposal(1).first);
   REQUIRE(assembling.result());
   CHECK(stage.assembly.restarts() == 3);
-  const Event begin = stage.others.hear(rank_at(1), {MessageType::begin});
+  const EncodedMessage begin = stage.hear(rank_at(1), {MessageType::begin});
   CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
@@ -262,7 +254,7 @@ TEST_CASE("the lowest member left calls the others together when one is lost, an
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
-  stage.others.depart(rank_at(2));
+  stage.depart(rank_at(2));
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(1);
   CHECK(members == std::set<std::uint32_t>{0, 1});
@@ -290,16 +282,16 @@ TEST_CASE("of two members that cannot reach each other one is left out of the ne
 TEST_CASE("only the lowest live member calls for a generation with newcomers") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
-  CHECK_FALSE(stage.assembly.wants_newcomers());
+  CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
   stage.tell_statuses({2}, 0, no_state);
-  CHECK(stage.assembly.wants_newcomers());
+  CHECK(stage.assembly.wants_newcomers(stage.now));
 
   AmongRanks higher(1, 3);
   higher.start_generation(1, {0, 1});
   higher.tell_statuses({2}, 0, no_state);
-  CHECK_FALSE(higher.assembly.wants_newcomers());
-  higher.others.depart(rank_at(0));
-  CHECK(higher.assembly.wants_newcomers());
+  CHECK_FALSE(higher.assembly.wants_newcomers(higher.now));
+  higher.depart(rank_at(0));
+  CHECK(higher.assembly.wants_newcomers(higher.now));
 }
 
 TEST_CASE("a generation that has begun frees its members from what they have accepted before") {
@@ -314,31 +306,31 @@ TEST_CASE("a rank that hears that the run is trained waits for no generation, an
   Assembling assembling(stage);
   stage.say_trained();
   CHECK_FALSE(assembling.result());
-  CHECK(stage.assembly.trained());
+  CHECK(stage.assembly.phase() == Assembly::Phase::trained);
   CHECK(stage.assembly.result() == "its result");
 }
 
 TEST_CASE("who comes after the end is told that the run is trained") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
-  stage.assembly.tell_trained("the result");
-  CHECK(PayloadReader(stage.others.hear(rank_at(1), {MessageType::done}).payload).text() == "the result");
-  stage.others.depart(rank_at(1));
-  stage.others.arrive(rank_at(1));
-  const Event done = stage.others.hear(rank_at(1), {MessageType::done});
+  stage.tell_trained("the result");
+  CHECK(PayloadReader(stage.hear(rank_at(1), {MessageType::done}).payload).text() == "the result");
+  stage.depart(rank_at(1));
+  stage.arrive(rank_at(1));
+  const EncodedMessage done = stage.hear(rank_at(1), {MessageType::done});
   CHECK(PayloadReader(done.payload).text() == "the result");
 }
 
 TEST_CASE("a rank knows that the run is trained only when it has ended with that") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
-  stage.assembly.tell_trained("the result");
-  stage.others.end(rank_at(1), ExitCode::trained);
+  stage.tell_trained("the result");
+  stage.end(rank_at(1), ExitCode::trained);
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.others.end(rank_at(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
+  stage.end(rank_at(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.others.arrive(rank_at(2));
-  stage.others.end(rank_at(2), ExitCode::trained);
+  stage.arrive(rank_at(2));
+  stage.end(rank_at(2), ExitCode::trained);
   CHECK(stage.assembly.all_have_left());
 }
 
@@ -346,15 +338,14 @@ TEST_CASE("a rank counts as lost unless it has ended well, and as there while it
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
-  stage.others.end(rank_at(1), ExitCode::trained);
+  stage.end(rank_at(1), ExitCode::trained);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
-  const auto before = std::chrono::steady_clock::now();
-  stage.others.depart(rank_at(2));
+  stage.depart(rank_at(2));
   CHECK_FALSE(stage.assembly.somebody_is_there());
   REQUIRE(stage.assembly.last_loss());
-  CHECK(*stage.assembly.last_loss() >= before);
-  stage.others.arrive(rank_at(2));
+  CHECK(*stage.assembly.last_loss() == stage.now);
+  stage.arrive(rank_at(2));
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
 }
@@ -363,8 +354,8 @@ TEST_CASE("a rank tells who comes its generation, its step and of which run's st
   AmongRanks stage(1, 2);
   stage.state = StateVersion{40, 1};
   stage.start_generation(3, {0, 1});
-  stage.others.arrive(rank_at(0));
-  const Event status = stage.others.hear(rank_at(0), {MessageType::status});
+  stage.arrive(rank_at(0));
+  const EncodedMessage status = stage.hear(rank_at(0), {MessageType::status});
   CHECK(status.header.generation == 3);
   CHECK(status.header.clock == 40);
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);

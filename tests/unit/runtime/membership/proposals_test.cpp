@@ -18,38 +18,15 @@ namespace {
 
 using Ranks = std::set<std::uint32_t>;
 
-// Waits for a generation without patience: the words with which it gives up.
-std::string gives_up(AmongRanks& stage) {
-  stage.others.config().patience_seconds = 0;
-  try {
-    stage.assembly.assemble();
-  } catch (const Failure& failure) {
-    CHECK(failure.code == ExitCode::peers_lost);
-    stage.others.config().patience_seconds = 900;
-    return failure.what();
-  }
-  return "a generation";
-}
-
-// An event that connections bring about only after a while.
-bool hears_of(AmongRanks& stage, std::uint32_t rank, Event::Kind kind, bool proven = false) {
-  Event event;
-  event.kind = kind;
-  event.peer = rank_at(rank);
-  event.incarnation = stage.others.incarnation_of(rank_at(rank));
-  event.proven = proven;
-  return stage.assembly.handle(std::move(event));
-}
-
 }  // namespace
 
 TEST_CASE("a rank that gives up says whom it does not hear of, or that it waits for the generation alone") {
-  AmongRanks stage(1, 4);
-  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
-  stage.others.depart(rank_at(2));
-  CHECK(gives_up(stage) == "gave up waiting for worker 2 (0 s)");
-  stage.others.depart(rank_at(0));
-  CHECK(gives_up(stage) == "gave up waiting for worker 0, worker 2 (0 s)");
+  AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
+  CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
+  stage.depart(rank_at(2));
+  CHECK(stage.gives_up() == "gave up waiting for worker 2 (900 s)");
+  stage.depart(rank_at(0));
+  CHECK(stage.gives_up() == "gave up waiting for worker 0, worker 2 (900 s)");
 }
 
 TEST_CASE("what begins is told with its step, its feeder and those who are behind") {
@@ -69,19 +46,19 @@ TEST_CASE("what begins is told with its step, its feeder and those who are behin
   const auto beginning = assembling.result();
   REQUIRE(beginning);
   CHECK(beginning->step == 33);
-  CHECK(beginning->feeder == 2);
-  CHECK(beginning->hungry == Ranks{0, 1});
+  CHECK(beginning->source == 2);
+  CHECK(beginning->lagging == Ranks{0, 1});
   CHECK(stage.assembly.restarts() == 6);
   CHECK(stage.assembly.generation().number == 4);
   REQUIRE(stage.assembly.generation().members.size() == 3);
-  CHECK(stage.assembly.generation().members[2].incarnation == stage.others.incarnation_of(rank_at(2)));
+  CHECK(stage.assembly.generation().members[2].incarnation == stage.incarnation_of(rank_at(2)));
 }
 
 TEST_CASE("who proposes tells how it begins: restarts, step, feeder and who is behind") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
-  stage.others.depart(rank_at(3));
+  stage.depart(rank_at(3));
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(2);
   CHECK(members == Ranks{0, 1, 2});
@@ -89,26 +66,25 @@ TEST_CASE("who proposes tells how it begins: restarts, step, feeder and who is b
   stage.accept(1, number, StateVersion{10, 1});
   stage.accept(2, number, StateVersion{9, 1});
   REQUIRE(assembling.result());
-  const Event begin = stage.others.hear(rank_at(1), {MessageType::begin});
+  const EncodedMessage begin = stage.hear(rank_at(1), {MessageType::begin});
   CHECK(begin.header.generation == 2);
   CHECK(begin.header.clock == 10);
   CHECK(begin.header.key == 0);
   CHECK(begin.payload ==
         PayloadWriter().put(std::uint64_t{1}).put(std::uint32_t{1}).put(std::uint32_t{2}).bytes());
   CHECK(stage.assembly.generation() == Generation{2,
-                                                  {{0, stage.others.incarnation_of(rank_at(0))},
-                                                   {1, stage.others.incarnation_of(rank_at(1))},
-                                                   {2, stage.others.incarnation_of(rank_at(2))}}});
+                                                  {{0, stage.incarnation_of(rank_at(0))},
+                                                   {1, stage.incarnation_of(rank_at(1))},
+                                                   {2, stage.incarnation_of(rank_at(2))}}});
 }
 
 TEST_CASE("a proposal tells the generation it follows, its past, and where to find ranks beyond the seeds") {
-  AmongRanks stage(0, 3);
+  AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.seeds = 2; });
   stage.start_generation(5, {0, 1, 2});
   stage.tell_statuses({1, 2}, 5, 10);
-  stage.others.env().seeds_worker = {"seed:1", "seed:2"};
   stage.say(1, MessageType::trouble, 5);
   Assembling assembling(stage);
-  const Event event = stage.others.hear(rank_at(1), {MessageType::propose});
+  const EncodedMessage event = stage.hear(rank_at(1), {MessageType::propose});
   CHECK(event.header.generation == 6);
   CHECK(event.header.clock == 5);
   PayloadReader reader(event.payload);
@@ -116,7 +92,7 @@ TEST_CASE("a proposal tells the generation it follows, its past, and where to fi
   CHECK(reader.get<std::uint32_t>() == 3);
   for (const std::uint32_t rank : {0u, 1u, 2u}) {
     CHECK(reader.get<std::uint32_t>() == rank);
-    CHECK(reader.get<std::uint64_t>() == stage.others.incarnation_of(rank_at(rank)));
+    CHECK(reader.get<std::uint64_t>() == stage.incarnation_of(rank_at(rank)));
     CHECK(reader.text().starts_with("127.0.0.1:") == (rank == 2));
   }
   CHECK(reader.complete());
@@ -127,45 +103,42 @@ TEST_CASE("a proposal tells the generation it follows, its past, and where to fi
 TEST_CASE("before the first generation only the lowest rank that has told its status proposes") {
   AmongRanks stage(1, 2);
   stage.tell_statuses({0}, 0, 10);
-  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
-  CHECK_FALSE(stage.others.was_told(rank_at(0), MessageType::propose));
+  CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
+  CHECK_FALSE(stage.was_told(rank_at(0), MessageType::propose));
 }
 
 TEST_CASE(
     "a rank outside a generation that trains starts none of its own, also when it hears of it no more") {
-  AmongRanks stage(0, 2);
-  stage.others.config().workers.count = 1;
+  AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 1; });
   stage.tell_statuses({1}, 5, 40);
-  CHECK(gives_up(stage).starts_with("gave up"));
-  CHECK_FALSE(stage.others.was_told(rank_at(1), MessageType::propose));
-  hears_of(stage, 1, Event::Kind::silent);
-  CHECK(gives_up(stage).starts_with("gave up"));
+  CHECK(stage.gives_up().starts_with("gave up"));
+  CHECK_FALSE(stage.was_told(rank_at(1), MessageType::propose));
+  stage.hears_of(1, Event::Kind::silent);
+  CHECK(stage.gives_up().starts_with("gave up"));
 }
 
 TEST_CASE("members with a state go on however few they are, and without one only when they are enough") {
-  AmongRanks stage(0, 2);
-  stage.others.config().workers.min = 2;
+  AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
-  stage.others.depart(rank_at(1));
+  stage.depart(rank_at(1));
   SUBCASE("without a state") {
     stage.state.reset();
-    CHECK(gives_up(stage) == "gave up waiting for worker 1 (0 s)");
+    CHECK(stage.gives_up() == "gave up waiting for worker 1 (900 s)");
     CHECK(stage.assembly.generation().number == 1);
   }
   SUBCASE("with one") {
-    REQUIRE(stage.assembly.assemble());
-    CHECK(stage.assembly.generation() == Generation{2, {{0, stage.others.incarnation_of(rank_at(0))}}});
+    REQUIRE(Assembling(stage).result());
+    CHECK(stage.assembly.generation() == Generation{2, {{0, stage.incarnation_of(rank_at(0))}}});
     CHECK(stage.assembly.restarts() == 1);
     CHECK(stage.states_made == 0);
   }
 }
 
 TEST_CASE("a state that another member has is enough to go on") {
-  AmongRanks stage(0, 3);
-  stage.others.config().workers.min = 3;
+  AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.minimum = 3; });
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
-  stage.others.depart(rank_at(2));
+  stage.depart(rank_at(2));
   stage.state.reset();
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(1);
@@ -173,18 +146,26 @@ TEST_CASE("a state that another member has is enough to go on") {
   stage.accept(1, number, StateVersion{10, 1});
   const auto beginning = assembling.result();
   REQUIRE(beginning);
-  CHECK(beginning->feeder == 1);
-  CHECK(beginning->hungry == Ranks{0});
+  CHECK(beginning->source == 1);
+  CHECK(beginning->lagging == Ranks{0});
   CHECK(stage.states_made == 0);
 }
 
 TEST_CASE("a rank goes on without a lower one only when that is dead, as the next incarnation of it proves") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
-  stage.others.depart(rank_at(0));
-  CHECK(gives_up(stage) == "gave up waiting for worker 0 (0 s)");
+  SUBCASE("and that of its connection's end, when it could have dialled again") {
+    stage.depart(rank_at(0));
+    const SteadyTime lost = stage.now;
+    REQUIRE(Assembling(stage).result());
+    CHECK(stage.now == lost + std::chrono::seconds(1));
+    CHECK(stage.assembly.generation() == Generation{2, {{1, stage.incarnation_of(rank_at(1))}}});
+    return;
+  }
+  stage.hears_of(0, Event::Kind::down);
+  CHECK(stage.gives_up() == "gave up waiting for worker 0 (900 s)");
   CHECK(stage.assembly.generation().number == 1);
-  stage.others.arrive(rank_at(0));
+  stage.arrive(rank_at(0));
   stage.tell_statuses({0}, 0, no_state);
   Assembling assembling(stage);
   const auto [number, members] = stage.hear_proposal(0);
@@ -193,7 +174,7 @@ TEST_CASE("a rank goes on without a lower one only when that is dead, as the nex
   stage.accept(0, number);
   const auto beginning = assembling.result();
   REQUIRE(beginning);
-  CHECK(beginning->hungry == Ranks{0});
+  CHECK(beginning->lagging == Ranks{0});
   CHECK(stage.assembly.restarts() == 1);
 }
 
@@ -201,8 +182,8 @@ TEST_CASE("the lowest member proposes, unless it has not heard of the generation
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({0, 2}, 1, 10);
-  CHECK(gives_up(stage) == "gave up waiting for the next generation (0 s)");
-  CHECK_FALSE(stage.others.was_told(rank_at(2), MessageType::propose));
+  CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
+  CHECK_FALSE(stage.was_told(rank_at(2), MessageType::propose));
   stage.tell_statuses({0}, 0, no_state);
   Assembling assembling(stage);
   CHECK(stage.hear_proposal(2).second == Ranks{0, 1, 2});
@@ -215,8 +196,7 @@ TEST_CASE("the number of a proposal is above all that were heard of") {
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({1}, 1, 10);
   stage.tell_status(2, 20, no_state, lineage + 1);
-  stage.settle({2});
-  stage.others.depart(rank_at(2));
+  stage.depart(rank_at(2));
   stage.say(1, MessageType::trouble, 1);
   Assembling assembling(stage);
   CHECK(stage.hear_proposal(1).first == 21);
@@ -254,8 +234,8 @@ TEST_CASE(
   REQUIRE(beginning);
   CHECK(stage.assembly.generation().number == number);
   CHECK(beginning->step == 10);
-  CHECK(beginning->feeder == 0);
-  CHECK(beginning->hungry == Ranks{1});
+  CHECK(beginning->source == 0);
+  CHECK(beginning->lagging == Ranks{1});
 }
 
 TEST_CASE("the accept of a rank that was not asked does not count") {
@@ -275,8 +255,8 @@ TEST_CASE("the accept of a rank that was not asked does not count") {
   REQUIRE(beginning);
   CHECK(stage.assembly.generation().number == number);
   CHECK(beginning->step == 10);
-  CHECK(beginning->feeder == 0);
-  CHECK(beginning->hungry == Ranks{2});
+  CHECK(beginning->source == 0);
+  CHECK(beginning->lagging == Ranks{2});
 }
 
 TEST_CASE("a proposal that is cut off gets no answer") {
@@ -284,29 +264,24 @@ TEST_CASE("a proposal that is cut off gets no answer") {
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
   for (const std::uint32_t rank : {0u, 1u})
-    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank))).text("");
+    payload.put(rank).put(stage.incarnation_of(rank_at(rank))).text("");
   stage.say(0, MessageType::propose, 1, 0, 0, payload.bytes());
-  stage.settle({0});
-  CHECK_FALSE(stage.others.was_told(rank_at(0), MessageType::accept));
+  CHECK_FALSE(stage.was_told(rank_at(0), MessageType::accept));
   stage.propose(0, 1, {0, 1, 2}, 0);
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
 TEST_CASE("a rank dials lower ranks where a proposal says that they are, and accepts once it has met them") {
   AmongRanks stage(2, 3);
-  const Transport first({"run", rank_at(0), 77, "127.0.0.1:0"}, parse_key(std::string(64, 'a')),
-                        TransportOptions(), [](std::string_view) {});
-  stage.others.depart(rank_at(0));
-  PayloadWriter payload;
-  payload.put(lineage).put(std::uint32_t{3});
-  payload.put(std::uint32_t{0}).put(std::uint64_t{77}).text(first.address());
-  for (const std::uint32_t rank : {1u, 2u})
-    payload.put(rank).put(stage.others.incarnation_of(rank_at(rank))).text(rank == 1 ? "" : "127.0.0.1:9");
-  stage.say(1, MessageType::propose, 1, 0, 0, payload.bytes());
-  Assembling assembling(stage);
+  stage.depart(rank_at(0));
+  ProposeMessage proposal{1, 0, lineage, {{{0, 2000}, "first:1"}, {{1, 1001}, ""}}};
+  proposal.members.push_back({{2, stage.incarnation_of(rank_at(2))}, "own:1"});
+  stage.say(1, encode(proposal));
+  CHECK(stage.dialled == std::vector<std::pair<PeerId, std::string>>{{rank_at(0), "first:1"}});
+  stage.start_assembling();
+  CHECK_FALSE(stage.was_told(rank_at(1), MessageType::accept));
+  stage.arrive(rank_at(0));
   CHECK(stage.answer_type(1) == MessageType::accept);
-  stage.say_trained(1);
-  CHECK_FALSE(assembling.result());
 }
 
 TEST_CASE("only a member is bound by what it has accepted") {
@@ -323,9 +298,8 @@ TEST_CASE("a rank that hears that the run went on without it forgets what it has
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.tell_status(3, 7, 50);
-  stage.others.until("forgets", [&] { return stage.assembly.generation().number == 0; });
+  REQUIRE(stage.assembly.generation().number == 0);
   stage.begin(0, 2);  // and is over already
-  stage.settle({0});
   CHECK(stage.assembly.generation().number == 0);
   stage.propose(3, 8, {2, 3, 4}, 7);
   CHECK(stage.answer_type(3) == MessageType::accept);
@@ -335,11 +309,11 @@ TEST_CASE("a later generation is not passed over as long as somebody is left who
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);
-  stage.others.until("hears of it", [&] { return stage.assembly.generation().number == 0; });
-  stage.others.depart(rank_at(3));  // so lately that it may come back
+  REQUIRE(stage.assembly.generation().number == 0);
+  stage.depart(rank_at(3));  // so lately that it may come back
   stage.propose(0, 9, {0, 1, 2}, 2);
   CHECK(stage.answer_type(0) == MessageType::refuse);
-  stage.others.arrive(rank_at(3));
+  stage.arrive(rank_at(3));
   stage.propose(0, 10, {0, 1, 2, 3}, 2);
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
@@ -403,52 +377,47 @@ TEST_CASE("a rank that was cut off is let in again as another incarnation") {
     stage.accept(1, second, stage.state);
     REQUIRE(assembling.result());
   }
-  stage.others.take_over();
   stage.tell_statuses({2}, 0, 10);
-  CHECK_FALSE(stage.assembly.wants_newcomers());
-  stage.others.arrive(rank_at(1));
+  CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
+  stage.arrive(rank_at(1));
   stage.tell_statuses({1}, 0, 10);
-  CHECK(stage.assembly.wants_newcomers());
+  CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
 TEST_CASE("which events end a generation") {
   AmongRanks stage(1, 4);
-  stage.others.depart(rank_at(3));
+  stage.depart(rank_at(3));
   stage.start_generation(4, {0, 1, 2});
   const auto says = [&](MessageType type, std::uint64_t generation) {
-    Event event;
-    event.peer = rank_at(0);
-    event.header.type = type;
-    event.header.generation = generation;
-    if (type == MessageType::done) event.payload = PayloadWriter().text("its result").bytes();
-    return stage.assembly.handle(std::move(event));
+    const bool done = type == MessageType::done;
+    return stage.say(0, type, generation, 0, 0, done ? PayloadWriter().text("its result").bytes() : Bytes());
   };
   CHECK(says(MessageType::feed, 4));
   CHECK(says(MessageType::trouble, 3));
   CHECK(says(MessageType::trouble, 5));
-  CHECK(hears_of(stage, 3, Event::Kind::up));
-  CHECK(hears_of(stage, 3, Event::Kind::down, true));
-  CHECK(hears_of(stage, 0, Event::Kind::up));
+  CHECK(stage.hears_of(3, Event::Kind::up));
+  CHECK(stage.hears_of(3, Event::Kind::down, true));
+  CHECK(stage.hears_of(0, Event::Kind::up));
   Event server;
   server.kind = Event::Kind::down;
   server.peer = {Role::server, 0};
-  server.incarnation = stage.others.incarnation_of(rank_at(0));
-  CHECK(stage.assembly.handle(std::move(server)));
+  server.incarnation = stage.incarnation_of(rank_at(0));
+  CHECK(stage.handle(server));
   Event older;
   older.kind = Event::Kind::down;
   older.peer = rank_at(0);
   older.incarnation = 5;
-  CHECK(stage.assembly.handle(std::move(older)));
+  CHECK(stage.handle(older));
   SUBCASE("trouble in it") { CHECK_FALSE(says(MessageType::trouble, 4)); }
   SUBCASE("the end of the run") { CHECK_FALSE(says(MessageType::done, 0)); }
-  SUBCASE("a member that is lost") { CHECK_FALSE(hears_of(stage, 2, Event::Kind::down)); }
-  SUBCASE("a member that is not heard of") { CHECK_FALSE(hears_of(stage, 2, Event::Kind::silent)); }
+  SUBCASE("a member that is lost") { CHECK_FALSE(stage.hears_of(2, Event::Kind::down)); }
+  SUBCASE("a member that is not heard of") { CHECK_FALSE(stage.hears_of(2, Event::Kind::silent)); }
   SUBCASE("another incarnation of a member") {
     Event event;
     event.kind = Event::Kind::up;
     event.peer = rank_at(2);
     event.incarnation = 5;
-    CHECK_FALSE(stage.assembly.handle(std::move(event)));
+    CHECK_FALSE(stage.handle(event));
   }
   SUBCASE("a proposal that is accepted") {
     stage.propose(0, 5, {0, 1, 2}, 4);
@@ -463,19 +432,19 @@ TEST_CASE("a rank that is silent counts as gone until it is heard again, and is 
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.is_lowest_live());
   CHECK(stage.assembly.is_lowest_live({0}));
-  hears_of(stage, 0, Event::Kind::silent);
+  stage.hears_of(0, Event::Kind::silent);
   CHECK(stage.assembly.is_lowest_live());
   stage.tell_statuses({2}, 0, 10);
-  CHECK(stage.assembly.wants_newcomers());
-  hears_of(stage, 2, Event::Kind::silent);
-  CHECK_FALSE(stage.assembly.wants_newcomers());
-  hears_of(stage, 2, Event::Kind::audible);
-  CHECK(stage.assembly.wants_newcomers());
-  Event status;
+  CHECK(stage.assembly.wants_newcomers(stage.now));
+  stage.hears_of(2, Event::Kind::silent);
+  CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
+  stage.hears_of(2, Event::Kind::audible);
+  CHECK(stage.assembly.wants_newcomers(stage.now));
+  EncodedMessage status;
   do {
-    status = stage.others.hear(rank_at(2), {MessageType::status});
+    status = stage.hear(rank_at(2), {MessageType::status});
   } while (status.header.generation != 1);
-  hears_of(stage, 0, Event::Kind::audible);
+  stage.hears_of(0, Event::Kind::audible);
   CHECK_FALSE(stage.assembly.is_lowest_live());
 }
 
@@ -483,28 +452,28 @@ TEST_CASE("whoever connects again is let in when it has told its status, in whol
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({2}, 0, 10);
-  CHECK(stage.assembly.wants_newcomers());
-  hears_of(stage, 2, Event::Kind::down);
-  hears_of(stage, 2, Event::Kind::up);
-  CHECK_FALSE(stage.assembly.wants_newcomers());
+  CHECK(stage.assembly.wants_newcomers(stage.now));
+  stage.hears_of(2, Event::Kind::down);
+  stage.hears_of(2, Event::Kind::up);
+  CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
   stage.say(2, MessageType::status, 0, 10, 0, PayloadWriter().put(std::uint32_t{0}).bytes());
-  stage.settle({2});
-  CHECK_FALSE(stage.assembly.wants_newcomers());
+  CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
   stage.tell_statuses({2}, 0, 10);
-  CHECK(stage.assembly.wants_newcomers());
+  CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
 TEST_CASE("the newest loss counts, of those who have not ended well") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
-  stage.others.depart(rank_at(1));
+  stage.depart(rank_at(1));
   const auto first = stage.assembly.last_loss();
   REQUIRE(first);
-  stage.others.depart(rank_at(2));
+  stage.now += std::chrono::seconds(1);
+  stage.depart(rank_at(2));
   const auto second = stage.assembly.last_loss();
   REQUIRE(second);
   CHECK(*second > *first);
-  stage.others.end(rank_at(3), ExitCode::trained);
+  stage.end(rank_at(3), ExitCode::trained);
   CHECK(stage.assembly.last_loss() == second);
   CHECK_FALSE(stage.assembly.somebody_is_there());
 }

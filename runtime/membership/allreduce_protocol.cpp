@@ -1,0 +1,127 @@
+// Where the fields of the messages of allreduce lie.
+#include "runtime/membership/allreduce_protocol.h"
+
+#include <utility>
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::uint64_t no_step = ~std::uint64_t{0};  // header.clock of a sender without a state
+constexpr std::uint32_t most_members = 65536;
+
+EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
+                       const PayloadWriter& payload = {}) {
+  EncodedMessage made{{}, payload.bytes()};
+  made.header.type = type;
+  made.header.generation = generation;
+  made.header.clock = clock;
+  return made;
+}
+
+}  // namespace
+
+// header.clock: the step of the own state.
+EncodedMessage encode(const StatusMessage& status) {
+  return message(MessageType::status, status.generation, status.step.value_or(no_step),
+                 PayloadWriter().put(status.lineage));
+}
+
+std::optional<StatusMessage> decode_status(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  StatusMessage status{header.generation, reader.get<std::uint64_t>(), {}};
+  if (header.clock != no_step) status.step = header.clock;
+  if (!reader.complete()) return {};
+  return status;
+}
+
+// header.clock: the generation that the proposal is to follow.
+EncodedMessage encode(const ProposeMessage& propose) {
+  PayloadWriter payload;
+  payload.put(propose.lineage).put(static_cast<std::uint32_t>(propose.members.size()));
+  for (const auto& [member, address] : propose.members)
+    payload.put(member.rank).put(member.incarnation).text(address);
+  return message(MessageType::propose, propose.number, propose.follows, payload);
+}
+
+std::optional<ProposeMessage> decode_propose(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  ProposeMessage propose{header.generation, header.clock, reader.get<std::uint64_t>(), {}};
+  const auto count = reader.get<std::uint32_t>();
+  if (count > most_members) return {};
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    ProposeMessage::Invited invited;
+    invited.member.rank = reader.get<std::uint32_t>();
+    invited.member.incarnation = reader.get<std::uint64_t>();
+    invited.address = reader.text();
+    propose.members.push_back(std::move(invited));
+  }
+  if (!reader.complete()) return {};
+  return propose;
+}
+
+// header.clock: the step of the own state, header.offset: its summed_in.
+EncodedMessage encode(const AcceptMessage& accept) {
+  EncodedMessage made =
+      message(MessageType::accept, accept.number, accept.state ? accept.state->step : no_step);
+  if (accept.state) made.header.offset = accept.state->summed_in;
+  return made;
+}
+
+AcceptMessage decode_accept(const Header& header) {
+  AcceptMessage accept{header.generation, {}};
+  if (header.clock != no_step) accept.state = StateVersion{header.clock, header.offset};
+  return accept;
+}
+
+// header.clock: what is refused; header.key: 1 + the rank that cannot be reached, 0 if that is not the
+// reason.
+EncodedMessage encode(const RefuseMessage& refuse) {
+  EncodedMessage made = message(MessageType::refuse, refuse.promised, refuse.refused);
+  if (refuse.unreachable) made.header.key = *refuse.unreachable + 1;
+  return made;
+}
+
+RefuseMessage decode_refuse(const Header& header) {
+  RefuseMessage refuse{header.generation, header.clock, {}};
+  if (header.key > 0) refuse.unreachable = header.key - 1;
+  return refuse;
+}
+
+// header.clock: the step; header.key: the source.
+EncodedMessage encode(const BeginMessage& begin) {
+  PayloadWriter payload;
+  payload.put(begin.restarts).put(static_cast<std::uint32_t>(begin.lagging.size()));
+  for (const std::uint32_t rank : begin.lagging) payload.put(rank);
+  EncodedMessage made = message(MessageType::begin, begin.number, begin.step, payload);
+  made.header.key = begin.source;
+  return made;
+}
+
+std::optional<BeginMessage> decode_begin(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  BeginMessage begin{header.generation, header.clock, reader.get<std::uint64_t>(), header.key, {}};
+  const auto count = reader.get<std::uint32_t>();
+  if (count > most_members) return {};
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) begin.lagging.insert(reader.get<std::uint32_t>());
+  if (!reader.complete()) return {};
+  return begin;
+}
+
+EncodedMessage encode(const TroubleMessage& trouble) {
+  return message(MessageType::trouble, trouble.generation);
+}
+
+TroubleMessage decode_trouble(const Header& header) { return {header.generation}; }
+
+EncodedMessage encode(const DoneMessage& done) {
+  return message(MessageType::done, done.generation, 0, PayloadWriter().text(done.result));
+}
+
+std::optional<DoneMessage> decode_done(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  DoneMessage done{header.generation, reader.text()};
+  if (!reader.complete()) return {};
+  return done;
+}
+
+}  // namespace mlk::rt

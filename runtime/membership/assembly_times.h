@@ -1,0 +1,22 @@
+// How long the ranks of an allreduce run wait for each other's answers.
+#pragma once
+
+#include <chrono>
+
+#include "runtime/membership/membership.h"
+#include "runtime/transport/event.h"
+
+namespace mlk::rt {
+
+inline constexpr Milliseconds propose_patience{3000};  // the proposer, for all to accept
+inline constexpr Milliseconds begin_patience{5000};    // who has been asked, for the generation to begin
+inline constexpr Milliseconds reach_patience{2500};    // who has been asked, for the other members to connect
+inline constexpr Milliseconds retry_pause{100};        // after a refusal
+// A member whose connection has ended may have been cut off: it dials again much sooner than this.
+inline constexpr Milliseconds return_patience{1000};
+// What is under way already is heard before the first proposal.
+inline constexpr Milliseconds settling_time{50};
+inline constexpr auto start_grace =
+    std::chrono::duration_cast<Milliseconds>(std::chrono::duration<double>(start_grace_seconds));
+
+}  // namespace mlk::rt

@@ -1,0 +1,88 @@
+#include "runtime/membership/allreduce_protocol.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+// What is left of a payload without its last byte, and with one more.
+Bytes shorter(Bytes payload) {
+  payload.resize(payload.size() - 1);
+  return payload;
+}
+Bytes longer(Bytes payload) {
+  payload.push_back(std::byte{0});
+  return payload;
+}
+
+}  // namespace
+
+TEST_CASE("a status tells generation, lineage and step, or that there is no state") {
+  const auto [header, payload] = encode(StatusMessage{4, 77, 40});
+  CHECK(header.type == MessageType::status);
+  const auto status = decode_status(header, payload);
+  REQUIRE(status);
+  CHECK(status->generation == 4);
+  CHECK(status->lineage == 77);
+  CHECK(status->step == 40);
+  CHECK_FALSE(decode_status(header, shorter(payload)));
+  CHECK_FALSE(decode_status(header, longer(payload)));
+  const auto without = encode(StatusMessage{4, 77, {}});
+  CHECK_FALSE(decode_status(without.header, without.payload)->step);
+}
+
+TEST_CASE("a proposal tells its number, what it follows, its lineage, and where its members are") {
+  const auto [header, payload] = encode(ProposeMessage{6, 5, 77, {{{0, 11}, ""}, {{3, 12}, "host:1"}}});
+  CHECK(header.type == MessageType::propose);
+  const auto proposal = decode_propose(header, payload);
+  REQUIRE(proposal);
+  CHECK(proposal->number == 6);
+  CHECK(proposal->follows == 5);
+  CHECK(proposal->lineage == 77);
+  REQUIRE(proposal->members.size() == 2);
+  CHECK(proposal->members[1].member == Member{3, 12});
+  CHECK(proposal->members[1].address == "host:1");
+  CHECK_FALSE(decode_propose(header, shorter(payload)));
+  CHECK_FALSE(decode_propose(header, longer(payload)));
+  // More members than there can be are not even read.
+  CHECK_FALSE(decode_propose(header, PayloadWriter().put(std::uint64_t{77}).put(~std::uint32_t{0}).bytes()));
+}
+
+TEST_CASE("an accept tells the version of the state, if there is one") {
+  const AcceptMessage with = decode_accept(encode(AcceptMessage{6, StateVersion{40, 5}}).header);
+  CHECK(with.number == 6);
+  CHECK(with.state == StateVersion{40, 5});
+  CHECK_FALSE(decode_accept(encode(AcceptMessage{6, {}}).header).state);
+}
+
+TEST_CASE("a refusal tells what was promised, what is refused, and who cannot be reached") {
+  const RefuseMessage refusal = decode_refuse(encode(RefuseMessage{9, 6, 0}).header);
+  CHECK(refusal.promised == 9);
+  CHECK(refusal.refused == 6);
+  CHECK(refusal.unreachable == 0);
+  CHECK_FALSE(decode_refuse(encode(RefuseMessage{9, 6, {}}).header).unreachable);
+}
+
+TEST_CASE("a beginning tells step, restarts, source and who lags") {
+  const auto [header, payload] = encode(BeginMessage{6, 40, 2, 1, {0, 3}});
+  CHECK(header.type == MessageType::begin);
+  const auto begin = decode_begin(header, payload);
+  REQUIRE(begin);
+  CHECK(begin->number == 6);
+  CHECK(begin->step == 40);
+  CHECK(begin->restarts == 2);
+  CHECK(begin->source == 1);
+  CHECK(begin->lagging == std::set<std::uint32_t>{0, 3});
+  CHECK_FALSE(decode_begin(header, shorter(payload)));
+  CHECK_FALSE(decode_begin(header, longer(payload)));
+  CHECK_FALSE(decode_begin(header, PayloadWriter().put(std::uint64_t{2}).put(~std::uint32_t{0}).bytes()));
+}
+
+TEST_CASE("trouble tells its generation, and the end of the run its result") {
+  CHECK(decode_trouble(encode(TroubleMessage{6}).header).generation == 6);
+  const auto [header, payload] = encode(DoneMessage{6, "its result"});
+  REQUIRE(decode_done(header, payload));
+  CHECK(decode_done(header, payload)->result == "its result");
+  CHECK_FALSE(decode_done(header, shorter(payload)));
+}

@@ -1,0 +1,34 @@
+#include "runtime/membership/bounded_wait.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+using std::chrono::seconds;
+
+TEST_CASE("a wait is told of after 2 s, then every 10 s, and ends beyond its limit") {
+  const SteadyTime start{seconds(1000)};
+  BoundedWait wait;
+  wait.restart(start);
+  Effects effects;
+  const auto lines_at = [&](Milliseconds time) {
+    CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + time, effects));
+    return effects.in_order.size();
+  };
+  CHECK(wait.next(seconds(30)) == start + seconds(2));
+  CHECK(lines_at(Milliseconds(1999)) == 0);
+  CHECK(lines_at(Milliseconds(2000)) == 1);
+  CHECK(std::get<Effects::Line>(effects.in_order[0]).text == "waiting for worker 1 (2 s)");
+  CHECK(wait.next(seconds(30)) == start + seconds(12));
+  CHECK(lines_at(Milliseconds(11999)) == 1);
+  CHECK(lines_at(Milliseconds(12000)) == 2);
+  CHECK(lines_at(Milliseconds(30000)) == 3);
+  CHECK(wait.next(seconds(30)) == start + seconds(30) + Milliseconds(1));
+  const auto failure = wait.missing({"worker 1"}, seconds(30), wait.next(seconds(30)), effects);
+  REQUIRE(failure);
+  CHECK(failure->code == ExitCode::peers_lost);
+  CHECK(failure->what() == std::string("gave up waiting for worker 1 (30 s)"));
+
+  wait.restart(start + seconds(40));
+  CHECK(wait.seconds(start + seconds(42)) == 2);
+  CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(41), effects));
+}
