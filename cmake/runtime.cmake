@@ -34,6 +34,11 @@ install(TARGETS mlk-runtime)
 mlk_test(kernels mlk_kernels)
 mlk_test(runtime mlk_runtime)
 
+# Runs in a simulated world: tests/sim/run.h. Built always, so that it cannot rot.
+file(GLOB mlk_sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cpp)
+add_executable(sim ${mlk_sim_sources})
+target_link_libraries(sim PRIVATE mlk_runtime_membership)
+
 # For `make bench`; built always, so that they cannot rot.
 add_executable(bench_step tests/bench/mlk_step.cpp)
 target_link_libraries(bench_step PRIVATE mlk_runtime)

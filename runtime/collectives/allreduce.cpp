@@ -81,7 +81,7 @@ class AllReduce {
   std::optional<TrainingState> found_;  // of the last step, on disk, by a rank that waits for others
   const std::size_t front_;             // of summed_: floats before the gradients
   Ring ring_;
-  bool has_state_ = false;
+  bool has_state_ = false, receiving_ = false;
   std::uint64_t summed_in_ = 0;      // see StateVersion
   std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
   TrainingState state_;              // the parameters live in the model
@@ -249,11 +249,11 @@ bool AllReduce::catch_up() {
     for (const std::uint32_t rank : lagging_) send_state(rank);
   }
   if (!lagging_.contains(self)) return true;
-  has_state_ = false;
-  state_changed();
+  receiving_ = true;
   floats_to_come_ = trainer_.model().parameters().size() + trainer_.state_size();
   for (const Event& event : std::exchange(early_parts_, {})) receive_state(event);
   if (wait_for_state(lagging_.size())) return true;
+  receiving_ = false;
   tell_trouble();
   return false;
 }
@@ -261,13 +261,13 @@ bool AllReduce::catch_up() {
 // lagging: ranks that are sent the state one after the other. False: no state has come.
 bool AllReduce::wait_for_state(std::size_t lagging) {
   auto deadline = steady_clock::now() + transfer_patience * std::max<std::size_t>(lagging, 1);
-  while (!has_state_) {
+  while (receiving_) {
     const std::uint64_t before = floats_to_come_;
     std::optional<Event> event;
     const bool go_on = pump(event);
     if (event) ring_.keep(std::move(*event));
     if (floats_to_come_ != before) deadline = steady_clock::now() + transfer_patience;
-    if ((!go_on && !has_state_) || steady_clock::now() > deadline || job_.stop.requested()) return false;
+    if ((!go_on && receiving_) || steady_clock::now() > deadline || job_.stop.requested()) return false;
   }
   return true;
 }
@@ -311,12 +311,14 @@ void AllReduce::receive_state(const Event& event) {
   const std::size_t count = reader.left() / sizeof(float);
   const auto values = reader.raw(count * sizeof(float));
   const std::uint64_t offset = event.header.offset;
-  if (event.header.generation != assembly_.generation().number || has_state_)
+  if (event.header.generation != assembly_.generation().number || !receiving_)
     return peers_.transport().count_late();
   if (!reader.complete() || state_since > event.header.clock) return;
   if (offset > all || offset + count > all || (offset < size && offset + count > size)) return;
   float* into = offset < size ? trainer_.model().parameters().data() + offset
                               : state_.optimizer_state.data() + (offset - size);
+  // Until here the own state is whole: should the source be lost before it has sent anything, it counts.
+  if (std::exchange(has_state_, false)) state_changed();
   std::memcpy(into, values.data(), values.size());
   floats_to_come_ -= std::min<std::uint64_t>(floats_to_come_, count);
   if (floats_to_come_ > 0) return;
@@ -325,6 +327,7 @@ void AllReduce::receive_state(const Event& event) {
   state_.state_since = state_since;
   summed_in_ = summed_in;
   has_state_ = true;
+  receiving_ = false;
   state_changed();
 }
 

@@ -217,7 +217,7 @@ void Assembly::advance(SteadyTime now, Effects& effects) {
   if (!own_ && !theirs_) {
     if (auto proposal = may_propose(now)) propose(std::move(*proposal), now, effects);
   }
-  if (current_ || now < wait_.next(settings_.patience)) return;
+  if (current_ || wants_state() || now < wait_.next(settings_.patience)) return;
   if (auto failure = wait_.missing(missing(), settings_.patience, now, effects))
     failure_ = std::move(failure);
 }

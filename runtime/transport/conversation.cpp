@@ -140,6 +140,7 @@ bool Transport::Impl::promote(Connection& connection) {
   }
   unproven_.erase(peer);
   dead_unless_back_.erase(peer);
+  given_up_.erase(peer);
   last_incarnation_[peer] = incarnation;
   connection.stage = Stage::established;
   connection.link->suit_send_buffer();

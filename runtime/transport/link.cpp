@@ -226,11 +226,23 @@ void Link::shut_down_sending() {
 
 void Link::close() {
   const std::lock_guard lock(mutex_);
-  if (closed_) return;
+  if (closed_ && !given_up_) return;
   closed_ = true;
+  given_up_ = false;
   ::close(fd_);  // also removes it from epoll
   queue_.clear();
   queued_bytes_ = 0;
+}
+
+void Link::give_up() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  queue_.clear();
+  queued_bytes_ = 0;
+  want_write_ = false;
+  paused_ = true;
+  update_interest();
+  closed_ = given_up_ = true;
 }
 
 void Link::pause() {

@@ -46,6 +46,8 @@ class Link {
   std::size_t queued_bytes() const;
   void shut_down_sending();  // queued bytes are lost
   void close();
+  // For this side as close(). For the other the connection goes on, without a word, until close().
+  void give_up();
 
   // Receiving.
   FrameReader::End read(const FrameReader::Receiver& receiver, Landings& landings) {
@@ -84,7 +86,7 @@ class Link {
   std::deque<Bytes> queue_;
   std::size_t queued_bytes_ = 0, front_sent_ = 0;
   std::uint32_t sent_frames_ = 0;
-  bool closed_ = false, want_write_ = false, room_wanted_ = false;
+  bool closed_ = false, given_up_ = false, want_write_ = false, room_wanted_ = false;
   int send_error_ = 0;
   std::uint32_t interest_ = 0;  // 0: not in epoll
   std::atomic<bool> paused_{false};

@@ -233,7 +233,9 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
       if (Connection* half = established(connection.peer)) half->doomed = true;
     }
   }
-  connection.link->close();
+  if (!connection.given_up || closing_) return connection.link->close();
+  connection.link->give_up();
+  given_up_[connection.peer] = connection.link;
 }
 
 // A peer that is only stopped stays, as long as nothing waits for it.
@@ -281,6 +283,7 @@ void Transport::Impl::tick(SteadyTime now) {
       }
       if (lost(connection, now)) {
         connection.proven = false;
+        connection.given_up = true;
         ended.push_back(id);
       }
       if (closing_ && connection.link->drained()) connection.link->shut_down_sending();

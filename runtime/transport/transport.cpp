@@ -110,6 +110,7 @@ Transport::Impl::~Impl() {
   wake();
   thread_.join();
   connections_.clear();
+  given_up_.clear();
   active_.clear();
   inbox_.clear();
   ::close(listen_);

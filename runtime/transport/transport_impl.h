@@ -82,8 +82,9 @@ class Transport::Impl {
     bool silent = false;
     // Set if the connection is to be closed after the current event.
     bool doomed = false;
-    bool refused = false;  // no process listened at that address
-    bool proven = true;    // its end proves that the incarnation is gone
+    bool refused = false;   // no process listened at that address
+    bool proven = true;     // its end proves that the incarnation is gone
+    bool given_up = false;  // after a silence: the peer may be alive, and may hear this process well
   };
 
   struct Item {
@@ -157,6 +158,9 @@ class Transport::Impl {
   std::uint64_t next_look_up_ = 1;
   std::map<PeerId, std::uint64_t> last_incarnation_;
   std::set<PeerId> unproven_;  // lost, but perhaps alive
+  // Connections that were given up, until the peer is back. Where only one way is cut, or the peer stood
+  // still, it would take the end of the stream for the death of this process.
+  std::map<PeerId, std::shared_ptr<Link>> given_up_;
   // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
   // up: the ends of their connections prove nothing until they had the time to dial again.
   SteadyTime peers_return_until_;

@@ -344,6 +344,35 @@ TEST_CASE("what was fed is known by the sum it came of") {
   CHECK(farthest(saved.parameters, state.parameters) == 0);
 }
 
+TEST_CASE("a rank that lags keeps its state until the first part of a newer one has come") {
+  TwoRanks stage(1);
+  stage.start();
+  const PlayedState state = late_state(stage);
+  stage.propose(8, 0);
+  stage.hear(MessageType::accept);
+  stage.begin(8, 40, 0, {1});
+  stage.feed_all(8, state);
+  stage.hear_summand(state, 8);
+  stage.say(MessageType::trouble, 8);
+  stage.propose(9, 8);
+  stage.hear(MessageType::accept);
+  stage.begin(9, 41, 0, {1});
+  std::uint64_t step = 40, summed_in = 6;
+  SUBCASE("nothing has come") {}
+  SUBCASE("a part has come") {
+    stage.feed(9, state, std::span(state.parameters).first(10), 0);
+    step = no_step;
+    summed_in = 0;
+  }
+  stage.say(MessageType::trouble, 9);
+  stage.propose(10, 9);
+  const Event accept = stage.hear(MessageType::accept);
+  CHECK(accept.header.clock == step);
+  CHECK(accept.header.offset == summed_in);
+  CHECK(accept.header.generation == 10);
+  stage.end_elsewhere();
+}
+
 TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and ends the run for all") {
   TwoRanks stage(0);
   stage.run.config.steps = 5;

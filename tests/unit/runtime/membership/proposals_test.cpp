@@ -278,6 +278,7 @@ TEST_CASE("a rank dials lower ranks where a proposal says that they are, and acc
   proposal.members.push_back({{2, stage.incarnation_of(rank_at(2))}, "own:1"});
   stage.say(1, encode(proposal));
   CHECK(stage.dialled == std::vector<std::pair<PeerId, std::string>>{{rank_at(0), "first:1"}});
+  stage.start_assembling();
   CHECK_FALSE(stage.was_told(rank_at(1), MessageType::accept));
   stage.arrive(rank_at(0));
   CHECK(stage.answer_type(1) == MessageType::accept);

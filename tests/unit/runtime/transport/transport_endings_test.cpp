@@ -128,6 +128,34 @@ TEST_CASE("a silent peer is lost when its host does not acknowledge what was sen
   CHECK(std::ranges::count_if(told, [](const auto& text) { return text.starts_with("down"); }) == 1);
 }
 
+// Where only the way from the peer is cut, an end of the stream would look to it like the death of the other.
+TEST_CASE("a connection that is given up ends for the peer when it has come back, and not before") {
+  TransportOptions options = test::calm_options();
+  options.suspect_after = 150ms;
+  options.lost_after = 300ms;
+  Subject subject(options);
+  RawPeer peer = RawPeer::connected(subject, zero, 7);
+  peer.dial();
+  CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
+  const Bytes payload(1'000'000);  // more than the sockets take
+  int sent = 0;
+  while (sent < 1000 && subject.transport->send(zero, RawPeer::header(MessageType::push, 1), payload)) ++sent;
+  CHECK(sent < 1000);
+  CHECK(told_until(subject, "down worker/0 #7").front() == "silent worker/0 #7");
+  std::vector<std::byte> bytes(1 << 20);
+  const auto receive = [&](int flags) { return ::recv(peer.fd(), bytes.data(), bytes.size(), flags); };
+  ssize_t received = 0;
+  while ((received = receive(MSG_DONTWAIT)) > 0) {
+  }
+  CHECK(received == -1);  // there is no more, but this is not the end
+  RawPeer again = RawPeer::connected(subject, zero, 7);
+  again.dial();
+  CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
+  while ((received = receive(0)) > 0) {
+  }
+  CHECK((received == 0 || errno == ECONNRESET));
+}
+
 TEST_CASE("a connection that the kernel gives up proves nothing") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);

@@ -1,0 +1,102 @@
+#include "tests/sim/invariants.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace mlk::sim {
+namespace {
+
+constexpr Duration no_new_generation_after = 2s;  // a rank looks at the disk about once a second
+
+[[noreturn]] void broken(const std::string& what) { throw Violation(what); }
+
+std::string of(std::uint64_t generation) { return "generation " + std::to_string(generation); }
+
+}  // namespace
+
+void Invariants::begun(const Begun& begun, SteadyTime now) {
+  auto& joined = joined_.try_emplace({begun.lineage, begun.generation}, Joined{0, false, now}).first->second;
+  joined.newest_step = std::max(joined.newest_step, begun.newest_step);
+  joined.anew = joined.anew || begun.anew;
+}
+
+void Invariants::gone(const rt::Member& member) {
+  dead_.insert(member);
+  for (auto at = started_.begin(); at != started_.end();) {
+    auto& [number, started] = *at;
+    std::erase(started.living, member);
+    if (!started.living.empty()) {
+      ++at;
+      continue;
+    }
+    joined_.erase(number);
+    results_.erase(results_.lower_bound({number.first, number.second, 0}),
+                   results_.lower_bound({number.first, number.second + 1, 0}));
+    at = started_.erase(at);
+  }
+}
+
+// Both have gone on: this must not be, unless a vote was lost.
+void Invariants::check_sides(const rt::Generation& one, const rt::Generation& other,
+                             const std::string& what) const {
+  const auto has_one_of = [](const rt::Generation& generation, const rt::Generation& side) {
+    return std::ranges::any_of(side.members, [&](rt::Member member) { return generation.contains(member); });
+  };
+  for (const auto& [number, before] : started_) {
+    const bool complete = before.living.size() == before.generation.members.size();
+    if (!complete && has_one_of(before.generation, one) && has_one_of(before.generation, other))
+      throw LostVote();
+  }
+  broken(what);
+}
+
+// The first commit of a generation.
+void Invariants::check_start(const Number& number, const Commit& commit, const std::string& what) {
+  ++generations_;
+  const Joined& joined = joined_[number];
+  const std::string begins = what + ", whose generation began at step " + std::to_string(commit.began_at);
+  if (commit.began_at < joined.newest_step)
+    broken(begins + ", but a member was at step " + std::to_string(joined.newest_step));
+  if (disk_ && trained_ && joined.since > *trained_ + no_new_generation_after)
+    broken(begins + ", but the run is trained");
+  for (auto& [older, started] : started_) {
+    if (older.first != number.first || older.second >= number.second) continue;
+    if (joined.anew) started.furthest = 0;
+    if (started.furthest > commit.began_at)
+      check_sides(
+          started.generation, commit.generation,
+          begins + ", but " + of(older.second) + " has committed step " + std::to_string(started.furthest));
+  }
+}
+
+void Invariants::committed(const Commit& commit) {
+  ++commits_;
+  const Number number{commit.lineage, commit.generation.number};
+  const std::string what = "step " + std::to_string(commit.step) + " of " + of(number.second);
+  std::uint64_t at = 0;
+  for (const Part& part : commit.parts) {
+    if (part.state != commit.parts.front().state) broken(what + " is a sum over different states");
+    if (part.begin != at) broken(what + " leaves out samples, or takes some twice");
+    at = part.end;
+  }
+  if (at != step_samples_) broken(what + " is not a sum over all of its samples");
+  const auto [known, first] =
+      started_.try_emplace(number, Started{commit.generation, commit.began_at, 0, commit.generation.members});
+  if (first) check_start(number, commit, what);
+  Started& started = known->second;
+  if (first) std::erase_if(started.living, [&](const rt::Member& member) { return dead_.contains(member); });
+  if (started.generation != commit.generation)
+    check_sides(started.generation, commit.generation, what + " is committed by two sets of members");
+  const auto result = results_.try_emplace({number.first, number.second, commit.step}, commit.result).first;
+  if (result->second != commit.result) broken(what + " has two results");
+  started.furthest = std::max(started.furthest, commit.step);
+  for (auto later = std::next(known); later != started_.end() && later->first.first == number.first;
+       ++later) {
+    if (commit.step > later->second.step)
+      check_sides(commit.generation, later->second.generation,
+                  what + " is committed beside " + of(later->first.second) + ", which began at step " +
+                      std::to_string(later->second.step));
+  }
+}
+
+}  // namespace mlk::sim

@@ -1,0 +1,103 @@
+// What must hold after every event of a simulated allreduce run.
+//
+// A rank *commits* step s in generation g when its sum of that step is complete: its state is then that of
+// step s + 1. A *lineage* is a start of the run: all generations that descend from one that nobody came
+// before. Without a common store two halves that never heard of each other can both start (the minimum of
+// workers is the guard against it); so the rules are those of one lineage.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/membership/assembly.h"
+#include "tests/sim/clock.h"
+
+namespace mlk::sim {
+
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A part of a step that a rank adds to the sum: samples [begin, end) of it, computed with this state.
+struct Part {
+  std::uint64_t state = 0, begin = 0, end = 0;
+};
+
+// Two generations of a lineage went on beside each other, and a member of one before both has died: the dead
+// do not vote (membership.h), so nobody who is left knows of which side it was. The rule is meant so, and the
+// run proves nothing from here on.
+struct LostVote {};
+
+class Invariants {
+ public:
+  Invariants(std::uint64_t step_samples, bool disk) : step_samples_(step_samples), disk_(disk) {}
+
+  struct Begun {
+    std::uint64_t lineage = 0, generation = 0;
+    std::uint64_t newest_step = 0;  // that this member has, or had and was sent no other
+    bool anew = false;              // nobody had a state: it was made from a checkpoint, or from the start
+  };
+  // A member takes part from here on. Nothing has come of it yet: the others may have gone on meanwhile.
+  void begun(const Begun& begun, SteadyTime now);
+
+  struct Commit {
+    std::uint64_t lineage = 0;
+    rt::Generation generation;
+    std::uint64_t began_at = 0;  // step
+    std::uint64_t step = 0;
+    std::vector<Part> parts;  // of all members, in the order of their ranks
+    std::uint64_t result = 0;
+  };
+  // 1. All members add to a sum with the same state. Their parts are all samples of the step, each once. Of
+  // one
+  //    sum everyone gets the same.
+  // 2. As long as one of its members lives, one generation number of a lineage stands for one set of members.
+  // 3. A generation does not begin before the newest step that a member has: what is committed is lost only
+  //    with the processes that had it.
+  // 4. Nor does it begin before a step that an older generation has gone beyond, except for the one step that
+  //    was being summed up; and no older generation goes on beside it (but see LostVote).
+  // 5. Once the run is trained, and that lies on disk, nobody begins to train.
+  void committed(const Commit& commit);
+
+  // The process has ended. A generation whose members all have is forgotten: its number may be used again.
+  void gone(const rt::Member& member);
+
+  // What is trained stays trained.
+  void trained(SteadyTime now) { trained_ = std::min(trained_.value_or(now), now); }
+  bool is_trained() const { return trained_.has_value(); }
+  std::uint64_t commits() const { return commits_; }
+  std::uint64_t generations() const { return generations_; }
+
+ private:
+  using Number = std::pair<std::uint64_t, std::uint64_t>;  // lineage, generation
+  struct Joined {
+    std::uint64_t newest_step = 0;
+    bool anew = false;
+    SteadyTime since;
+  };
+  struct Started {
+    rt::Generation generation;
+    std::uint64_t step = 0, furthest = 0;  // furthest: committed
+    std::vector<rt::Member> living;
+  };
+
+  void check_sides(const rt::Generation& one, const rt::Generation& other, const std::string& what) const;
+  void check_start(const Number& number, const Commit& commit, const std::string& what);
+
+  const std::uint64_t step_samples_;
+  const bool disk_;
+  std::set<rt::Member> dead_;
+  std::map<Number, Joined> joined_;
+  std::map<Number, Started> started_;
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::uint64_t> results_;
+  std::optional<SteadyTime> trained_;
+  std::uint64_t commits_ = 0, generations_ = 0;
+};
+
+}  // namespace mlk::sim

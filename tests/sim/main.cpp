@@ -1,0 +1,155 @@
+// sim: runs of allreduce in a simulated world, each from the number of its seed or from a scenario.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/sim/run.h"
+
+namespace {
+
+using namespace mlk::sim;
+
+constexpr const char* usage =
+    "usage: sim --seeds A..B [--ranks N]       one run for each seed; exit 1 if one breaks a rule\n"
+    "       sim --seed N [--ranks N] [--trace] [--text]\n"
+    "       sim FILE... [--trace]              scenarios (tests/sim/scenarios)\n"
+    "--plant NAME: with a fault in what surrounds the state machines: given_up_ends, "
+    "silence_is_death,\n"
+    "              always_accepts, drops_state, keeps_own_state\n"
+    "--trace prints every event, --text the seed's scenario; --mode allreduce is the only mode\n";
+
+struct Arguments {
+  std::uint64_t first = 0, last = 0;
+  std::uint32_t ranks = 0;
+  Plants plants;
+  bool seeds = false, trace = false, text = false;
+  std::vector<std::string> files;
+};
+
+std::uint64_t number(const std::string& text) {
+  std::size_t end = 0;
+  const std::uint64_t value = std::stoull(text, &end);
+  if (end != text.size()) throw std::invalid_argument(text);
+  return value;
+}
+
+void plant(Plants& plants, const std::string& name) {
+  const std::map<std::string, bool*> all = {{"given_up_ends", &plants.given_up_ends},
+                                            {"silence_is_death", &plants.silence_is_death},
+                                            {"always_accepts", &plants.always_accepts},
+                                            {"drops_state", &plants.drops_state},
+                                            {"keeps_own_state", &plants.keeps_own_state}};
+  const auto found = all.find(name);
+  if (found == all.end()) throw std::invalid_argument(name);
+  *found->second = true;
+}
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto value = [&] {
+      return i + 1 < words.size() ? words[++i] : throw std::invalid_argument(words[i]);
+    };
+    if (words[i] == "--seeds") {
+      const std::string range = value();
+      const std::size_t dots = range.find("..");
+      if (dots == std::string::npos) throw std::invalid_argument(range);
+      arguments.first = number(range.substr(0, dots));
+      arguments.last = number(range.substr(dots + 2));
+      arguments.seeds = true;
+    } else if (words[i] == "--seed") {
+      arguments.first = arguments.last = number(value());
+      arguments.seeds = true;
+    } else if (words[i] == "--ranks") {
+      arguments.ranks = static_cast<std::uint32_t>(number(value()));
+    } else if (words[i] == "--mode") {
+      if (value() != "allreduce") throw std::invalid_argument(words[i]);
+    } else if (words[i] == "--plant") {
+      plant(arguments.plants, value());
+    } else if (words[i] == "--trace") {
+      arguments.trace = true;
+    } else if (words[i] == "--text") {
+      arguments.text = true;
+    } else if (words[i].starts_with("-")) {
+      throw std::invalid_argument(words[i]);
+    } else {
+      arguments.files.push_back(words[i]);
+    }
+  }
+  if (arguments.seeds == !arguments.files.empty()) throw std::invalid_argument("");
+  return arguments;
+}
+
+Print printer(bool trace) {
+  if (!trace) return {};
+  return [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+}
+
+int run_files(const Arguments& arguments) {
+  int code = 0;
+  for (const std::string& path : arguments.files) {
+    std::ifstream file(path);
+    std::stringstream text;
+    if (!(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
+    Scenario scenario = parse_scenario(text.str());
+    scenario.settings.network.plants = arguments.plants;
+    const Outcome outcome = simulate(scenario, printer(arguments.trace));
+    std::printf("%s: %s\n", path.c_str(),
+                outcome.violation.value_or(outcome.lost_vote ? "split by a lost vote" : "ok").c_str());
+    if (outcome.violation) code = 1;
+  }
+  return code;
+}
+
+int run_seeds(const Arguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t broken = 0, lost_votes = 0, events = 0, commits = 0, generations = 0;
+  double virtual_seconds = 0;
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    Scenario scenario = draw(seed, arguments.ranks);
+    scenario.settings.network.plants = arguments.plants;
+    if (arguments.text) std::printf("%s", to_text(scenario).c_str());
+    const Outcome outcome = simulate(scenario, printer(arguments.trace));
+    if (outcome.violation) {
+      ++broken;
+      std::printf("seed %lu: %s\n", static_cast<unsigned long>(seed), outcome.violation->c_str());
+      std::fflush(stdout);
+    }
+    if (outcome.lost_vote) ++lost_votes;
+    events += outcome.events;
+    commits += outcome.commits;
+    generations += outcome.generations;
+    virtual_seconds += std::chrono::duration<double>(outcome.time).count();
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf(
+      "%lu runs, %lu broken, %lu split by a lost vote; %lu events, %lu generations, %lu commits, %.0f s "
+      "simulated in %.1f s\n",
+      static_cast<unsigned long>(arguments.last - arguments.first + 1), static_cast<unsigned long>(broken),
+      static_cast<unsigned long>(lost_votes), static_cast<unsigned long>(events),
+      static_cast<unsigned long>(generations), static_cast<unsigned long>(commits), virtual_seconds,
+      took.count());
+  return broken > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Arguments arguments = parse(argc, argv);
+    return arguments.seeds ? run_seeds(arguments) : run_files(arguments);
+  } catch (const std::logic_error&) {
+    std::fputs(usage, stderr);
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sim: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,444 @@
+#include "tests/sim/network.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mlk::sim {
+namespace {
+
+using rt::Event;
+
+constexpr Duration heartbeat = 500ms, suspect_after = 5s, lost_after = 15s, handshake_timeout = 5s;
+constexpr rt::Milliseconds retry_min{50}, retry_max{1000};
+constexpr Duration retransmitted = 300ms;  // until TCP tries again a way that was cut
+
+}  // namespace
+
+Network::Network(Clock& clock, Random& random, NetworkSettings settings, Rank ranks, Deliver deliver,
+                 Trace trace)
+    : clock_(clock),
+      random_(random),
+      settings_(settings),
+      deliver_(std::move(deliver)),
+      trace_(std::move(trace)),
+      hosts_(ranks),
+      cut_(ranks * ranks) {
+  for (Host& host : hosts_) host.sides.resize(ranks);
+}
+
+void Network::start(Rank rank, std::uint64_t incarnation) {
+  Host& host = hosts_[rank];
+  const std::size_t ranks = host.sides.size();
+  host = Host();
+  host.running = true;
+  host.incarnation = incarnation;
+  host.dialer.emplace(retry_min, retry_max);
+  host.sides.resize(ranks);
+}
+
+void Network::end(Rank rank, int exit_code) {
+  for (Side& side : hosts_[rank].sides) {
+    if (!side.connection) continue;
+    const int own = side.connection->rank[0] == rank ? 0 : 1;
+    Packet goodbye{Packet::Kind::goodbye, {}, {}};
+    goodbye.header.type = rt::MessageType::goodbye;
+    goodbye.header.clock = static_cast<std::uint64_t>(exit_code);
+    put(side.connection, own, std::move(goodbye));
+  }
+  kill(rank);
+}
+
+void Network::kill(Rank rank) {
+  Host& host = hosts_[rank];
+  host.running = host.frozen = false;
+  for (Side& side : host.sides) side.connection.reset();
+  // Also those that only the other side still has.
+  for (const auto& weak : connections_) {
+    const auto connection = weak.lock();
+    if (!connection) continue;
+    for (const int own : {0, 1}) {
+      if (connection->rank[own] == rank) close(connection, own);
+    }
+  }
+  for (Rank peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
+}
+
+void Network::lose_host(Rank rank) {
+  Host& host = hosts_[rank];
+  host.running = host.frozen = false;
+  host.there = false;
+  for (Side& side : host.sides) side.connection.reset();
+  for (const auto& weak : connections_) {
+    const auto connection = weak.lock();
+    if (!connection) continue;
+    for (const int own : {0, 1}) {
+      if (connection->rank[own] == rank) connection->vanished[own] = true, connection->open[own] = false;
+    }
+  }
+  for (Rank peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
+}
+
+void Network::freeze(Rank rank) {
+  Host& host = hosts_[rank];
+  if (!host.running || host.frozen) return;
+  host.frozen = true;
+  host.frozen_at = clock_.now();
+  for (Rank peer = 0; peer < hosts_.size(); ++peer) {
+    listen(peer, rank);
+    // Its own watch over silence stands still, too.
+    host.sides[peer].quiet += host.sides[peer].quiet & 1;
+  }
+}
+
+void Network::thaw(Rank rank) {
+  Host& host = hosts_[rank];
+  if (!host.running || !host.frozen) return;
+  host.frozen = false;
+  if (clock_.now() - host.frozen_at > suspect_after)
+    host.peers_return_until = clock_.now() + handshake_timeout + 2 * retry_max;
+  release_all(rank);
+  plan_round(rank);
+  listen_around(rank);
+}
+
+void Network::cut(Rank from, Rank to) {
+  cut_[from * hosts_.size() + to] = true;
+  listen(to, from);
+}
+
+void Network::heal(Rank from, Rank to) {
+  cut_[from * hosts_.size() + to] = false;
+  clock_.after(way() + random_.between(Duration(0), retransmitted), [this, to] { release_all(to); });
+  listen(to, from);
+}
+
+// ---- packets
+
+void Network::put(const ConnectionPtr& connection, int from, Packet&& packet, Duration extra) {
+  SteadyTime& arrives = connection->arrives[from];
+  arrives = std::max(arrives, clock_.now() + way() + extra);
+  clock_.at(arrives, [this, connection, to = 1 - from, packet = std::move(packet)]() mutable {
+    arrive(connection, to, std::move(packet));
+  });
+}
+
+void Network::arrive(const ConnectionPtr& connection, int to, Packet&& packet) {
+  connection->held[to].push_back(std::move(packet));
+  release(connection, to);
+}
+
+void Network::release(const ConnectionPtr& connection, int to) {
+  auto& held = connection->held[to];
+  const Rank rank = connection->rank[to], peer = connection->rank[1 - to];
+  while (!held.empty()) {
+    if (!alive(rank, connection->incarnation[to]) || !connection->open[to]) return held.clear();
+    if (is_cut(peer, rank) || hosts_[rank].frozen) return;
+    Packet packet = std::move(held.front());
+    held.pop_front();
+    take_in(connection, to, std::move(packet));
+  }
+}
+
+void Network::release_all(Rank rank) {
+  std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const auto connection = connections_[i].lock();
+    if (!connection) continue;
+    for (const int own : {0, 1}) {
+      if (connection->rank[own] == rank) release(connection, own);
+    }
+  }
+}
+
+void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) {
+  const Rank rank = connection->rank[to], peer = connection->rank[1 - to];
+  Host& host = hosts_[rank];
+  if (packet.kind == Packet::Kind::proof) {
+    if (clock_.now() - connection->opened > handshake_timeout) return close(connection, to);
+    return promote(rank, peer, connection, to);
+  }
+  if (host.sides[peer].connection != connection) return;  // it was retired
+  switch (packet.kind) {
+    case Packet::Kind::end_of_stream: {
+      bool proven = !host.sides[peer].silent;
+      if (proven && clock_.now() < host.peers_return_until) {
+        proven = false;
+        clock_.at(host.peers_return_until, [this, rank, peer, own = host.incarnation] {
+          if (!alive(rank, own) || hosts_[rank].frozen) return;
+          Side& side = hosts_[rank].sides[peer];
+          if (std::exchange(side.unproven, false))
+            tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
+        });
+      }
+      return lose(rank, peer, proven);
+    }
+    case Packet::Kind::goodbye:
+    case Packet::Kind::replaced: {
+      const bool goodbye = packet.kind == Packet::Kind::goodbye;
+      Event event;
+      event.kind = goodbye ? Event::Kind::goodbye : Event::Kind::replaced;
+      event.peer = id(peer);
+      event.incarnation = connection->incarnation[1 - to];
+      event.header = packet.header;
+      deliver_(rank, std::move(event));
+      if (alive(rank, connection->incarnation[to]) && hosts_[rank].sides[peer].connection == connection)
+        lose(rank, peer, true);
+      return;
+    }
+    default: {
+      note_heard(rank, peer);
+      Event event;
+      event.peer = id(peer);
+      event.incarnation = connection->incarnation[1 - to];
+      event.header = packet.header;
+      event.payload = std::move(packet.payload);
+      deliver_(rank, std::move(event));
+    }
+  }
+}
+
+void Network::send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra) {
+  const auto& connection = hosts_[from].sides[to].connection;
+  if (!connection) return;
+  put(connection, connection->rank[0] == from ? 0 : 1, {Packet::Kind::message, header, std::move(payload)},
+      extra);
+}
+
+void Network::tell(Rank rank, Rank peer, Event::Kind kind, std::uint64_t incarnation, bool proven) {
+  Event event;
+  event.kind = kind;
+  event.peer = id(peer);
+  event.incarnation = incarnation;
+  event.address = "rank-" + std::to_string(peer) + ":1";
+  event.proven = proven;
+  if (trace_) {
+    static constexpr const char* names[] = {"up", "down", "silent", "audible"};
+    trace_(rank, std::string(names[static_cast<int>(kind)]) + " worker/" + std::to_string(peer) +
+                     (proven ? ", proven" : ""));
+  }
+  deliver_(rank, std::move(event));
+}
+
+// ---- dialling
+
+void Network::dial(Rank rank, Rank peer) {
+  hosts_[rank].dialer->add(id(peer), {"rank-" + std::to_string(peer), 1}, clock_.now());
+  plan_round(rank);
+}
+
+void Network::plan_round(Rank rank) {
+  Host& host = hosts_[rank];
+  const auto next = host.dialer->next_round();
+  if (!next || (host.round_planned && *host.round_planned <= *next)) return;
+  host.round_planned = *next;
+  clock_.at(*next, [this, rank, own = host.incarnation, at = *next] {
+    if (!alive(rank, own) || hosts_[rank].round_planned != at) return;
+    hosts_[rank].round_planned.reset();
+    if (!hosts_[rank].frozen) start_rounds(rank);
+  });
+}
+
+void Network::start_rounds(Rank rank) {
+  for (const rt::PeerId peer : hosts_[rank].dialer->due(clock_.now())) {
+    hosts_[rank].dialer->attempts(peer, 1, clock_.now());
+    attempt(rank, peer.rank);
+  }
+  plan_round(rank);
+}
+
+bool Network::answers(Rank from, Rank to) const {
+  return hosts_[to].there && !is_cut(from, to) && !is_cut(to, from);
+}
+
+void Network::attempt(Rank rank, Rank peer) {
+  const auto later = [&](Duration time, rt::Dialer::Outcome outcome) {
+    clock_.after(time, [this, rank, own = hosts_[rank].incarnation, peer, outcome] {
+      attempt_over(rank, own, peer, outcome);
+    });
+  };
+  if (!answers(rank, peer) || hosts_[peer].frozen)
+    return later(handshake_timeout, rt::Dialer::Outcome::failed);
+  if (!hosts_[peer].running) return later(way() + way(), rt::Dialer::Outcome::refused);
+  clock_.after(4 * way(), [this, rank, own = hosts_[rank].incarnation, peer] {
+    if (!alive(rank, own)) return;
+    const bool there =
+        answers(rank, peer) && hosts_[peer].running && !hosts_[peer].frozen && !hosts_[rank].frozen;
+    if (there) return connect(rank, peer);
+    attempt_over(rank, own, peer, rt::Dialer::Outcome::failed);
+  });
+}
+
+void Network::attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::Dialer::Outcome outcome) {
+  if (!alive(rank, incarnation)) return;
+  Host& host = hosts_[rank];
+  if (host.frozen) outcome = rt::Dialer::Outcome::failed;
+  const bool nobody = host.dialer->attempt_over(id(peer), outcome, clock_.now());
+  plan_round(rank);
+  if (!nobody) return;
+  Side& side = host.sides[peer];
+  if (std::exchange(side.unproven, false)) tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
+  if (alive(rank, incarnation) && hosts_[rank].sides[peer].connection) lose(rank, peer, true);
+}
+
+// The dialling side has had its answer.
+void Network::connect(Rank rank, Rank peer) {
+  auto connection = std::make_shared<Connection>();
+  connection->rank[0] = rank;
+  connection->rank[1] = peer;
+  connection->incarnation[0] = hosts_[rank].incarnation;
+  connection->incarnation[1] = hosts_[peer].incarnation;
+  connection->opened = clock_.now();
+  connections_.push_back(connection);
+  put(connection, 0, {Packet::Kind::proof, {}, {}});
+  promote(rank, peer, connection, 0);
+}
+
+void Network::promote(Rank rank, Rank peer, const ConnectionPtr& connection, int own) {
+  Host& host = hosts_[rank];
+  Side& side = host.sides[peer];
+  const std::uint64_t incarnation = connection->incarnation[1 - own];
+  if (side.fenced.contains(incarnation)) {
+    put(connection, own, {Packet::Kind::replaced, {}, {}});
+    close(connection, own);
+    if (own == 0) attempt_over(rank, host.incarnation, peer, rt::Dialer::Outcome::failed);
+    return;
+  }
+  const std::uint64_t self = host.incarnation;
+  if (const auto older = std::exchange(side.connection, nullptr)) {
+    const int mine = older->rank[0] == rank ? 0 : 1;
+    const std::uint64_t before = older->incarnation[1 - mine];
+    if (before != incarnation) put(older, mine, {Packet::Kind::replaced, {}, {}});
+    close(older, mine);
+    tell(rank, peer, Event::Kind::down, before, before != incarnation);
+  }
+  if (side.last_incarnation != 0 && side.last_incarnation != incarnation) {
+    side.fenced.insert(side.last_incarnation);
+    if (side.unproven) tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
+  }
+  if (!alive(rank, self)) return;
+  side.unproven = false;
+  side.last_incarnation = incarnation;
+  side.connection = connection;
+  side.silent = false;
+  side.quiet += side.quiet & 1;
+  host.dialer->connected(id(peer));
+  end_given_up(rank, peer);
+  tell(rank, peer, Event::Kind::up, incarnation);
+  if (alive(rank, self)) listen(rank, peer);
+}
+
+// This side's end of it; what was sent before still arrives.
+void Network::close(const ConnectionPtr& connection, int own) {
+  if (!connection->open[own] && !connection->given_up[own]) return;
+  connection->open[own] = connection->given_up[own] = false;
+  connection->held[own].clear();
+  put(connection, own, {Packet::Kind::end_of_stream, {}, {}});
+}
+
+// The peer is back.
+void Network::end_given_up(Rank rank, Rank peer) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const auto connection = connections_[i].lock();
+    if (!connection) continue;
+    for (const int own : {0, 1}) {
+      if (connection->rank[own] == rank && connection->rank[1 - own] == peer && connection->given_up[own])
+        close(connection, own);
+    }
+  }
+}
+
+void Network::lose(Rank rank, Rank peer, bool proven, bool given_up) {
+  Host& host = hosts_[rank];
+  Side& side = host.sides[peer];
+  const auto connection = std::exchange(side.connection, nullptr);
+  if (!connection) return;
+  const int own = connection->rank[0] == rank ? 0 : 1;
+  if (given_up) {
+    connection->open[own] = false;
+    connection->given_up[own] = true;
+    connection->held[own].clear();
+    clock_.after(Duration(0), [this, rank, peer] { listen(peer, rank); });
+  } else {
+    close(connection, own);
+  }
+  side.silent = false;
+  side.quiet += side.quiet & 1;
+  if (!proven) side.unproven = true;
+  host.dialer->lost(id(peer), clock_.now());
+  plan_round(rank);
+  tell(rank, peer, Event::Kind::down, connection->incarnation[1 - own], proven);
+}
+
+// ---- silence
+
+bool Network::hears(Rank rank, Rank peer) const {
+  const auto& connection = hosts_[rank].sides[peer].connection;
+  const int its = connection->rank[0] == peer ? 0 : 1;
+  // An end of stream that is on its way is as good as a heartbeat.
+  const bool speaks = connection->open[its]
+                          ? alive(peer, connection->incarnation[its]) && !hosts_[peer].frozen
+                          : !connection->vanished[its] && !connection->given_up[its];
+  return speaks && !is_cut(peer, rank);
+}
+
+void Network::listen(Rank rank, Rank peer) {
+  Host& host = hosts_[rank];
+  if (rank == peer || !host.running || host.frozen || !host.sides[peer].connection) return;
+  Side& side = host.sides[peer];
+  const bool quiet = side.quiet & 1;
+  if (hears(rank, peer)) {
+    if (quiet) ++side.quiet;
+    if (!side.silent) return;
+    clock_.after(random_.between(settings_.shortest, heartbeat), [this, rank, peer, own = host.incarnation] {
+      if (alive(rank, own) && hosts_[rank].sides[peer].connection && hears(rank, peer))
+        note_heard(rank, peer);
+    });
+  } else if (!quiet) {
+    ++side.quiet;
+    const auto heard = random_.between(Duration(0), heartbeat);
+    clock_.after(suspect_after - heard, [this, rank, peer, own = host.incarnation, count = side.quiet] {
+      note_silence(rank, peer, own, count);
+    });
+    clock_.after(lost_after - heard, [this, rank, peer, own = host.incarnation, count = side.quiet] {
+      note_loss(rank, peer, own, count);
+    });
+  }
+}
+
+void Network::listen_around(Rank rank) {
+  for (Rank peer = 0; peer < hosts_.size(); ++peer) {
+    listen(peer, rank);
+    listen(rank, peer);
+  }
+}
+
+void Network::note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
+  Host& host = hosts_[rank];
+  Side& side = host.sides[peer];
+  if (!alive(rank, incarnation) || side.quiet != quiet || !side.connection || side.silent) return;
+  side.silent = true;
+  const int own = side.connection->rank[0] == rank ? 0 : 1;
+  host.dialer->lost(id(peer), clock_.now());
+  plan_round(rank);
+  tell(rank, peer, Event::Kind::silent, side.connection->incarnation[1 - own]);
+}
+
+// A peer that is only frozen acknowledges what it is sent, and stays.
+void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
+  const Side& side = hosts_[rank].sides[peer];
+  if (!alive(rank, incarnation) || side.quiet != quiet || !side.connection) return;
+  if (hosts_[peer].frozen && !is_cut(peer, rank) && !settings_.frozen_are_lost) return;
+  lose(rank, peer, false, !settings_.plants.given_up_ends);
+}
+
+void Network::note_heard(Rank rank, Rank peer) {
+  Host& host = hosts_[rank];
+  Side& side = host.sides[peer];
+  if (!side.silent || host.frozen) return;
+  side.silent = false;
+  host.dialer->connected(id(peer));
+  const int own = side.connection->rank[0] == rank ? 0 : 1;
+  tell(rank, peer, Event::Kind::audible, side.connection->incarnation[1 - own]);
+}
+
+}  // namespace mlk::sim

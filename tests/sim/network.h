@@ -1,0 +1,138 @@
+// What the transports of all processes tell them, without sockets: connections between hosts whose ways can
+// be cut, each direction by itself, and processes that freeze and die.
+//
+// Of the real transport (runtime/transport) this keeps: one connection for each pair, dialled by one side
+// with the real Dialer; messages in order, those under way lost with the connection; a cut way only delays,
+// since TCP sends again; silence after 5 s, and a loss after 15 s that proves nothing; an end of stream or a
+// refused attempt that proves the end of a process; of two incarnations the newer stays and the older is
+// told.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/membership/effects.h"
+#include "runtime/transport/dialer.h"
+#include "tests/sim/clock.h"
+
+namespace mlk::sim {
+
+// Faults that are planted into what surrounds the state machines, to see that the rules find them.
+struct Plants {
+  bool given_up_ends = false;  // a connection that is given up ends for the peer, too, and looks like a death
+  bool silence_is_death = false;  // as if members that are not heard of had no vote
+  bool always_accepts = false;    // as if a promise bound nobody
+  bool drops_state = false;       // who lags forgets its state before a newer one comes
+  bool keeps_own_state = false;   // who lags trains on with what it has
+};
+
+struct NetworkSettings {
+  Duration shortest{50us}, longest{5ms};  // the way of a message
+  bool frozen_are_lost = false;  // messages are so large that a process that takes nothing is given up
+  Plants plants;
+};
+
+class Network {
+ public:
+  using Rank = std::uint32_t;
+  using Deliver = std::function<void(Rank, rt::Event&&)>;
+  using Trace = std::function<void(Rank, const std::string&)>;
+
+  Network(Clock& clock, Random& random, NetworkSettings settings, Rank ranks, Deliver deliver, Trace trace);
+
+  // ---- what happens to processes and ways
+  void start(Rank rank, std::uint64_t incarnation);
+  // The process ends with this code, and says so.
+  void end(Rank rank, int exit_code);
+  void kill(Rank rank);       // its host closes its connections
+  void lose_host(Rank rank);  // nobody closes them
+  void freeze(Rank rank);
+  void thaw(Rank rank);
+  bool is_frozen(Rank rank) const { return hosts_[rank].frozen; }
+  void cut(Rank from, Rank to);
+  void heal(Rank from, Rank to);
+
+  bool is_cut(Rank from, Rank to) const { return cut_[from * hosts_.size() + to]; }
+
+  // ---- what a process does
+  void dial(Rank rank, Rank peer);
+  void send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra = 0ns);
+
+ private:
+  struct Packet {
+    enum class Kind { message, proof, goodbye, replaced, end_of_stream } kind = Kind::message;
+    rt::Header header;
+    rt::Bytes payload;
+  };
+  // One connection; [0] is the side that dialled, and direction [0] goes from it.
+  struct Connection {
+    Rank rank[2];
+    std::uint64_t incarnation[2];
+    bool open[2] = {true, true};
+    bool vanished[2] = {false, false};  // without an end of stream
+    bool given_up[2] = {false, false};  // the other side is not to see the end of it yet
+    SteadyTime opened, arrives[2];
+    std::deque<Packet> held[2];  // by a cut, or by a frozen receiver
+  };
+  using ConnectionPtr = std::shared_ptr<Connection>;
+  // What the transport of a process knows of a peer.
+  struct Side {
+    ConnectionPtr connection;
+    bool silent = false, unproven = false;
+    std::uint64_t quiet = 0;  // counts the times that nothing was heard any more; odd while it lasts
+    std::uint64_t last_incarnation = 0;
+    std::set<std::uint64_t> fenced;
+  };
+  struct Host {
+    bool there = true, running = false, frozen = false;
+    std::uint64_t incarnation = 0;
+    SteadyTime frozen_at, peers_return_until;
+    std::optional<rt::Dialer> dialer;
+    std::optional<SteadyTime> round_planned;
+    std::vector<Side> sides;
+  };
+
+  static rt::PeerId id(Rank rank) { return {rt::Role::worker, rank}; }
+  bool answers(Rank from, Rank to) const;
+  bool alive(Rank rank, std::uint64_t incarnation) const {
+    return hosts_[rank].running && hosts_[rank].incarnation == incarnation;
+  }
+  Duration way() { return random_.between(settings_.shortest, settings_.longest); }
+  void put(const ConnectionPtr& connection, int from, Packet&& packet, Duration extra = 0ns);
+  void arrive(const ConnectionPtr& connection, int to, Packet&& packet);
+  void take_in(const ConnectionPtr& connection, int to, Packet&& packet);
+  void release(const ConnectionPtr& connection, int to);
+  void release_all(Rank rank);
+  void plan_round(Rank rank);
+  void start_rounds(Rank rank);
+  void attempt(Rank rank, Rank peer);
+  void attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::Dialer::Outcome outcome);
+  void connect(Rank rank, Rank peer);
+  void promote(Rank rank, Rank peer, const ConnectionPtr& connection, int own);
+  void close(const ConnectionPtr& connection, int own);
+  void lose(Rank rank, Rank peer, bool proven, bool given_up = false);
+  void end_given_up(Rank rank, Rank peer);
+  bool hears(Rank rank, Rank peer) const;
+  void listen(Rank rank, Rank peer);
+  void listen_around(Rank rank);
+  void note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet);
+  void note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet);
+  void note_heard(Rank rank, Rank peer);
+  void tell(Rank rank, Rank peer, rt::Event::Kind kind, std::uint64_t incarnation, bool proven = false);
+
+  Clock& clock_;
+  Random& random_;
+  const NetworkSettings settings_;
+  const Deliver deliver_;
+  const Trace trace_;
+  std::vector<Host> hosts_;
+  std::vector<bool> cut_;
+  std::vector<std::weak_ptr<Connection>> connections_;
+};
+
+}  // namespace mlk::sim

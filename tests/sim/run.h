@@ -1,0 +1,27 @@
+// A whole simulated run: its ranks, what befalls them, and its end. All of it follows from the seed, or from
+// a scenario.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/rank.h"
+#include "tests/sim/scenario.h"
+
+namespace mlk::sim {
+
+struct Outcome {
+  std::optional<std::string> violation;
+  bool lost_vote = false;
+  std::uint64_t events = 0, commits = 0, generations = 0;
+  Duration time{0};  // virtual
+};
+
+using Print = std::function<void(const std::string& line)>;
+
+// print: told every event; may be empty.
+Outcome simulate(const Scenario& scenario, const Print& print);
+
+}  // namespace mlk::sim

@@ -1,0 +1,222 @@
+#include "tests/sim/scenario.h"
+
+#include <array>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+namespace mlk::sim {
+namespace {
+
+constexpr std::array<const char*, 9> fault_names = {"start", "kill", "lose_host", "freeze",   "thaw",
+                                                    "cut",   "heal", "disk_full", "disk_slow"};
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+Duration from_seconds(double time) { return Duration(std::llround(time * 1e9)); }
+
+std::uint32_t draw_ranks(Random& random) {
+  if (random.one_in(200)) return static_cast<std::uint32_t>(random.between(11, 40));
+  return static_cast<std::uint32_t>(random.one_in(8) ? random.between(6, 10) : random.between(2, 5));
+}
+
+// Things that belong together: what begins also ends.
+void draw_fault(Random& random, Scenario& scenario, Duration storm) {
+  const std::uint32_t ranks = scenario.settings.ranks;
+  const auto rank = [&] { return static_cast<std::uint32_t>(random.below(ranks)); };
+  const auto begin = random.between(Duration(0), storm);
+  const auto add = [&](Duration at, Fault::Kind kind, std::uint32_t first, std::uint32_t second = 0) {
+    scenario.faults.push_back({at, kind, first, second});
+  };
+  // Short ones are within all patience, long ones beyond.
+  const auto for_a_while = [&] {
+    return random.one_in(2) ? random.between(Duration(10ms), Duration(4s))
+                            : random.between(Duration(4s), Duration(40s));
+  };
+  const auto cut = [&](std::uint32_t from, std::uint32_t to, Duration end) {
+    if (from == to) return;
+    add(begin, Fault::Kind::cut, from, to);
+    add(end, Fault::Kind::heal, from, to);
+  };
+  const Duration end = begin + for_a_while();
+  switch (random.below(9)) {
+    case 0:
+    case 1:
+      return add(begin, Fault::Kind::kill, rank());
+    case 2:
+      return add(begin, Fault::Kind::lose_host, rank());
+    case 3:
+    case 4: {
+      const std::uint32_t frozen = rank();
+      add(begin, Fault::Kind::freeze, frozen);
+      return add(end, Fault::Kind::thaw, frozen);
+    }
+    case 5:  // one way
+      return cut(rank(), rank(), end);
+    case 6: {  // both ways
+      const std::uint32_t one = rank(), other = rank();
+      cut(one, other, end);
+      return cut(other, one, end);
+    }
+    case 7: {  // two sides; sometimes one way only
+      const std::uint64_t side = random.next();
+      const bool both = !random.one_in(3);
+      for (std::uint32_t one = 0; one < ranks; ++one) {
+        for (std::uint32_t other = 0; other < ranks; ++other) {
+          const bool of_one = side >> (one % 64) & 1, of_other = side >> (other % 64) & 1;
+          if (of_one != of_other && (both || of_one)) cut(one, other, end);
+        }
+      }
+      return;
+    }
+    default:
+      if (random.one_in(2)) {
+        add(begin, Fault::Kind::disk_full, 1);
+        return add(end, Fault::Kind::disk_full, 0);
+      }
+      add(begin, Fault::Kind::disk_slow, static_cast<std::uint32_t>(random.between(5, 100)));
+      return add(end, Fault::Kind::disk_slow, 1);
+  }
+}
+
+}  // namespace
+
+Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
+  Random random(mix(seed, 1));
+  Scenario scenario;
+  scenario.seed = seed;
+  RunSettings& s = scenario.settings;
+  s.ranks = ranks > 0 ? ranks : draw_ranks(random);
+  s.minimum = static_cast<std::uint32_t>(random.one_in(2) ? s.ranks / 2 + 1 : random.between(1, s.ranks));
+  s.seeds = random.one_in(3) ? static_cast<std::uint32_t>(random.between(1, s.ranks)) : s.ranks;
+  s.steps = random.between(5, s.ranks > 10 ? 20 : 40);
+  s.checkpoint_every = random.between(1, 20);
+  s.patience = std::chrono::seconds(random.between(60, 180));
+  s.compute = random.between(Duration(2ms), Duration(random.one_in(3) ? 4s : 800ms));
+  s.transfer = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 200ms));
+  s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 10s : 500ms));
+  s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
+  s.network.frozen_are_lost = random.one_in(3);
+  scenario.disk = !random.one_in(5);
+  for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
+    scenario.drift_ppm.push_back(static_cast<std::int64_t>(random.below(401)) - 200);
+    scenario.faults.push_back(
+        {random.between(Duration(0), Duration(random.one_in(4) ? 20s : 1s)), Fault::Kind::start, rank, 0});
+  }
+  const Duration storm = random.between(Duration(5s), Duration(60s));
+  for (auto left = random.below(7); left > 0; --left) draw_fault(random, scenario, storm);
+  // The others are more than half, and enough to begin.
+  const std::uint32_t most = std::min(s.ranks - s.minimum, (s.ranks - 1) / 2);
+  // Nor are those gone by whom others are found.
+  if (s.seeds == s.ranks && random.one_in(3)) {
+    for (auto left = random.below(most + 1); left > 0; --left)
+      scenario.never.insert(static_cast<std::uint32_t>(random.below(s.ranks)));
+  }
+  return scenario;
+}
+
+Scenario parse_scenario(const std::string& text) {
+  Scenario scenario;
+  RunSettings& s = scenario.settings;
+  std::istringstream lines(text);
+  std::string line;
+  std::map<std::uint32_t, std::int64_t> drifts;
+  bool starts = false;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) continue;
+    const auto wrong = [&] { return std::runtime_error("line " + std::to_string(number) + ": " + line); };
+    const auto get = [&] {
+      double value = 0;
+      if (!(words >> value) || value < 0) throw wrong();
+      return value;
+    };
+    const auto count = [&] { return static_cast<std::uint64_t>(get()); };
+    const auto small = [&] { return static_cast<std::uint32_t>(get()); };
+    if (word == "seed") {
+      scenario.seed = count();
+    } else if (word == "ranks") {
+      s.ranks = s.seeds = small();
+    } else if (word == "minimum") {
+      s.minimum = small();
+    } else if (word == "seeds") {
+      s.seeds = small();
+    } else if (word == "steps") {
+      s.steps = count();
+    } else if (word == "checkpoint_every") {
+      s.checkpoint_every = std::max<std::uint64_t>(count(), 1);
+    } else if (word == "disk") {
+      scenario.disk = get() != 0;
+    } else if (word == "frozen_are_lost") {
+      s.network.frozen_are_lost = get() != 0;
+    } else if (word == "patience") {
+      s.patience = std::chrono::seconds(count());
+    } else if (word == "late") {
+      s.late = std::chrono::seconds(count());
+    } else if (word == "compute") {
+      s.compute = from_seconds(get() / 1000);
+    } else if (word == "transfer") {
+      s.transfer = from_seconds(get() / 1000);
+    } else if (word == "write") {
+      s.write = from_seconds(get() / 1000);
+    } else if (word == "way") {
+      s.network.longest = std::max(from_seconds(get() / 1000), s.network.shortest);
+    } else if (word == "never") {
+      scenario.never.insert(small());
+    } else if (word == "drift") {
+      const std::uint32_t rank = small();
+      std::int64_t ppm = 0;
+      if (!(words >> ppm)) throw wrong();
+      drifts[rank] = ppm;
+    } else if (word == "at") {
+      Fault fault;
+      fault.at = from_seconds(get());
+      if (!(words >> word)) throw wrong();
+      const auto found = std::ranges::find(fault_names, word);
+      if (found == fault_names.end()) throw wrong();
+      fault.kind = static_cast<Fault::Kind>(found - fault_names.begin());
+      fault.first = small();
+      if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) fault.second = small();
+      starts = starts || fault.kind == Fault::Kind::start;
+      scenario.faults.push_back(fault);
+    } else {
+      throw wrong();
+    }
+    if (words >> word) throw wrong();
+  }
+  if (s.ranks < 1 || s.ranks > 1000) throw std::runtime_error("ranks: from 1 to 1000");
+  for (const Fault& fault : scenario.faults) {
+    const bool of_disk = fault.kind == Fault::Kind::disk_full || fault.kind == Fault::Kind::disk_slow;
+    if (!of_disk && (fault.first >= s.ranks || fault.second >= s.ranks))
+      throw std::runtime_error("at: no such rank");
+  }
+  for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
+    scenario.drift_ppm.push_back(drifts[rank]);
+    if (!starts) scenario.faults.push_back({Duration(0), Fault::Kind::start, rank, 0});
+  }
+  return scenario;
+}
+
+std::string to_text(const Scenario& scenario) {
+  const RunSettings& s = scenario.settings;
+  std::ostringstream text;
+  text.precision(12);
+  text << "seed " << scenario.seed << "\nranks " << s.ranks << "\nminimum " << s.minimum << "\nseeds "
+       << s.seeds << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk "
+       << scenario.disk << "\nfrozen_are_lost " << s.network.frozen_are_lost << "\npatience "
+       << s.patience.count() << "\nlate " << s.late.count() << "\ncompute " << seconds(s.compute) * 1000
+       << "\ntransfer " << seconds(s.transfer) * 1000 << "\nwrite " << seconds(s.write) * 1000 << "\nway "
+       << seconds(s.network.longest) * 1000 << "\n";
+  for (const std::uint32_t rank : scenario.never) text << "never " << rank << "\n";
+  for (std::uint32_t rank = 0; rank < s.ranks; ++rank)
+    text << "drift " << rank << " " << scenario.drift_ppm[rank] << "\n";
+  for (const Fault& fault : scenario.faults) {
+    text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)] << " "
+         << fault.first;
+    if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) text << " " << fault.second;
+    text << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace mlk::sim
