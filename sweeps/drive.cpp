@@ -96,7 +96,12 @@ class Driver {
   // as they are created, which costs the server as much as creating them.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
-    attempt([&] { objects = fetch_sweep(client_, request_.name_space, sweep_, WithPods::yes); });
+    attempt([&] {
+      // Without warnings: to find them the server reads every event of the namespace from its disk.
+      SweepObjects found = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
+      set_pods(found, fetch_pods(client_, request_.name_space, sweep_));
+      objects = std::move(found);
+    });
     return objects;
   }
 
