@@ -18,8 +18,8 @@ constexpr seconds longest_wait{30};
 constexpr milliseconds look_again{100};
 
 // A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
-// of a burst.
-constexpr long connections_http2 = 16;
+// of a burst. Of many POSTs each has a connection (set_network).
+constexpr long connections_http2 = 40;
 constexpr long connections_http1 = 512;
 
 std::string seconds_text(milliseconds time) {
@@ -177,6 +177,7 @@ void Loop::begin(std::shared_ptr<Transfer> transfer) {
     return;
   }
   try {
+    peer_.transfers = running_.size();
     transfer->prepare(server_, std::move(turn.send), peer_);
     running_.push_back(transfer);
   } catch (const std::exception&) {  // bad_alloc, or a handle that libcurl could not make

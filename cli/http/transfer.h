@@ -26,6 +26,7 @@ struct Peer {
   CertificateProblem certificate;
   bool speaks_http1 = false;  // it has answered by HTTP/1: a connection carries one transfer at a time
   std::size_t held = 0;       // bytes of all answers in progress
+  std::size_t transfers = 0;  // in progress
 };
 
 struct Transfer {
@@ -94,6 +95,7 @@ struct Transfer {
   std::string partial_;     // an incomplete line
   std::string too_large_;   // the part that exceeded its limit
   bool no_memory_ = false;  // for the received data
+  bool by_http1_ = false;   // asked for, whatever the server speaks
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
   std::size_t sent_ = 0;  // of the request's body
