@@ -242,7 +242,7 @@ void AllReduce::make_state() {
   has_state_ = true;
 }
 
-// Gives the state to those who are behind, or waits for it. False: the generation is over before that.
+// Sends the state to the members that lag, or waits for it. False: the generation is over before that.
 bool AllReduce::catch_up() {
   const std::uint32_t self = peers_.self().rank;
   if (assembly_.beginning().source == self) {

@@ -54,7 +54,7 @@ struct RefuseMessage {
 // The proposer says that all have accepted.
 struct BeginMessage {
   std::uint64_t number = 0, step = 0, restarts = 0;
-  std::uint32_t source = 0;         // the rank that sends the state to those who lag
+  std::uint32_t source = 0;         // the rank that sends the state to those that lag
   std::set<std::uint32_t> lagging;  // ranks whose state is another
 };
 

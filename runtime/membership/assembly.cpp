@@ -41,7 +41,7 @@ bool Assembly::is_live(std::uint32_t rank) const {
   return view != views_.end() && view->second.standing == Standing::live;
 }
 
-// Somebody who is there and should be let in.
+// A live rank that should be let in.
 bool Assembly::newcomer(std::uint32_t rank, const View& view, SteadyTime now) const {
   return view.standing == Standing::live && view.known && !is_member(rank) && !left_out(now).contains(rank);
 }

@@ -1,9 +1,9 @@
 // How the ranks of an allreduce run agree on generations. Pure: it is told what happened and what time it is.
 //
 // Everyone is connected with everyone and tells them its status. The lowest live member of the last
-// generation (before the first: the lowest rank present, unless somebody was seen to train who is not proven
+// generation (before the first: the lowest rank present, unless a rank that was seen to train is not proven
 // dead) proposes the next when members were lost or others want to join; it begins when all of its members
-// have accepted. One that has the newest state then sends it to those who lag.
+// have accepted. A member with the newest state then sends it to those that lag.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Assembly {
 
   // This process has given a step of the generation up, and others may wait for its part.
   void tell_trouble(Effects& effects) const;
-  // Tells all peers, and later those who come, that the run is trained, and its result.
+  // Tells all peers, and those that come later, that the run is trained, and its result.
   void tell_trained(const std::string& result, Effects& effects);
   // This process is told to stop: it is no news any more whom it loses.
   void ends() { ending_ = true; }

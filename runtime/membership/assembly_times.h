@@ -9,8 +9,8 @@
 namespace mlk::rt {
 
 inline constexpr Milliseconds propose_patience{3000};  // the proposer, for all to accept
-inline constexpr Milliseconds begin_patience{5000};    // who has been asked, for the generation to begin
-inline constexpr Milliseconds reach_patience{2500};    // who has been asked, for the other members to connect
+inline constexpr Milliseconds begin_patience{5000};    // after accepting, for the generation to begin
+inline constexpr Milliseconds reach_patience{2500};    // before answering, for the other members to connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
 // A member whose connection has ended may have been cut off: it dials again much sooner than this.
 inline constexpr Milliseconds return_patience{1000};

@@ -15,7 +15,7 @@ namespace mlk::rt {
 class BoundedWait {
  public:
   void restart(SteadyTime now);
-  // Says in the log who is missing, if it is time for it. Beyond the limit: Failure{peers_lost}.
+  // Names the missing peers in the log, if it is time for it. Beyond the limit: Failure{peers_lost}.
   std::optional<Failure> missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                  SteadyTime now, Effects& effects);
   // When missing() is to be called next; earlier calls do nothing.

@@ -32,7 +32,7 @@ struct Generation {
 // others.
 enum class Standing { live, silent, dead };
 
-// Whether those who are live may go on without the rest of `last`: they are more than half of the members
+// Whether the live members may go on without the rest of `last`: they are more than half of the members
 // that are not proven dead, or half of them and the lowest of those ranks is on their side. So of two sides
 // that cannot hear each other at most one goes on. Members without an entry are silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);

@@ -107,18 +107,4 @@ SteadyTime late_deadline(SteadyTime trained, std::optional<SteadyTime> last_loss
   return std::min(longest, std::max(trained + least_stay, back_by));
 }
 
-Patience::Patience(Job& job) : job_(job) { satisfied(); }
-
-void Patience::satisfied() { wait_.restart(std::chrono::steady_clock::now()); }
-
-double Patience::seconds() const { return wait_.seconds(std::chrono::steady_clock::now()); }
-
-void Patience::missing(const std::vector<std::string>& who) {
-  Effects effects;
-  const auto failure = wait_.missing(who, std::chrono::seconds(job_.config.patience_seconds),
-                                     std::chrono::steady_clock::now(), effects);
-  for (const auto& effect : effects.in_order) job_.log.line(std::get<Effects::Line>(effect).text);
-  if (failure) throw *failure;
-}
-
 }  // namespace mlk::rt

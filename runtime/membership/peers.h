@@ -5,11 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "runtime/base/exit_code.h"
 #include "runtime/launch/job.h"
-#include "runtime/membership/bounded_wait.h"
 #include "runtime/membership/effects.h"
 #include "runtime/transport/transport.h"
 
@@ -56,19 +54,5 @@ ExitCode run_among_peers(Job& job, const std::function<ExitCode(Peers&)>& body);
 // Pure.
 SteadyTime late_deadline(SteadyTime trained, std::optional<SteadyTime> last_loss, bool somebody_is_there,
                          std::chrono::seconds late);
-
-// A wait for peers, bounded by patience_seconds, said on stderr every few seconds.
-class Patience {
- public:
-  explicit Patience(Job& job);
-  void satisfied();  // nothing is missing any more
-  // Says who is missing, when it is time for it. Throws Failure{peers_lost} beyond the bound.
-  void missing(const std::vector<std::string>& who);
-  double seconds() const;  // since the last satisfied()
-
- private:
-  Job& job_;
-  BoundedWait wait_;
-};
 
 }  // namespace mlk::rt

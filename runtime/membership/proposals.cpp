@@ -1,4 +1,4 @@
-// Who proposes the next generation, who may vote for it, and how it begins.
+// Proposals of the next generation, the votes for them, and its beginning.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -34,7 +34,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   answer_proposal(now, effects);
 }
 
-// Accepts once all members can be reached; if that takes too long, says who cannot.
+// Accepts once all members can be reached; if that takes too long, names a member that cannot.
 void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   if (!theirs_ || answered_) return;
   const PeerId proposer{Role::worker, theirs_->to};
@@ -69,7 +69,7 @@ void Assembly::on_refuse(const Event& event, SteadyTime now) {
   const RefuseMessage refuse = decode_refuse(event.header);
   promised_ = std::max(promised_, refuse.promised);
   if (refuse.refused != proposed_) return;
-  // Also after another has refused: who is at fault is seen by all of them together.
+  // Also after another refusal: all refusals together show which member is at fault.
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
@@ -105,8 +105,8 @@ std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
 void Assembly::on_begin(const Event& event, Effects& effects) {
   const std::uint64_t number = event.header.generation;
   if (!theirs_ || event.peer.rank != theirs_->to || number != theirs_->proposal.number || !answered_) {
-    // Too late, for one who no longer waited for it, or has accepted another since: whoever began it would
-    // wait for this rank in the first sum.
+    // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
+    // the others would wait for it in the first sum.
     if (number > generation_.number) effects.send(event.peer, encode(TroubleMessage{number}));
     return;
   }
@@ -129,7 +129,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
 }
 
 // Whether a later generation than the one that the proposal follows has begun, and may still go on: also one
-// without this process, which need not know who its members are. So it holds until all others are dead.
+// without this process, which may not know its members. So this is true until all others are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
   return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
@@ -177,7 +177,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
-    // Who trains goes on, also when it is not heard of any more.
+    // A rank that trains goes on, even if it is not heard any more.
     if (view.status.generation != 0 && !is_dead(view, now)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
     if (is_member(rank) || newcomer(rank, view, now)) proposal.members.push_back({rank, view.incarnation});
@@ -259,8 +259,8 @@ void Assembly::begin_if_accepted(Effects& effects) {
   if (all_have_accepted() && !wants_state()) begin_own(effects);
 }
 
-// At the newest step that anyone has. Who has come to the same step by another sum lags as well: there the
-// samples were divided in another way, and so rounded in another.
+// At the newest step that a member has. A member that has come to the same step by another sum lags as well:
+// its sums were rounded differently, since the samples were divided differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;
   // The proposer sends the state if it can: it knows that all can reach it.

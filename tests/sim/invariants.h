@@ -1,9 +1,9 @@
 // What must hold after every event of a simulated allreduce run.
 //
 // A rank *commits* step s in generation g when its sum of that step is complete: its state is then that of
-// step s + 1. A *lineage* is a start of the run: all generations that descend from one that nobody came
-// before. Without a common store two halves that never heard of each other can both start (the minimum of
-// workers is the guard against it); so the rules are those of one lineage.
+// step s + 1. A *lineage* is a start of the run: all generations that descend from one
+// without a predecessor. Without a common store two halves that never heard of each other can both start (the
+// minimum of workers is the guard against it); so the rules are those of one lineage.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Part {
 };
 
 // Two generations of a lineage went on beside each other, and a member of one before both has died: the dead
-// do not vote (membership.h), so nobody who is left knows of which side it was. The rule is meant so, and the
+// do not vote (membership.h), so no live member knows which side it supported. The rule allows that, so the
 // run proves nothing from here on.
 struct LostVote {};
 
@@ -41,7 +41,7 @@ class Invariants {
   struct Begun {
     std::uint64_t lineage = 0, generation = 0;
     std::uint64_t newest_step = 0;  // that this member has, or had and was sent no other
-    bool anew = false;              // nobody had a state: it was made from a checkpoint, or from the start
+    bool anew = false;              // no member had a state: it was made from a checkpoint, or from the start
   };
   // A member takes part from here on. Nothing has come of it yet: the others may have gone on meanwhile.
   void begun(const Begun& begun, SteadyTime now);
@@ -62,7 +62,7 @@ class Invariants {
   //    with the processes that had it.
   // 4. Nor does it begin before a step that an older generation has gone beyond, except for the one step that
   //    was being summed up; and no older generation goes on beside it (but see LostVote).
-  // 5. Once the run is trained, and that lies on disk, nobody begins to train.
+  // 5. Once the run is trained, and that is on disk, no rank begins to train.
   void committed(const Commit& commit);
 
   // The process has ended. A generation whose members all have is forgotten: its number may be used again.

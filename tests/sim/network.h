@@ -26,9 +26,9 @@ namespace mlk::sim {
 struct Plants {
   bool given_up_ends = false;  // a connection that is given up ends for the peer, too, and looks like a death
   bool silence_is_death = false;  // as if members that are not heard of had no vote
-  bool always_accepts = false;    // as if a promise bound nobody
-  bool drops_state = false;       // who lags forgets its state before a newer one comes
-  bool keeps_own_state = false;   // who lags trains on with what it has
+  bool always_accepts = false;    // a rank accepts also what its promise forbids
+  bool drops_state = false;       // a lagging rank forgets its state before a newer one comes
+  bool keeps_own_state = false;   // a lagging rank trains with its old state
 };
 
 struct NetworkSettings {
@@ -50,7 +50,7 @@ class Network {
   // The process ends with this code, and says so.
   void end(Rank rank, int exit_code);
   void kill(Rank rank);       // its host closes its connections
-  void lose_host(Rank rank);  // nobody closes them
+  void lose_host(Rank rank);  // its connections stay open
   void freeze(Rank rank);
   void thaw(Rank rank);
   bool is_frozen(Rank rank) const { return hosts_[rank].frozen; }
