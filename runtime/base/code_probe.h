@@ -1,0 +1,15 @@
+// Marks a place in a state machine that simulated runs must reach (the idea of FoundationDB's CODE_PROBE).
+#pragma once
+
+namespace mlk::rt {
+
+// Told the name of every probe that is passed. Only tests/sim sets it, before its first run.
+inline void (*probe_listener)(const char* name) = nullptr;
+
+// name: a row of PROTOCOLS.md, such as "allreduce.proposal-expired". Costs one comparison where nobody
+// listens. For any thread.
+inline void code_probe(const char* name) {
+  if (probe_listener != nullptr) probe_listener(name);
+}
+
+}  // namespace mlk::rt
