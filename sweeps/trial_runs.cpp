@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <mutex>
 
@@ -21,6 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t most_at_once = 32;  // trials that are being created
+constexpr std::chrono::milliseconds look_every{100};
 constexpr std::size_t hash_in_name = 8;
 constexpr std::size_t hash_digits_in_label = 16;
 
@@ -182,12 +184,13 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
 }
 
 TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                                     std::chrono::steady_clock::time_point until) {
+                                     const std::function<bool()>& go_on) {
   std::atomic<std::size_t> next{0};
+  std::atomic<bool> stopping{false};
   std::mutex mutex;  // of `refused`
   std::vector<RefusedTrial> refused;
   const auto work = [&] {
-    while (std::chrono::steady_clock::now() < until) {
+    while (!stopping) {
       const std::size_t i = next++;
       if (i >= trials.size()) return;
       try {
@@ -204,6 +207,14 @@ TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const
     workers.push_back(std::async(std::launch::async, work));
   std::exception_ptr first;
   for (std::future<void>& worker : workers) {
+    while (worker.wait_for(look_every) == std::future_status::timeout && !stopping) {
+      try {
+        stopping = !go_on();
+      } catch (...) {
+        stopping = true;
+        first = std::current_exception();
+      }
+    }
     try {
       worker.get();
     } catch (...) {

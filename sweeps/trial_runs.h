@@ -1,7 +1,7 @@
 // Trials that are runs of their own: several roles, or values that need another pod.
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -47,11 +47,11 @@ class TrialRuns {
     std::size_t begun = 0;              // how many of the first trials were processed
     std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
   };
-  // Creates the missing objects of these trials' runs, several in parallel, in order, until that time: the
-  // holder of a Lease must return to renew it. Safe to repeat. Throws the first Error that is not a refusal,
-  // after creating the others.
+  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by the
+  // calling thread, several times a second; if it returns false or throws, no further trial is begun. Safe to
+  // repeat. Throws the first Error that is not a refusal, after creating the others.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                 std::chrono::steady_clock::time_point until);
+                 const std::function<bool()>& go_on);
 
  private:
   void create_one(const TrialLine& trial, const std::string& sweep_uid);
