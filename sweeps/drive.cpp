@@ -476,13 +476,10 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   const Definition& definition = request.definition;
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
                  request.templates, hooks);
-  std::vector<kube::AccessQuestion> rights;
-  if (!request.detached) rights = rights_of_driver();
-  for (std::size_t i = 0; i < definition.points.size(); ++i) {
-    if (i % 256 == 0) hooks.check_interrupted();
-    const std::vector<kube::AccessQuestion> for_objects = runs.check(definition.points[i]);
-    if (i == 0)
-      rights.insert(rights.end(), for_objects.begin(), for_objects.end());  // they are of one template
+  std::vector<kube::AccessQuestion> rights = runs.check(definition.points);
+  if (!request.detached) {
+    const std::vector<kube::AccessQuestion> of_driver = rights_of_driver();
+    rights.insert(rights.end(), of_driver.begin(), of_driver.end());
   }
   Creation creation(client, request.name_space, hooks);
   creation.ask_what_is_allowed(rights);

@@ -35,9 +35,9 @@ class TrialRuns {
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // The rights that creating its objects needs in addition to the usual ones. Throws Error if the trial cannot
-  // be run.
-  [[nodiscard]] std::vector<kube::AccessQuestion> check(const Point& point) const;
+  // The rights that creating the objects of these trials needs in addition to the usual ones. Uses all
+  // processors. Throws the Error of the first trial that cannot be run.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
 
   struct RefusedTrial {
     TrialLine trial;
@@ -54,6 +54,7 @@ class TrialRuns {
                  const std::function<bool()>& go_on);
 
  private:
+  std::vector<kube::AccessQuestion> check_one(const Point& point) const;
   void create_one(const TrialLine& trial, const std::string& sweep_uid);
   RenderOptions options_of(const TrialLine& trial) const;
 
