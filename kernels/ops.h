@@ -64,8 +64,21 @@ class Ops {
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
                     std::span<float> square, const AdamStep& step) = 0;
 
-  // sum += x. Both spans have the same length.
-  virtual void accumulate(std::span<const float> x, std::span<float> sum) = 0;
+  // out = factor * x. With factor 0, x need not be initialised. The spans have the same length, and out may
+  // be x.
+  virtual void scale(float factor, std::span<const float> x, std::span<float> out) = 0;
+
+  // out = x + factor * y. The spans have the same length, and out may be x or y.
+  virtual void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                          std::span<float> out) = 0;
+
+  // A batch of samples from a table of them: row i of out[ids.size(), columns] is row ids[i] of
+  // table[, columns], times scale.
+  virtual void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                           float scale, float* out) = 0;
+  // out[i] = table[ids[i]].
+  virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                             std::int32_t* out) = 0;
 };
 
 // Plain loops, written for reading: the tests compare the other implementations with it, and it is the

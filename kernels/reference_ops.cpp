@@ -146,8 +146,28 @@ void ReferenceOps::adam(std::span<float> parameters, std::span<const float> grad
   }
 }
 
-void ReferenceOps::accumulate(std::span<const float> x, std::span<float> sum) {
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+void ReferenceOps::scale(float factor, std::span<const float> x, std::span<float> out) {
+  // Not 0 * x: x may hold anything, also NaN.
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = factor == 0 ? 0 : factor * x[i];
+}
+
+void ReferenceOps::add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                              std::span<float> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = x[i] + factor * y[i];
+}
+
+void ReferenceOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                               float scale, float* out) {
+  const auto width = static_cast<std::size_t>(columns);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    for (std::size_t i = 0; i < width; ++i)
+      out[row * width + i] = static_cast<float>(table[ids[row] * width + i]) * scale;
+  }
+}
+
+void ReferenceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                                 std::int32_t* out) {
+  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = table[ids[i]];
 }
 
 std::unique_ptr<Ops> make_reference_ops() { return std::make_unique<ReferenceOps>(); }

@@ -32,7 +32,13 @@ class ReferenceOps : public Ops {
            const SgdStep& step) override;
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
             std::span<float> square, const AdamStep& step) override;
-  void accumulate(std::span<const float> x, std::span<float> sum) override;
+  void scale(float factor, std::span<const float> x, std::span<float> out) override;
+  void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                  std::span<float> out) override;
+  void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
+                   float* out) override;
+  void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                     std::int32_t* out) override;
 };
 
 }  // namespace mlk::kernels

@@ -364,8 +364,9 @@ bool AllReduce::compute_and_sum() {
   std::atomic<bool> failed{false};
   const auto gradients = trainer_.model().gradients();
   const auto weigh = [&](const Bucket& bucket) {
-    for (std::size_t i = std::max(bucket.offset, front_); i < bucket.offset + bucket.size; ++i)
-      summed_[i] = weight == 0 ? 0 : weight * gradients[i - front_];
+    const std::size_t from = std::max(bucket.offset, front_), size = bucket.offset + bucket.size - from;
+    trainer_.ops().scale(weight, gradients.subspan(from - front_, size),
+                         std::span(summed_).subspan(from, size));
     ++ready;
     if (buckets_.size() > 1) peers_.transport().nudge();
   };
@@ -414,9 +415,8 @@ bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::
 
 void AllReduce::update() {
   trainer_.clock().turn_to(StepClock::Activity::compute);
-  const auto gradients = trainer_.model().gradients();
   const float samples = summed_[summed_samples];
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[front_ + i] / samples;
+  trainer_.ops().scale(1 / samples, std::span(summed_).subspan(front_), trainer_.model().gradients());
   trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
   ++state_.step;
   state_.position += step_samples();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/floats.h"
+#include "kernels/ops.h"
 
 namespace mlk::rt {
 
@@ -18,8 +19,12 @@ struct Batch {
   std::size_t size = 0;
 };
 
-// Memory that one caller reuses for each batch. A gather invalidates the views of the previous one.
+// Memory that one caller reuses for each batch, and what gathers it there. A gather invalidates the views of
+// the previous one.
 struct BatchBuffer {
+  explicit BatchBuffer(kernels::Ops& gathering) : ops(gathering) {}
+
+  kernels::Ops& ops;
   kernels::Floats inputs;
   std::vector<std::int32_t> labels;
 };

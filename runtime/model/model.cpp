@@ -103,7 +103,7 @@ float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
 
 std::optional<Evaluation> Mlp::evaluate(const Dataset& data, const std::function<bool()>& stop) {
   constexpr std::uint64_t rows_at_once = 256;
-  BatchBuffer buffer;
+  BatchBuffer buffer(ops_);
   std::vector<std::uint64_t> ids;
   Evaluation sum;
   for (std::uint64_t first = 0; first < data.size(); first += rows_at_once) {

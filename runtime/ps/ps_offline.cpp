@@ -15,12 +15,10 @@ bool OfflineSteps::advance(std::uint64_t& step, std::uint64_t& position) {
   trainer_.compute(position + slice_ * batch, batch);
   const auto gradients = trainer_.model().gradients();
   sum_.resize(gradients.size());
-  const auto weight = static_cast<float>(batch);
-  for (std::size_t i = 0; i < gradients.size(); ++i) sum_[i] += weight * gradients[i];
+  trainer_.ops().add_scaled(sum_, static_cast<float>(batch), gradients, sum_);
   if (++slice_ < slices_) return false;
 
-  const float scale = 1.0f / static_cast<float>(slices_ * batch);
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = scale * sum_[i];
+  trainer_.ops().scale(1.0f / static_cast<float>(slices_ * batch), sum_, gradients);
   state_.resize(trainer_.state_size());
   const std::uint64_t usual_staleness =
       job_.config.consistency.sync ? 0 : static_cast<std::uint64_t>(job_.config.workers.count - 1);

@@ -14,7 +14,8 @@ Trainer::Trainer(const Job& job)
       ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
       data_(load_idx(job.env.data)),
       model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
-      optimizer_(job.config.optimizer, job.config.steps) {
+      optimizer_(job.config.optimizer, job.config.steps),
+      buffer_(*ops_) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
                std::to_string(model_.parameters().size()) + " parameters");
@@ -37,9 +38,9 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp
     const bool last = part + 1 == parts;
     std::size_t added_from = gradients.size();
     const auto add = [&](std::size_t from) {
-      const auto weight = static_cast<float>(share);
-      const std::span<float> sum = last ? gradients : std::span<float>(earlier_);
-      for (std::size_t i = from; i < added_from; ++i) sum[i] = earlier_[i] + weight * gradients[i];
+      const auto part_of = [&](std::span<float> all) { return all.subspan(from, added_from - from); };
+      ops_->add_scaled(part_of(earlier_), static_cast<float>(share), part_of(gradients),
+                       part_of(last ? gradients : std::span<float>(earlier_)));
       added_from = from;
       if (last && final) final(from);
     };

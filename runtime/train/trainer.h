@@ -35,6 +35,7 @@ class Trainer {
   std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
 
   StepClock& clock() { return clock_; }
+  kernels::Ops& ops() { return *ops_; }
   Mlp& model() { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }

@@ -77,7 +77,7 @@ class Digits {
 
   const rt::DataSplit data_;
   const std::unique_ptr<kernels::Ops> ops_;
-  rt::BatchBuffer buffer_;
+  rt::BatchBuffer buffer_{*ops_};
   std::vector<std::uint64_t> ids_;
 };
 

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   const mlk::rt::Dataset data = noise();
   mlk::kernels::Floats momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
-  mlk::rt::BatchBuffer buffer;
+  mlk::rt::BatchBuffer buffer(*ops);
   std::uint64_t position = 0;
   double sum = 0;
   const auto step = [&] {

@@ -46,7 +46,8 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(data.train.classes() == 10);
   CHECK(data.held_out.size() == 1);
   CHECK(data.held_out.classes() == 10);
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   const std::vector<std::uint64_t> ids = {1, 0, 1};
   Batch batch = data.train.gather(ids, buffer);
   CHECK(batch.size == 3);
