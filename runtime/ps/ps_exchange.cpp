@@ -6,7 +6,7 @@
 
 namespace mlk::rt {
 
-WeightExchange::WeightExchange(const Job& job, Peers& peers, Mlp& model)
+WeightExchange::WeightExchange(const Job& job, Peers& peers, Model& model)
     : peers_(peers),
       model_(model),
       sync_(job.config.consistency.sync),

@@ -13,23 +13,24 @@ Trainer::Trainer(const Job& job)
     : job_(job),
       ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
       data_(load_idx(job.env.data)),
-      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
+      model_(
+          make_model(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_)),
       optimizer_(job.config.optimizer, job.config.steps),
       buffer_(*ops_) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
-               std::to_string(model_.parameters().size()) + " parameters");
+               std::to_string(model_->parameters().size()) + " parameters");
   if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
 }
 
-double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
   // A larger share than one batch comes from lost workers: it is computed batch by batch.
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   const std::uint64_t parts = (samples + batch - 1) / batch;
-  const auto gradients = model_.gradients();
+  const auto gradients = model_->gradients();
   earlier_.assign(parts > 1 ? gradients.size() : 0, 0);
   double loss = 0;
   for (std::uint64_t part = 0; part < parts; ++part) {
@@ -52,7 +53,7 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp
   return loss;
 }
 
-float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   // Not gathered ahead by another thread: gathering is at most 5 % of a step, and handing the batch over took
   // longer.
   clock_.turn_to(StepClock::Activity::data);
@@ -62,7 +63,7 @@ float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const
   }
   const Batch batch = data_.train.gather(ids_, buffer_);
   clock_.turn_to(StepClock::Activity::compute);
-  return model_.loss_and_gradients(batch, final);
+  return model_->loss_and_gradients(batch, final);
 }
 
 void RunReports::add_loss(double sum, std::uint64_t count) {

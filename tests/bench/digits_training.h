@@ -42,8 +42,9 @@ class Digits {
     config.lr = point.at("lr");
     config.momentum = point.at("momentum");
     config.weight_decay = point.at("decay");
-    rt::Mlp model({{point.at("hidden").get<int>()}}, data_.train.inputs(), data_.train.classes(), seed,
-                  *ops_);
+    const auto made = rt::make_model({{point.at("hidden").get<int>()}}, data_.train.inputs(),
+                                     data_.train.classes(), seed, *ops_);
+    rt::Model& model = *made;
     const rt::Optimizer optimizer(config, steps);
     std::vector<float> state(optimizer.slots() * model.parameters().size());
     std::vector<rt::Evaluation> curve;
@@ -68,7 +69,7 @@ class Digits {
     return data_.train.gather(ids_, buffer_);
   }
 
-  rt::Evaluation evaluate(rt::Mlp& model, bool diverged) const {
+  rt::Evaluation evaluate(rt::Model& model, bool diverged) const {
     if (diverged) return {worst_loss, 0};
     rt::Evaluation told = *model.evaluate(data_.held_out);
     if (!(told.loss < worst_loss)) told.loss = worst_loss;

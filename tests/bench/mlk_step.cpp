@@ -126,7 +126,8 @@ int main(int argc, char** argv) {
   const auto precision = argc == 7 && std::string(argv[6]) == "bfloat16" ? bfloat16 : float32;
 
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(threads, precision);
-  mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
+  const std::unique_ptr<mlk::rt::Model> made = mlk::rt::make_model(config, inputs, classes, 1, *ops);
+  mlk::rt::Model& model = *made;
   const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
   const mlk::rt::Dataset data = noise();
   mlk::kernels::Floats momentum(model.parameters().size());
