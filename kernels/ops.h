@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/buffer.h"
 #include "kernels/optimizer_steps.h"
 
 namespace mlk::kernels {
@@ -17,13 +18,28 @@ enum class Transpose { no, yes };
 // float32.
 enum class Precision { float32, bfloat16 };
 
-// All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
-// an input. An object is for one thread at a time. gemm may throw std::bad_alloc; nothing else throws.
+// All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
+// will do. Sizes may be 0. Unless said otherwise no output may overlap an input. An object is for one thread
+// at a time. allocate and gemm may throw std::bad_alloc; nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;
+
+  // A buffer of zeros. It may outlive this object.
+  template <typename Number>
+  Buffer<Number> allocate(std::size_t size) {
+    return {allocate_bytes(size * sizeof(Number)), size};
+  }
+
+  // The values of a tensor for the host, until the tensor changes. On CPUs they are the tensor itself.
+  virtual std::span<const float> read(std::span<const float> tensor) = 0;
+  // Gives a tensor values of the host. Both spans have the same length.
+  virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
+  // Where the host may put values of the tensor that do not come at once; write() of this makes them its own.
+  // On CPUs it is the tensor itself, and that write() copies nothing.
+  virtual std::span<float> place(std::span<float> tensor) = 0;
 
   // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With Transpose::yes, a is stored [k,m], b is stored
   // [n,k]. With beta 0, c need not be initialised.
@@ -79,6 +95,9 @@ class Ops {
   // out[i] = table[ids[i]].
   virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                              std::int32_t* out) = 0;
+
+ protected:
+  virtual Memory allocate_bytes(std::size_t bytes) = 0;  // zeros
 };
 
 // Plain loops, written for reading: the tests compare the other implementations with it, and it is the

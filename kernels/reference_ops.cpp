@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+
+#include "kernels/floats.h"
 
 namespace mlk::kernels {
 namespace {
@@ -49,6 +52,18 @@ template void reference_gemm(Transpose, Transpose, int, int, int, float, const f
                              float, float*, int);
 template void reference_gemm(Transpose, Transpose, int, int, int, float, const BFloat16*, int,
                              const BFloat16*, int, float, float*, int);
+
+Memory ReferenceOps::allocate_bytes(std::size_t bytes) {
+  Memory memory(CacheLineAllocator<std::byte>().allocate(bytes), [](void* place) {
+    CacheLineAllocator<std::byte>().deallocate(static_cast<std::byte*>(place), 0);
+  });
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+void ReferenceOps::write(std::span<const float> values, std::span<float> tensor) {
+  if (values.data() != tensor.data()) std::ranges::copy(values, tensor.begin());
+}
 
 void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                         const float* a, const float* b, float beta, float* c) {

@@ -16,6 +16,9 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
 class ReferenceOps : public Ops {
  public:
   std::string_view name() const override { return "reference"; }
+  std::span<const float> read(std::span<const float> tensor) override { return tensor; }
+  void write(std::span<const float> values, std::span<float> tensor) override;
+  std::span<float> place(std::span<float> tensor) override { return tensor; }
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override;
   void add_bias(int rows, int columns, const float* bias, float* x) override;
@@ -39,6 +42,9 @@ class ReferenceOps : public Ops {
                    float* out) override;
   void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                      std::int32_t* out) override;
+
+ protected:
+  Memory allocate_bytes(std::size_t bytes) override;
 };
 
 }  // namespace mlk::kernels

@@ -3,6 +3,7 @@
 // processors have: the bits of a run must not depend on the processor.
 #include "kernels/vector_loops.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -120,7 +121,7 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
 
 // The output of the next two may be an input, element by element, which ivdep allows and __restrict does not.
 MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
-  if (factor == 0) return static_cast<void>(std::memset(out, 0, size * sizeof(float)));
+  if (factor == 0) return static_cast<void>(std::fill_n(out, size, 0.0f));
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) out[i] = factor * x[i];
 }

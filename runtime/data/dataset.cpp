@@ -19,8 +19,9 @@ Dataset::Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> lab
 
 Batch Dataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
   const auto width = static_cast<std::size_t>(inputs_);
-  if (buffer.inputs.size() < ids.size() * width) buffer.inputs.resize(ids.size() * width);
-  if (buffer.labels.size() < ids.size()) buffer.labels.resize(ids.size());
+  if (buffer.inputs.size() < ids.size() * width)
+    buffer.inputs = buffer.ops.allocate<float>(ids.size() * width);
+  if (buffer.labels.size() < ids.size()) buffer.labels = buffer.ops.allocate<std::int32_t>(ids.size());
   buffer.ops.gather_rows(ids, inputs_, pixels_.data(), scale_, buffer.inputs.data());
   buffer.ops.gather_labels(ids, labels_.data(), buffer.labels.data());
   return {{buffer.inputs.data(), ids.size() * width}, {buffer.labels.data(), ids.size()}, ids.size()};

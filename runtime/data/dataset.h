@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/floats.h"
+#include "kernels/buffer.h"
 #include "kernels/ops.h"
 
 namespace mlk::rt {
@@ -25,8 +25,8 @@ struct BatchBuffer {
   explicit BatchBuffer(kernels::Ops& gathering) : ops(gathering) {}
 
   kernels::Ops& ops;
-  kernels::Floats inputs;
-  std::vector<std::int32_t> labels;
+  kernels::Buffer<float> inputs;
+  kernels::Buffer<std::int32_t> labels;
 };
 
 // Pixels stay bytes (a quarter of the memory and of the bandwidth) and become floats in gather().

@@ -49,9 +49,9 @@ void Mlp::initialise(std::uint64_t seed) {
     const Layer& layer = layers_[i];
     const float bound = std::sqrt(6.0f / static_cast<float>(layer.inputs));
     const std::size_t size = layer.bias - layer.weight;
-    for (std::size_t k = 0; k < size; ++k) {
-      parameters_[layer.weight + k] = (2 * uniform(seed, i, k) - 1) * bound;
-    }
+    const auto weights = parameters().subspan(layer.weight, size), place = ops_.place(weights);
+    for (std::size_t k = 0; k < size; ++k) place[k] = (2 * uniform(seed, i, k) - 1) * bound;
+    ops_.write(place, weights);
   }
 }
 
@@ -60,10 +60,10 @@ void Mlp::forward(const Batch& batch) {
   const float* input = batch.inputs.data();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    kernels::Floats& output = activations_[i];
+    kernels::Buffer<float>& output = activations_[i];
     // Grows once to the largest batch and never shrinks, so the training loop does not allocate.
     const std::size_t size = batch.size * static_cast<std::size_t>(layer.outputs);
-    if (output.size() < size) output.resize(size);
+    if (output.size() < size) output = ops_.allocate<float>(size);
     ops_.gemm(Transpose::no, Transpose::yes, rows, layer.outputs, layer.inputs, 1, input,
               parameters_.data() + layer.weight, 0, output.data());
     const float* bias = parameters_.data() + layer.bias;
@@ -80,7 +80,7 @@ float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
   forward(batch);
   const int rows = static_cast<int>(batch.size);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (deltas_[i].size() < activations_[i].size()) deltas_[i].resize(activations_[i].size());
+    if (deltas_[i].size() < activations_[i].size()) deltas_[i] = ops_.allocate<float>(activations_[i].size());
   }
   const std::size_t last = layers_.size() - 1;
   const float loss = ops_.softmax_cross_entropy_backward(

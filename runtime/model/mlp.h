@@ -28,7 +28,7 @@ class Mlp final : public Model {
 
   std::vector<Layer> layers_;
   // For each layer: its output, and the gradient of the loss by it.
-  std::vector<kernels::Floats> activations_, deltas_;
+  std::vector<kernels::Buffer<float>> activations_, deltas_;
 };
 
 }  // namespace mlk::rt

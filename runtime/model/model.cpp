@@ -14,8 +14,8 @@ Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops) : ops_(ops), te
     for (const std::int64_t n : tensor.shape) tensor.size *= static_cast<std::size_t>(n);
     end += tensor.size;
   }
-  parameters_.assign(end, 0);
-  gradients_.assign(end, 0);
+  parameters_ = ops_.allocate<float>(end);
+  gradients_ = ops_.allocate<float>(end);
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, int inputs, int classes, std::uint64_t seed,

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/floats.h"
+#include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "runtime/data/dataset.h"
 #include "runtime/launch/config.h"
@@ -43,6 +43,7 @@ class Model {
   std::span<float> parameters() { return parameters_; }
   std::span<const float> parameters() const { return parameters_; }
   std::span<float> gradients() { return gradients_; }
+  kernels::Ops& ops() { return ops_; }  // by which the host gets at them
 
   // Called with an offset: the gradients from that offset to the end are final.
   using Final = std::function<void(std::size_t from)>;
@@ -60,7 +61,7 @@ class Model {
 
   kernels::Ops& ops_;
   std::vector<TensorInfo> tensors_;
-  kernels::Floats parameters_, gradients_;
+  kernels::Buffer<float> parameters_, gradients_;
 };
 
 // The model that the configuration names, for samples of `inputs` numbers with labels in [0, classes). `ops`

@@ -24,6 +24,12 @@ Trainer::Trainer(const Job& job)
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
 }
 
+void Trainer::restore(const TrainingState& found, std::span<float> state) {
+  optimizer_.check_fits(found.optimizer_state, found.parameters.size());
+  ops_->write(found.parameters, model_->parameters());
+  ops_->write(found.optimizer_state, state.first(found.optimizer_state.size()));
+}
+
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
@@ -31,7 +37,8 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mod
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   const std::uint64_t parts = (samples + batch - 1) / batch;
   const auto gradients = model_->gradients();
-  earlier_.assign(parts > 1 ? gradients.size() : 0, 0);
+  if (parts > 1 && earlier_.empty()) earlier_ = ops_->allocate<float>(gradients.size());
+  if (parts > 1) ops_->scale(0, earlier_, earlier_);
   double loss = 0;
   for (std::uint64_t part = 0; part < parts; ++part) {
     const std::uint64_t begin = samples * part / parts, end = samples * (part + 1) / parts;

@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "kernels/ops.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/dataset.h"
 #include "runtime/launch/job.h"
 #include "runtime/metrics/step_clock.h"
@@ -34,6 +36,12 @@ class Trainer {
   // The number of floats of the optimizer's state.
   std::size_t state_size() const { return optimizer_.slots() * model_->parameters().size(); }
 
+  // A state of the optimizer: zeros.
+  kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
+  // Gives the model the weights of a checkpoint, and `state`, which is zeros, what it has of the optimizer's
+  // state. Throws Failure{checkpoint_unusable} if that is of another optimizer.
+  void restore(const TrainingState& found, std::span<float> state);
+
   StepClock& clock() { return clock_; }
   kernels::Ops& ops() { return *ops_; }
   Model& model() { return *model_; }
@@ -52,7 +60,8 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
-  kernels::Floats earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
+  kernels::Buffer<float>
+      earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
   StepClock clock_;
 };
 

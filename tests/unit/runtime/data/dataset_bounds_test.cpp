@@ -216,7 +216,7 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
     BatchBuffer own(*ops);
     alone.push_back(inputs_of(data.held_out, {id}, own));
     CHECK(alone.back().size() == 16);
-    CHECK(own.labels.at(0) == static_cast<std::int32_t>(id % 3));
+    CHECK(own.labels.data()[0] == static_cast<std::int32_t>(id % 3));
   }
   for (const std::size_t size : {1u, 4u, 5u, 40u, 9u, 0u, 2u}) {
     std::vector<std::uint64_t> ids;
@@ -228,7 +228,7 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
       labels.push_back(static_cast<std::int32_t>(ids.back() % 3));
     }
     CHECK(inputs_of(data.held_out, ids, buffer) == expected);
-    CHECK(std::equal(labels.begin(), labels.end(), buffer.labels.begin()));
+    CHECK(std::equal(labels.begin(), labels.end(), buffer.labels.data()));
   }
 }
 
