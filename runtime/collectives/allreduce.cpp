@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/thread_pool.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/collectives/buckets.h"
 #include "runtime/collectives/ring.h"

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <deque>
 
+#include "kernels/cpu/cpu_ops.h"
+
 namespace mlk::rt {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/crc32c.h"
 
 namespace mlk::rt {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/floats.h"
 #include "kernels/ops.h"
 #include "runtime/data/dataset.h"

@@ -26,6 +26,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
 #include "runtime/base/freed_memory.h"
 #include "runtime/collectives/ring.h"

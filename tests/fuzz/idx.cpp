@@ -7,6 +7,7 @@
 #include <zlib.h>
 #endif
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/dataset.h"
 #include "tests/fuzz/demand.h"

@@ -10,7 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/vector_loops.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;

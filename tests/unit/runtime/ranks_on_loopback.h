@@ -24,6 +24,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/collectives/allreduce.h"
 #include "runtime/train/single.h"

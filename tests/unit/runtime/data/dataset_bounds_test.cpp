@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/dataset.h"
 #include "tests/unit/runtime/idx_files.h"

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "tests/unit/runtime/idx_files.h"
 

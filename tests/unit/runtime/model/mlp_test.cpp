@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
+#include "kernels/reference/reference_ops.h"
 #include "runtime/base/random.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/optimizer.h"

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/ps/ps_weight_book.h"
 #include "tests/unit/runtime/scripted_peers.h"
 

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/runtime/idx_files.h"
 

@@ -1,7 +1,7 @@
 // One body for each loop, inlined into one function for each instruction set. This file is compiled with -O3,
 // so that the compiler uses vectors, and without contraction to fused multiply-add, which only some
 // processors have: the bits of a run must not depend on the processor.
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/vector_loops.h"
 
 #include <algorithm>
 #include <bit>

@@ -10,9 +10,10 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/ops.h"
-#include "kernels/reference_ops.h"
-#include "kernels/thread_pool.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;

@@ -1,5 +1,7 @@
 // Ops for CPUs. Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector
 // loops. The rest: the reference. Large operations are cut into parts for several threads.
+#include "kernels/cpu/cpu_ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
@@ -13,11 +15,11 @@
 #include <dnnl.h>
 #endif
 
-#include "kernels/avx2_gemm.h"
-#include "kernels/avx512_gemm.h"
-#include "kernels/reference_ops.h"
-#include "kernels/thread_pool.h"
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/avx2_gemm.h"
+#include "kernels/cpu/avx512_gemm.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_loops.h"
+#include "kernels/reference/reference_ops.h"
 
 namespace mlk::kernels {
 namespace {

@@ -2,6 +2,8 @@
 // faster ones.
 #pragma once
 
+#include <memory>
+
 #include "kernels/bfloat16.h"
 #include "kernels/ops.h"
 
@@ -46,5 +48,9 @@ class ReferenceOps : public Ops {
  protected:
   Memory allocate_bytes(std::size_t bytes) override;
 };
+
+// Plain loops, written for reading: the tests compare the other implementations with it, and it is the
+// fallback.
+std::unique_ptr<Ops> make_reference_ops();
 
 }  // namespace mlk::kernels
