@@ -32,13 +32,13 @@ class Ops {
     return {allocate_bytes(size * sizeof(Number)), size};
   }
 
-  // The values of a tensor for the host, until the tensor changes. On CPUs they are the tensor itself.
-  virtual std::span<const float> read(std::span<const float> tensor) = 0;
-  // Gives a tensor values of the host. Both spans have the same length.
-  virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
-  // Where the host may put values of the tensor that do not come at once; write() of this makes them its own.
-  // On CPUs it is the tensor itself, and that write() copies nothing.
+  // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
+  // tensor itself, so that the next two copy nothing.
   virtual std::span<float> place(std::span<float> tensor) = 0;
+  // Copies a tensor to its place, and returns that.
+  virtual std::span<const float> read(std::span<const float> tensor) = 0;
+  // Copies values, from its place or from elsewhere, to a tensor of the same length.
+  virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
 
   // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With Transpose::yes, a is stored [k,m], b is stored
   // [n,k]. With beta 0, c need not be initialised.

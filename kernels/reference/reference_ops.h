@@ -18,9 +18,9 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
 class ReferenceOps : public Ops {
  public:
   std::string_view name() const override { return "reference"; }
+  std::span<float> place(std::span<float> tensor) override { return tensor; }
   std::span<const float> read(std::span<const float> tensor) override { return tensor; }
   void write(std::span<const float> values, std::span<float> tensor) override;
-  std::span<float> place(std::span<float> tensor) override { return tensor; }
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override;
   void add_bias(int rows, int columns, const float* bias, float* x) override;
