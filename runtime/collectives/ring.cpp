@@ -6,22 +6,13 @@
 #include <cstring>
 #include <deque>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
 
 namespace mlk::rt {
 namespace {
 
 constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
 constexpr Milliseconds a_while{100};
-
-void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how) {
-  if (how == Landing::replace) {
-    std::memcpy(into.data(), bytes.data(), bytes.size());
-  } else {
-    kernels::vector_loops().front().accumulate(into.size(), reinterpret_cast<const float*>(bytes.data()),
-                                               into.data());
-  }
-}
 
 // How a bucket travels: cut into as many segments as there are members, and these into pieces, each a frame.
 // In phase p a member sends segment index - p and gets index - p - 1, which it sends on in the next phase. In
@@ -80,7 +71,17 @@ class Course {
 }  // namespace
 
 Ring::Ring(Transport& transport, std::size_t floats)
-    : transport_(transport), most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
+    : transport_(transport),
+      ops_(kernels::make_cpu_ops()),
+      most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
+
+void Ring::put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how) {
+  if (how == Landing::replace) {
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+  } else {
+    ops_->add_scaled(into, 1, {reinterpret_cast<const float*>(bytes.data()), into.size()}, into);
+  }
+}
 
 bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
   const Bucket all{0, data.size()};

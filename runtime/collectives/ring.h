@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "kernels/ops.h"
 #include "runtime/collectives/buckets.h"
 #include "runtime/transport/transport.h"
 
@@ -64,6 +66,7 @@ class Ring {
   std::optional<Arrival> take_early(const Place& place);
   using Moment = std::pair<std::uint64_t, std::uint64_t>;  // generation, step
   void forget_before(const Moment& moment);
+  void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how);
 
   struct Target {
     std::span<float> into;
@@ -73,6 +76,7 @@ class Ring {
       std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
 
   Transport& transport_;
+  const std::unique_ptr<kernels::Ops> ops_;  // its own: another thread computes meanwhile
   const std::size_t most_early_bytes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Target> expected_;  // (from, key)
   // What is of an earlier one is late.

@@ -17,7 +17,7 @@ namespace mlk::rt {
 class WeightExchange {
  public:
   // All outlive it. What is expected lands in members: nothing does any more once it is gone.
-  WeightExchange(const Job& job, Peers& peers, Mlp& model);
+  WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);
   void cancel();
@@ -29,7 +29,7 @@ class WeightExchange {
   std::span<float> target();
 
   Peers& peers_;
-  Mlp& model_;
+  Model& model_;
   const bool sync_;
   const std::vector<Chunk> chunks_;
   std::vector<float> next_;       // sync: weights of the clock to come

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/crc32c.h"
 
 namespace mlk::rt {
@@ -23,12 +23,6 @@ constexpr std::size_t read_turn = 2 * 1024 * 1024;
 // The bytes taken from the socket at once: they are still in the core's cache for the checksum and the
 // addition.
 constexpr std::size_t read_size = 128 * 1024;
-
-void add(std::span<std::byte> sum, std::span<const std::byte> values) {
-  kernels::vector_loops().front().accumulate(sum.size() / sizeof(float),
-                                             reinterpret_cast<const float*>(values.data()),
-                                             reinterpret_cast<float*>(sum.data()));
-}
 
 // The descriptor that came with a message; the last one if there are several.
 int descriptor_in(msghdr& message) {
@@ -45,7 +39,8 @@ int descriptor_in(msghdr& message) {
 
 }  // namespace
 
-FrameReader::FrameReader(Medium medium) : medium_(medium), read_ahead_(read_ahead_size) {}
+FrameReader::FrameReader(Medium medium)
+    : medium_(medium), ops_(kernels::make_cpu_ops()), read_ahead_(read_ahead_size) {}
 
 FrameReader::~FrameReader() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -154,6 +149,11 @@ void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
   odd_bytes_ = held - whole;
   std::memmove(scratch_.data(), scratch_.data() + whole, odd_bytes_);
   payload_filled_ += filled;
+}
+
+void FrameReader::add(std::span<std::byte> to, std::span<const std::byte> values) {
+  const std::span sum(reinterpret_cast<float*>(to.data()), to.size() / sizeof(float));
+  ops_->add_scaled(sum, 1, {reinterpret_cast<const float*>(values.data()), sum.size()}, sum);
 }
 
 bool FrameReader::consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "kernels/ops.h"
 #include "runtime/base/payload.h"
 #include "runtime/transport/landings.h"
 #include "runtime/transport/shared_lane.h"
@@ -70,9 +71,11 @@ class FrameReader {
   void take_in(std::size_t size, Landings& landings, Fill fill);
   template <typename Fill>
   void add_in(std::size_t size, Landings& landings, Fill fill);
+  void add(std::span<std::byte> to, std::span<const std::byte> values);  // float by float
   bool fail(WireFault fault);
 
   const Medium medium_;
+  const std::unique_ptr<kernels::Ops> ops_;
   Bytes read_ahead_;
   std::span<const std::byte> ahead_;  // the part of it that is not consumed; empty except during a pause
   std::array<std::byte, header_size> header_bytes_{};

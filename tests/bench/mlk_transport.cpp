@@ -26,6 +26,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
 #include "runtime/base/freed_memory.h"
 #include "runtime/collectives/ring.h"
@@ -132,7 +133,7 @@ void serve(std::size_t floats, bool tcp) {
     if (event->kind == Event::Kind::message) {
       const std::size_t size = event->payload.size() / sizeof(float);
       const auto sum = std::span(shard).subspan(event->header.key * chunk_floats, size);
-      ops->accumulate({reinterpret_cast<const float*>(event->payload.data()), size}, sum);
+      ops->add_scaled(sum, 1, {reinterpret_cast<const float*>(event->payload.data()), size}, sum);
       owed[event->header.key] = event->header;
     }
     while (!owed.empty() && transport->has_room({Role::worker, 0})) {

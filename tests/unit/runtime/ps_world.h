@@ -21,6 +21,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/ps/ps_server_machine.h"
 #include "runtime/ps/ps_worker_machine.h"
 
