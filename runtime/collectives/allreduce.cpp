@@ -360,8 +360,8 @@ bool AllReduce::compute_and_sum() {
   const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
   samples_ = end - begin;
   const auto weight = static_cast<float>(samples_);
-  Ring::Place place{generation.number, state_.step, {}, index};
-  for (const Member& member : generation.members) place.ranks.push_back(member.rank);
+  Ring::Group group{generation.number, state_.step, {}, index};
+  for (const Member& member : generation.members) group.ranks.push_back(member.rank);
 
   std::atomic<std::size_t> ready{0};
   std::atomic<bool> failed{false};
@@ -396,7 +396,7 @@ bool AllReduce::compute_and_sum() {
   };
   const auto sum = [&] {
     return ring_.sum(
-        summed_, buckets_, [&] { return ready.load(); }, place,
+        summed_, buckets_, [&] { return ready.load(); }, group,
         [&](std::optional<Event>& event, Milliseconds time) { return pump(event, time) && !failed; });
   };
   if (buckets_.size() > 1 && members > 1) return in_two_threads(compute, sum);

@@ -16,7 +16,7 @@ WeightExchange::WeightExchange(const Job& job, Peers& peers, Model& model)
       sync_(job.config.consistency.sync),
       chunks_(cut_chunks(model.tensors(), static_cast<std::uint32_t>(job.config.servers.count))),
       next_(copy_of(model.ops().read(model.parameters()))),
-      landings_guard_(peers.transport().landings()) {}
+      posted_receives_guard_(peers.transport().posted_receives()) {}
 
 std::span<float> WeightExchange::target() {
   return sync_ ? std::span<float>(next_) : model_.ops().place(model_.parameters());
@@ -24,13 +24,13 @@ std::span<float> WeightExchange::target() {
 
 void WeightExchange::expect(const ExpectWeights& wanted) {
   for (const Chunk& chunk : chunks_) {
-    peers_.transport().landings().expect(
+    peers_.transport().posted_receives().post(
         {{Role::server, chunk.server}, MessageType::weights, wanted.generation, wanted.tag, chunk.id},
         std::as_writable_bytes(target().subspan(chunk.offset, chunk.size)));
   }
 }
 
-void WeightExchange::cancel() { peers_.transport().landings().cancel_all(); }
+void WeightExchange::cancel() { peers_.transport().posted_receives().cancel_all(); }
 
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];

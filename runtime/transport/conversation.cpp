@@ -53,11 +53,10 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   Item item;
   item.size = header_size + frame.payload.size();
   item.account = connection.account;
-  item.landed_epoch = frame.landed_epoch;
-  item.event =
-      Event{Event::Kind::message,     connection.peer, frame.header.incarnation, {}, false, frame.header,
-            std::move(frame.payload), frame.landed};
-  item.event.checksum = frame.landed_crc;
+  item.posted_epoch = frame.posted_epoch;
+  item.event = Event{Event::Kind::message, connection.peer,          frame.header.incarnation, {}, false,
+                     frame.header,         std::move(frame.payload), frame.in_posted_buffer};
+  item.event.checksum = frame.posted_crc;
   const std::size_t waiting = account.bytes.fetch_add(item.size) + item.size;
   push(std::move(item));
   if (waiting > options_.credit) {

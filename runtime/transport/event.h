@@ -32,8 +32,8 @@ struct Event {
   std::string address;
   bool proven = false;
   Header header;
-  Bytes payload;        // empty if it was received into a posted buffer
-  bool landed = false;  // it was received into the buffer given to expect()
+  Bytes payload;                  // empty if it was received into a posted buffer
+  bool in_posted_buffer = false;  // it was received into the buffer given to post()
   // The checksum of what is in that buffer now, if it is known: a send() of the same bytes can use it.
   std::optional<std::uint32_t> checksum = {};
 };

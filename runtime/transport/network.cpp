@@ -129,10 +129,10 @@ void Transport::Impl::serve(Connection& connection) {
     receiver.length_limit = receiver.trusted ? options_.max_payload : handshake_payload_limit;
   };
   trust();
-  receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
+  receiver.place = [&](const Header& header) -> std::optional<PostedReceives::Ticket> {
     if (connection.stage != Stage::established) return {};
-    return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
-                           header.length);
+    return posted_receives_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
+                                  header.length);
   };
   receiver.deliver = [&](Frame&& frame) {
     const bool go_on = on_frame(connection, std::move(frame));
@@ -141,7 +141,7 @@ void Transport::Impl::serve(Connection& connection) {
   };
   receiver.tell_of_room = [&] { tell(connection, MessageType::heartbeat, {}); };
   const bool was_stranger = connection.stage != Stage::established;
-  switch (connection.link->read(receiver, landings_)) {
+  switch (connection.link->read(receiver, posted_receives_)) {
     case FrameReader::End::more_later:
       break;
     case FrameReader::End::fault:

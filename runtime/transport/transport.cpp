@@ -53,7 +53,7 @@ Transport::~Transport() = default;
 
 const std::string& Transport::address() const { return impl_->self_.address; }
 const Identity& Transport::self() const { return impl_->self_; }
-Landings& Transport::landings() { return impl_->landings_; }
+PostedReceives& Transport::posted_receives() { return impl_->posted_receives_; }
 void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
 void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
 bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
@@ -206,7 +206,7 @@ bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std:
   full.sender = self_.id;
   full.incarnation = self_.incarnation;
   const auto try_to_send = [&] {
-    return landings_.sending([&] {
+    return posted_receives_.sending([&] {
       return link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
     });
   };
@@ -260,7 +260,8 @@ std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
         post([this, peer = item.event.peer] { go_on_reading(peer); });
       }
     }
-    if (!item.event.landed || item.landed_epoch == landings_.epoch()) return std::move(item.event);
+    if (!item.event.in_posted_buffer || item.posted_epoch == posted_receives_.epoch())
+      return std::move(item.event);
     ++late_;
   }
 }

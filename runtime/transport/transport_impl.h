@@ -60,7 +60,7 @@ class Transport::Impl {
   void say_goodbye(int exit_code);
 
   Identity self_;
-  Landings landings_;
+  PostedReceives posted_receives_;
   std::atomic<std::uint64_t> late_{0};
 
  private:
@@ -91,7 +91,7 @@ class Transport::Impl {
     Event event;
     std::shared_ptr<Account> account;
     std::size_t size = 0;
-    std::uint64_t landed_epoch = 0;
+    std::uint64_t posted_epoch = 0;
   };
 
   // The loop.

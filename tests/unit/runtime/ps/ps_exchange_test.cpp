@@ -32,7 +32,7 @@ struct Exchange {
     const auto carry_out = [&] {
       for (auto& decision : turn.in_order) {
         if (const auto* wanted = std::get_if<ExpectWeights>(&decision)) floats->expect(*wanted);
-        if (std::holds_alternative<CancelLandings>(decision)) floats->cancel();
+        if (std::holds_alternative<CancelReceives>(decision)) floats->cancel();
         if (const auto* wanted = std::get_if<SendChunk>(&decision)) floats->send(*wanted);
         if (const auto* wanted = std::get_if<StoreWeights>(&decision)) floats->store(*wanted, received);
         if (std::holds_alternative<TakeNextWeights>(decision)) floats->take_next();
