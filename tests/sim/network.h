@@ -22,13 +22,9 @@
 
 namespace mlk::sim {
 
-// Faults that are planted into what surrounds the state machines, to see that the rules find them.
+// A fault that can be planted into the simulated transport, to see that the rules find it.
 struct Plants {
   bool given_up_ends = false;  // a connection that is given up ends for the peer, too, and looks like a death
-  bool silence_is_death = false;  // as if members that are not heard of had no vote
-  bool always_accepts = false;    // a rank accepts also what its promise forbids
-  bool drops_state = false;       // a lagging rank forgets its state before a newer one comes
-  bool keeps_own_state = false;   // a lagging rank trains with its old state
 };
 
 struct NetworkSettings {
