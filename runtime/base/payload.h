@@ -64,6 +64,7 @@ class PayloadWriter {
     return raw(std::as_bytes(std::span(value.data(), value.size())));
   }
   const Bytes& bytes() const { return bytes_; }
+  Bytes take() && { return std::move(bytes_); }
 
  private:
   Bytes bytes_;

@@ -10,8 +10,8 @@ constexpr std::uint64_t no_step = ~std::uint64_t{0};  // header.clock of a sende
 constexpr std::uint32_t most_members = 65536;
 
 EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t clock = 0,
-                       const PayloadWriter& payload = {}) {
-  EncodedMessage made{{}, payload.bytes()};
+                       PayloadWriter payload = {}) {
+  EncodedMessage made{{}, std::move(payload).take()};
   made.header.type = type;
   made.header.generation = generation;
   made.header.clock = clock;
@@ -40,7 +40,7 @@ EncodedMessage encode(const ProposeMessage& propose) {
   payload.put(propose.lineage).put(static_cast<std::uint32_t>(propose.members.size()));
   for (const auto& [member, address] : propose.members)
     payload.put(member.rank).put(member.incarnation).text(address);
-  return message(MessageType::propose, propose.number, propose.follows, payload);
+  return message(MessageType::propose, propose.number, propose.follows, std::move(payload));
 }
 
 std::optional<ProposeMessage> decode_propose(const Header& header, std::span<const std::byte> payload) {
@@ -92,7 +92,7 @@ EncodedMessage encode(const BeginMessage& begin) {
   PayloadWriter payload;
   payload.put(begin.restarts).put(static_cast<std::uint32_t>(begin.lagging.size()));
   for (const std::uint32_t rank : begin.lagging) payload.put(rank);
-  EncodedMessage made = message(MessageType::begin, begin.number, begin.step, payload);
+  EncodedMessage made = message(MessageType::begin, begin.number, begin.step, std::move(payload));
   made.header.key = begin.source;
   return made;
 }
@@ -112,6 +112,29 @@ EncodedMessage encode(const TroubleMessage& trouble) {
 }
 
 TroubleMessage decode_trouble(const Header& header) { return {header.generation}; }
+
+// header.clock: the step.
+EncodedMessage encode(const StateMessage& state) {
+  PayloadWriter payload;
+  payload.put(state.position).put(state.state_since).put(state.summed_in).raw(state.floats);
+  EncodedMessage made = message(MessageType::feed, state.generation, state.step, std::move(payload));
+  made.header.offset = state.offset;
+  return made;
+}
+
+std::optional<StateMessage> decode_state(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  StateMessage state{header.generation,
+                     header.clock,
+                     reader.get<std::uint64_t>(),
+                     reader.get<std::uint64_t>(),
+                     reader.get<std::uint64_t>(),
+                     header.offset,
+                     {}};
+  state.floats = reader.raw(reader.left());
+  if (!reader.ok() || state.floats.size() % sizeof(float) != 0) return {};
+  return state;
+}
 
 EncodedMessage encode(const DoneMessage& done) {
   return message(MessageType::done, done.generation, 0, PayloadWriter().text(done.result));

@@ -63,6 +63,15 @@ struct TroubleMessage {
   std::uint64_t generation = 0;
 };
 
+// A part of the state of the rank that sends it to those that lag.
+struct StateMessage {
+  std::uint64_t generation = 0, step = 0, position = 0;
+  std::uint64_t state_since = 0;      // as in TrainingState
+  std::uint64_t summed_in = 0;        // as in StateVersion
+  std::uint64_t offset = 0;           // of these floats in the parameters with the optimizer's state behind
+  std::span<const std::byte> floats;  // of the sender's state; decoded: in the payload
+};
+
 // The run is trained.
 struct DoneMessage {
   std::uint64_t generation = 0;
@@ -79,6 +88,7 @@ EncodedMessage encode(const AcceptMessage& accept);
 EncodedMessage encode(const RefuseMessage& refuse);
 EncodedMessage encode(const BeginMessage& begin);
 EncodedMessage encode(const TroubleMessage& trouble);
+EncodedMessage encode(const StateMessage& state);
 EncodedMessage encode(const DoneMessage& done);
 
 // Nothing for a payload that is cut off, has bytes left over, or names too many ranks. The type of the header
@@ -89,6 +99,7 @@ AcceptMessage decode_accept(const Header& header);
 RefuseMessage decode_refuse(const Header& header);
 std::optional<BeginMessage> decode_begin(const Header& header, std::span<const std::byte> payload);
 TroubleMessage decode_trouble(const Header& header);
+std::optional<StateMessage> decode_state(const Header& header, std::span<const std::byte> payload);
 std::optional<DoneMessage> decode_done(const Header& header, std::span<const std::byte> payload);
 
 }  // namespace mlk::rt

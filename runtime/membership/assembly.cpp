@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/membership/assembly_times.h"
 
 namespace mlk::rt {
@@ -106,7 +107,10 @@ void Assembly::on_up(const Event& event, View& view, Effects& effects) {
   view.incarnation = event.incarnation;
   view.address = event.address;
   view.standing = Standing::live;
-  if (trained_) effects.send(event.peer, encode(DoneMessage{generation_.number, result_}));
+  if (trained_) {
+    code_probe("allreduce.told-late");
+    effects.send(event.peer, encode(DoneMessage{generation_.number, result_}));
+  }
   send_status(rank, effects);
 }
 
@@ -118,6 +122,8 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   if (event.kind == Event::Kind::down) view.known = false;
   if (!is_member(event.peer.rank)) return;
   current_ = false;
+  if (view.standing == Standing::dead) code_probe("allreduce.member-dead");
+  if (view.standing == Standing::silent) code_probe("allreduce.member-silent");
   const bool no_news = left_.contains(event.peer.rank) || trained_ || ending_;
   if (was_live && !no_news) effects.log(to_string(event.peer) + " is lost");
 }
@@ -135,7 +141,9 @@ void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) 
     case MessageType::begin:
       return on_begin(event, effects);
     case MessageType::trouble:
-      if (decode_trouble(event.header).generation == generation_.number) current_ = false;
+      if (decode_trouble(event.header).generation != generation_.number) return;
+      code_probe("allreduce.trouble");
+      current_ = false;
       return;
     case MessageType::done:
       return on_done(event);
@@ -156,6 +164,7 @@ void Assembly::on_status(const Event& event, Effects& effects) {
   if (status->lineage == lineage_) {
     // They went on without this process, which is a newcomer to them.
     if (status->generation > generation_.number) {
+      code_probe("allreduce.passed-over");
       generation_ = Generation();
       own_.reset();
       promise_.reset();
@@ -166,6 +175,7 @@ void Assembly::on_status(const Event& event, Effects& effects) {
   }
   const std::uint64_t own_step = state_ ? state_->step : 0;
   if (status->step && std::pair(*status->step, self_.rank) > std::pair(own_step, event.peer.rank)) {
+    code_probe("allreduce.started-apart");
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
   }
@@ -209,17 +219,30 @@ void Assembly::tick(SteadyTime now, Effects& effects) {
 
 void Assembly::advance(SteadyTime now, Effects& effects) {
   answer_proposal(now, effects);
-  if (theirs_ && (!is_live(theirs_->to) || now - theirs_since_ >= begin_patience)) theirs_.reset();
-  if (own_ && (now - own_since_ >= propose_patience ||
-               std::ranges::any_of(own_->members, [&](const Member& m) { return !is_live(m.rank); }))) {
+  if (theirs_ && !is_live(theirs_->to)) {
+    code_probe("allreduce.proposer-lost");
+    theirs_.reset();
+  }
+  if (theirs_ && now - theirs_since_ >= begin_patience) {
+    code_probe("allreduce.begin-expired");
+    theirs_.reset();
+  }
+  if (own_ && now - own_since_ >= propose_patience) {
+    code_probe("allreduce.proposal-expired");
+    own_.reset();
+  }
+  if (own_ && std::ranges::any_of(own_->members, [&](const Member& m) { return !is_live(m.rank); })) {
+    code_probe("allreduce.invited-lost");
     own_.reset();
   }
   if (!own_ && !theirs_) {
     if (auto proposal = may_propose(now)) propose(std::move(*proposal), now, effects);
   }
   if (current_ || wants_state() || now < wait_.next(settings_.patience)) return;
-  if (auto failure = wait_.missing(missing(), settings_.patience, now, effects))
-    failure_ = std::move(failure);
+  auto failure = wait_.missing(missing(), settings_.patience, now, effects);
+  if (!failure) return;
+  code_probe("allreduce.patience-over");
+  failure_ = std::move(failure);
 }
 
 // Until an event comes, tick() does something only at one of these times.

@@ -22,22 +22,22 @@ std::optional<std::size_t> Generation::index_of(std::uint32_t rank) const {
 }
 
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings) {
-  std::size_t live = 0, voters = 0;
+  std::size_t live = 0, dead = 0;
   std::optional<std::uint32_t> lowest;
   bool lowest_is_live = false;
   for (const Member& member : last.members) {
     const auto found = standings.find(member.rank);
     const Standing standing = found == standings.end() ? Standing::silent : found->second;
-    if (standing == Standing::dead) continue;
-    ++voters;
     if (standing == Standing::live) ++live;
+    if (standing == Standing::dead) ++dead;
     if (!lowest || member.rank < *lowest) {
       lowest = member.rank;
       lowest_is_live = standing == Standing::live;
     }
   }
-  if (live == 0) return false;
-  return 2 * live > voters || (2 * live == voters && lowest_is_live);
+  const std::size_t all = last.members.size();
+  const bool alone = live > 0 && live + dead == all;
+  return alone || 2 * live > all || (2 * live == all && lowest_is_live);
 }
 
 bool may_start(int present, int count, int minimum, double waited_seconds) {

@@ -32,9 +32,10 @@ struct Generation {
 // others.
 enum class Standing { live, silent, dead };
 
-// Whether the live members may go on without the rest of `last`: they are more than half of the members
-// that are not proven dead, or half of them and the lowest of those ranks is on their side. So of two sides
-// that cannot hear each other at most one goes on. Members without an entry are silent.
+// Whether the live members may go on without the rest of `last`: they are more than half of all its members,
+// or half of them and the lowest rank is on their side, or all others are proven dead. So of two sides that
+// cannot hear each other at most one goes on. The dead count as members: a side may have gone on with the
+// vote of one that has died since. Members without an entry are silent.
 bool may_form_next(const Generation& last, const std::map<std::uint32_t, Standing>& standings);
 
 // When a run starts: `present` of `count` processes are there, at least `minimum` of them for `waited`

@@ -40,16 +40,18 @@ void Peers::dial(Role role, std::uint32_t rank) {
   if (rank < seeds.size()) transport_->dial({role, rank}, seeds[rank]);
 }
 
-void Peers::carry_out(Effects&& effects) {
-  for (Effects::Effect& effect : std::exchange(effects.in_order, {})) {
-    if (const auto* message = std::get_if<Effects::Message>(&effect)) {
-      transport_->send(message->to, message->header, message->payload, WhenFull::refuse);
-    } else if (const auto* dial = std::get_if<Effects::Dial>(&effect)) {
-      transport_->dial(dial->peer, dial->address);
-    } else {
-      job_.log.line(std::get<Effects::Line>(effect).text);
-    }
+void Peers::carry_out(const Effects::Effect& effect) {
+  if (const auto* message = std::get_if<Effects::Message>(&effect)) {
+    transport_->send(message->to, message->header, message->payload, WhenFull::refuse);
+  } else if (const auto* dial = std::get_if<Effects::Dial>(&effect)) {
+    transport_->dial(dial->peer, dial->address);
+  } else {
+    job_.log.line(std::get<Effects::Line>(effect).text);
   }
+}
+
+void Peers::carry_out(Effects&& effects) {
+  for (const Effects::Effect& effect : std::exchange(effects.in_order, {})) carry_out(effect);
 }
 
 std::optional<Event> Peers::next(Milliseconds time) {

@@ -27,9 +27,9 @@ class Peers {
 
   void dial(Role role, std::uint32_t rank);
 
-  // Sends and dials in order, never waiting: a peer that does not take a message is given up. Lines go to the
-  // log.
-  void carry_out(Effects&& effects);
+  // Sends, dials or writes to the log, never waiting: a peer that does not take a message is given up.
+  void carry_out(const Effects::Effect& effect);
+  void carry_out(Effects&& effects);  // in order
 
   // From now on next() does not throw: no peer's end changes how this process ends.
   void run_is_trained() { trained_ = true; }

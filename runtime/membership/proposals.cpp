@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/membership/assembly.h"
 #include "runtime/membership/assembly_times.h"
 
@@ -18,8 +19,16 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   // The run has gone on without the proposer, which has not heard of it yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
-  if (proposal.number <= promised_ || stranger || outdated ||
-      !keeps_promise(proposal, event.peer.rank, now)) {
+  const bool broken_promise = !keeps_promise(proposal, event.peer.rank, now);
+  if (proposal.number <= promised_ || stranger || outdated || broken_promise) {
+    if (outdated)
+      code_probe("allreduce.refused-outdated");
+    else if (stranger)
+      code_probe("allreduce.refused-lineage");
+    else if (broken_promise)
+      code_probe("allreduce.refused-promise");
+    else
+      code_probe("allreduce.refused-number");
     return effects.send(event.peer, encode(RefuseMessage{promised_, proposal.number, {}}));
   }
   promised_ = proposal.number;
@@ -46,12 +55,14 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
                        view->second.incarnation == member.incarnation;
     if (there) continue;
     if (now - theirs_since_ >= reach_patience) {
+      code_probe("allreduce.refused-unreachable");
       effects.send(proposer, encode(RefuseMessage{promised_, number, member.rank}));
       theirs_.reset();
     }
     return;
   }
   answered_ = true;
+  code_probe("allreduce.accepted");
   // Only members have a vote.
   if (generation_.contains(self_)) promise_ = theirs_;
   effects.send(proposer, encode(AcceptMessage{number, state_}));
@@ -73,12 +84,14 @@ void Assembly::on_refuse(const Event& event, SteadyTime now) {
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
+  code_probe("allreduce.proposal-refused");
 }
 
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
   if (!views_.contains(one) || !views_.contains(other)) return;
   auto& [until, pause] = cuts_[std::minmax(one, other)];
   if (now < until) return;  // both have said so
+  code_probe("allreduce.cut-noted");
   pause = cut_pause(pause);
   until = now + pause;
 }
@@ -107,13 +120,17 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   if (!theirs_ || event.peer.rank != theirs_->to || number != theirs_->proposal.number || !answered_) {
     // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
     // the others would wait for it in the first sum.
-    if (number > generation_.number) effects.send(event.peer, encode(TroubleMessage{number}));
+    if (number > generation_.number) {
+      code_probe("allreduce.begin-too-late");
+      effects.send(event.peer, encode(TroubleMessage{number}));
+    }
     return;
   }
   auto message = decode_begin(event.header, event.payload);
   if (!message) return;
   Proposal proposal = std::exchange(theirs_, {})->proposal;
   if (proposal.lineage == lineage_ && proposal.number < begun_) return;  // and is over already
+  code_probe("allreduce.begun-elsewhere");
   begin(std::move(proposal), message->restarts,
         {message->step, message->source, std::move(message->lagging)});
 }
@@ -186,7 +203,11 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   const bool member = generation_.number != 0;
   if (member) {
     leave_out_cut_off(proposal, now);
-    if (!is_to_propose() || !may_follow(generation_, proposal, now)) return {};
+    if (!is_to_propose()) return {};
+    if (!may_follow(generation_, proposal, now)) {
+      code_probe("allreduce.no-quorum");
+      return {};
+    }
   } else if (somebody_trains || proposal.members.front() != self_) {
     enough_since_.reset();
     return {};
@@ -202,10 +223,14 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
     if (present >= minimum && !enough_since_) enough_since_ = now;
     const double waited = enough_since_ ? std::chrono::duration<double>(now - *enough_since_).count() : 0;
     if (!may_start(present, count, minimum, waited)) return {};
+    if (present < count) code_probe("allreduce.start-grace");
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : settings_.new_lineage();
-  if (!keeps_promise(proposal, self_.rank, now)) return {};
+  if (!keeps_promise(proposal, self_.rank, now)) {
+    code_probe("allreduce.promise-kept");
+    return {};
+  }
   return proposal;
 }
 
@@ -214,7 +239,10 @@ void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
   std::erase_if(rest.members,
                 [out = left_out(now)](const Member& member) { return out.contains(member.rank); });
-  if (may_follow(generation_, rest, now) && keeps_promise(rest, self_.rank, now)) proposal = std::move(rest);
+  if (rest.members.size() == proposal.members.size()) return;
+  if (!may_follow(generation_, rest, now) || !keeps_promise(rest, self_.rank, now)) return;
+  code_probe("allreduce.cut-off-excluded");
+  proposal = std::move(rest);
 }
 
 // Where others find a rank that is not among the seeds; empty for one that is.
@@ -235,6 +263,7 @@ void Assembly::propose(Proposal proposal, SteadyTime now, Effects& effects) {
   }
   own_ = std::move(proposal);
   own_since_ = now;
+  code_probe("allreduce.proposed");
   accepted_.clear();
   accepted_[self_.rank] = state_;
   begin_if_accepted(effects);
@@ -282,6 +311,8 @@ void Assembly::begin_own(Effects& effects) {
   Proposal proposal = *std::exchange(own_, {});
   const bool restart = !std::ranges::all_of(generation_.members,
                                             [&](const Member& member) { return proposal.contains(member); });
+  if (restart) code_probe("allreduce.begun-after-loss");
+  if (!beginning.lagging.empty()) code_probe("allreduce.begun-with-lagging");
   begin(std::move(proposal), restarts_ + (restart ? 1 : 0), std::move(beginning));
   forget_cuts([&](std::uint32_t one, std::uint32_t other) { return is_member(one) && is_member(other); });
   for (const Member& member : generation_.members) {

@@ -5,19 +5,16 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "runtime/base/exit_code.h"
 #include "runtime/checkpoint/checkpoint_format.h"
-#include "runtime/membership/effects.h"
+#include "runtime/membership/turn.h"
 #include "runtime/ps/ps_protocol.h"
-#include "runtime/transport/event.h"
 
 namespace mlk::rt {
 
-// What a server decides and its process carries out, besides messages, dials and lines of the log.
+// What a server decides and its process carries out, besides messages, dials, lines of the log and what
+// membership/turn.h has.
 
 // This server forgets its weights, and takes seeds of that round (ps_seeding.h) from now on; 0: of none.
 struct OpenSeeding {
@@ -63,36 +60,12 @@ struct RequireShared {
 struct FlushWeights {
   PeerId worker;
 };
-// A message came too late to be of use.
-struct CountLate {};
-// From now on no peer's end changes how this process ends.
-struct RunIsTrained {};
 // The process ends.
 struct End {
   ExitCode code = ExitCode::trained;
   bool trained = false;
   std::string message = {};                      // why, if it is not trained
   std::optional<std::uint64_t> checkpoint = {};  // the newest step that has one, where it is known
-};
-
-// What it holds is to be carried out in order, when the call has returned. A Failure is how the process ends;
-// nothing that follows it counts.
-template <typename... Decisions>
-struct TurnOf {
-  using Decision = std::variant<Effects::Effect, Decisions..., Failure>;
-
-  SteadyTime now;
-  std::vector<Decision> in_order = {};
-
-  void send(PeerId to, const Header& header, Bytes payload = {}) {
-    in_order.emplace_back(Effects::Effect(Effects::Message{to, header, std::move(payload)}));
-  }
-  void log(std::string line) { in_order.emplace_back(Effects::Effect(Effects::Line{std::move(line)})); }
-  void take(Effects&& effects) {
-    for (Effects::Effect& effect : effects.in_order) in_order.emplace_back(std::move(effect));
-  }
-  void decide(Decision decision) { in_order.push_back(std::move(decision)); }
-  bool failed() const { return !in_order.empty() && std::holds_alternative<Failure>(in_order.back()); }
 };
 
 using Turn =

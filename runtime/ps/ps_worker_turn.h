@@ -60,13 +60,6 @@ struct ComputeSlice {
 struct CountStep {
   std::uint64_t step = 0, samples = 0;
 };
-// The process ends: with the result of the reporter, with the checkpoint that was found, or as told.
-struct EndTrained {
-  std::string result;
-};
-struct EndWithFound {};
-struct EndTerminated {};
-
 using WorkerTurn =
     TurnOf<ExpectWeights, CancelReceives, SendChunk, StoreWeights, TakeNextWeights, CountLate, TurnClock,
            ForgetTimes, OfflineSlice, AbandonOfflineStep, ForgetOfflineSteps, NoteCheckpoint, NoteProgress,

@@ -68,6 +68,9 @@ class Invariants {
   // The process has ended. A generation whose members all have is forgotten: its number may be used again.
   void gone(const rt::Member& member);
 
+  // Its checkpoints are gone; those that come later are not.
+  void disk_lost() { disk_ = false; }
+
   // What is trained stays trained.
   void trained(SteadyTime now) { trained_ = std::min(trained_.value_or(now), now); }
   bool is_trained() const { return trained_.has_value(); }
@@ -91,7 +94,7 @@ class Invariants {
   void check_start(const Number& number, const Commit& commit, const std::string& what);
 
   const std::uint64_t step_samples_;
-  const bool disk_;
+  bool disk_;
   std::set<rt::Member> dead_;
   std::map<Number, Joined> joined_;
   std::map<Number, Started> started_;

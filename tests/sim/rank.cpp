@@ -1,332 +1,250 @@
 #include "tests/sim/rank.h"
 
+#include <cstring>
 #include <utility>
 
-#include "runtime/membership/peers.h"
+#include "tests/sim/codec.h"
 
 namespace mlk::sim {
 namespace {
 
-using rt::Assembly, rt::Event, rt::MessageType, rt::PayloadReader, rt::PayloadWriter;
+using rt::Event, rt::MessageType, rt::PayloadReader, rt::PayloadWriter, rt::RankTurn;
 
-constexpr Duration transfer_patience = 60s, look_interval = 1s, next_try = 1s, shortest_pause = 1us;
+constexpr Duration look_interval = 1s, next_try_after = 1s, signal_seen_within = 50ms;
+constexpr Duration shortest_pause = 1us, save_poll = 100ms;
+constexpr std::uint64_t state_floats = 2;  // of the parameters, and of the optimizer's state
 
 }  // namespace
 
 SteadyTime SimulatedRank::local(SteadyTime time) const {
-  const auto elapsed = time.time_since_epoch();
-  return time + elapsed / 1'000'000 * drift_ppm_;
+  return time + time.time_since_epoch() / 1'000'000 * drift_ppm_;
 }
 
 SteadyTime SimulatedRank::global(SteadyTime time) const {
-  const auto elapsed = time.time_since_epoch();
-  return time - elapsed / 1'000'000 * drift_ppm_;
+  return time - time.time_since_epoch() / 1'000'000 * drift_ppm_;
 }
+
+// ---- the process
 
 void SimulatedRank::start(std::uint64_t incarnation) {
-  stop();
-  incarnation_ = incarnation;
   trace("starts");
-  rt::AssemblySettings settings;
-  settings.self = {rank_, incarnation};
-  settings.address = "rank-" + std::to_string(rank_) + ":1";
-  settings.workers = s_.settings.ranks;
-  settings.minimum = s_.settings.minimum;
-  settings.seeds = s_.settings.seeds;
-  settings.patience = s_.settings.patience;
-  settings.new_lineage = [this] { return s_.random.next() | 1; };
-  assembly_.emplace(std::move(settings));
-  s_.network.start(rank_, incarnation);
+  rt::RankSettings settings;
+  settings.assembly.self = {rank_, incarnation};
+  settings.assembly.address = "rank-" + std::to_string(rank_) + ":1";
+  settings.assembly.workers = s_.settings.ranks;
+  settings.assembly.minimum = s_.settings.minimum;
+  settings.assembly.seeds = s_.settings.seeds;
+  settings.assembly.patience = s_.settings.patience;
+  settings.assembly.new_lineage = [this] { return s_.random.next() | 1; };
+  settings.steps = s_.settings.steps;
+  settings.step_samples = s_.settings.step_samples;
+  settings.parameters = settings.optimizer_floats = state_floats;
+  settings.late = s_.settings.late;
+  process_ = std::make_unique<Process>(incarnation, std::move(settings));
+  s_.network.start(process_number_, incarnation);
   for (std::uint32_t peer = 0; peer < std::min(rank_, s_.settings.seeds); ++peer)
-    s_.network.dial(rank_, peer);
-  assemble();
+    s_.network.dial(process_number_, peer);
+  act([this](RankTurn& turn) { process_->machine.start(turn); });
 }
 
-void SimulatedRank::stop() {
-  incarnation_ = 0;
-  frozen_ = busy_ = due_ = writing_ = made_ = false;
-  postponed_.clear();
-  inbox_.clear();
-  assembly_.reset();
-  effects_ = {};
-  tick_planned_.reset();
-  state_.reset();
-  lagging_.clear();
-  early_parts_.clear();
-  newest_step_ = 0;
-  receiving_ = false;
-  parts_.clear();
+// The signal is seen at the next call of the machine.
+void SimulatedRank::terminate() {
+  process_->stopping = true;
+  plan(s_.random.between(Duration(0), signal_seen_within), [this] { tick(); });
 }
+
+void SimulatedRank::stop() { process_.reset(); }
 
 void SimulatedRank::thaw() {
-  frozen_ = false;
-  const std::uint64_t self = incarnation_;
-  for (auto& action : std::exchange(postponed_, {})) {
-    if (incarnation_ == self) action();
+  process_->frozen = false;
+  const std::uint64_t self = process_->incarnation;
+  for (auto& action : std::exchange(process_->postponed, {})) {
+    if (running() && process_->incarnation == self) action();
   }
 }
 
 void SimulatedRank::plan(Duration time, Clock::Action action) {
-  s_.clock.after(time, [this, self = incarnation_, action = std::move(action)]() mutable {
-    if (incarnation_ != self) return;
-    if (frozen_) return postponed_.push_back(std::move(action));
+  s_.clock.after(time, [this, self = process_->incarnation, action = std::move(action)]() mutable {
+    if (!running() || process_->incarnation != self) return;
+    if (process_->frozen) return process_->postponed.push_back(std::move(action));
     action();
   });
 }
 
 // What comes meanwhile has to wait.
 void SimulatedRank::work(Duration time, Clock::Action then) {
-  busy_ = true;
+  process_->busy = true;
   plan(time, [this, then = std::move(then)] {
-    busy_ = false;
+    process_->busy = false;
     then();
     drain();
   });
 }
 
 void SimulatedRank::drain() {
-  while (running() && !busy_ && !inbox_.empty()) {
-    Event event = std::move(inbox_.front());
-    inbox_.pop_front();
+  while (running() && !process_->busy && !process_->inbox.empty()) {
+    Event event = std::move(process_->inbox.front());
+    process_->inbox.pop_front();
     take_in(std::move(event));
   }
 }
 
 void SimulatedRank::deliver(Event&& event) {
   if (!running()) return;
-  inbox_.push_back(std::move(event));
+  process_->inbox.push_back(std::move(event));
   drain();
+}
+
+template <typename Call>
+void SimulatedRank::act(Call call) {
+  if (process_->stopping) process_->machine.stop();
+  RankTurn turn{local_now()};
+  call(turn);
+  note_state();
+  const std::uint64_t self = process_->incarnation;
+  for (auto& decision : turn.in_order) {
+    std::visit([this](auto& wanted) { carry_out(wanted); }, decision);
+    if (!running() || process_->incarnation != self) return;
+  }
+  plan_tick();
+}
+
+// Tells the invariants of a generation that has begun, before this rank's state becomes another.
+void SimulatedRank::note_state() {
+  const rt::RankMachine& machine = process_->machine;
+  const std::pair now(machine.assembly().lineage(), machine.assembly().generation().number);
+  if (machine.goes_on() && now != process_->begun) {
+    process_->begun = now;
+    s_.invariants.begun({now.first, now.second, process_->newest_step, std::exchange(process_->made, false)},
+                        s_.clock.now());
+  }
+  if (machine.has_state()) process_->newest_step = machine.point().step;
+}
+
+void SimulatedRank::plan_tick() {
+  SteadyTime next = process_->machine.next_tick();
+  if (process_->machine.looks_for_last()) next = std::min(next, process_->next_look);
+  if (next == SteadyTime::max() || process_->busy) return;
+  const bool at_once = next == SteadyTime();
+  const Duration least = at_once ? 0ns : process_->first_try ? save_poll : shortest_pause;
+  const SteadyTime at = std::max(global(next), s_.clock.now() + least);
+  auto& planned = process_->tick_planned;
+  if (planned && *planned <= at && *planned > s_.clock.now()) return;
+  planned = at;
+  plan(at - s_.clock.now(), [this, at] {
+    if (process_->tick_planned != at) return;
+    process_->tick_planned.reset();
+    tick();
+  });
+}
+
+void SimulatedRank::tick() {
+  if (process_->busy) return;
+  if (process_->machine.looks_for_last() && local_now() >= process_->next_look) {
+    process_->next_look = local_now() + look_interval;
+    if (s_.disk.there && s_.disk.newest && s_.disk.newest->point.step >= s_.settings.steps) {
+      trace("finds the last checkpoint");
+      return act([this](RankTurn& turn) { process_->machine.found_last(turn); });
+    }
+  }
+  act([this](RankTurn& turn) { process_->machine.tick(turn); });
 }
 
 void SimulatedRank::take_in(Event&& event) {
   if (event.kind == Event::Kind::replaced) {
-    if (doing_ != Doing::staying) return exit(rt::ExitCode::peers_lost);
-  } else if (event.kind == Event::Kind::message && event.header.type == MessageType::feed) {
-    receive_state(event);
+    if (!process_->trained) exit(rt::ExitCode::peers_lost);
   } else if (event.kind == Event::Kind::message && event.header.type == MessageType::reduce) {
     keep_part(event);
+    go_on_summing();
   } else {
-    if (s_.settings.network.plants.silence_is_death && event.kind == Event::Kind::silent) {
-      event.kind = Event::Kind::down;
-      event.proven = true;
-    }
-    assembly_->handle(event, local_now(), effects_);
-    carry_out();
-  }
-  progress();
-}
-
-void SimulatedRank::carry_out() {
-  for (auto& effect : std::exchange(effects_.in_order, {})) {
-    if (auto* message = std::get_if<rt::Effects::Message>(&effect)) {
-      if (s_.settings.network.plants.always_accepts && message->header.type == MessageType::refuse)
-        message->header = encode(rt::AcceptMessage{decode_refuse(message->header).refused, {}}).header;
-      s_.network.send(rank_, message->to.rank, message->header, std::move(message->payload));
-    } else if (const auto* dial = std::get_if<rt::Effects::Dial>(&effect)) {
-      s_.network.dial(rank_, dial->peer.rank);
-    } else {
-      trace(std::get<rt::Effects::Line>(effect).text);
-    }
+    act([&](RankTurn& turn) { process_->machine.handle(std::move(event), turn); });
+    if (running()) go_on_summing();
   }
 }
 
-void SimulatedRank::progress() {
-  if (!running() || busy_) return;
-  if (assembly_->phase() == Assembly::Phase::failed) {
-    trace(assembly_->failure().what());
-    return exit(rt::ExitCode::peers_lost);
+// ---- messages
+
+void SimulatedRank::send(std::uint32_t to, const rt::Header& header, rt::Bytes&& payload, Duration extra) {
+  const rt::Header read = through_codecs({rt::Role::worker, rank_}, header, payload);
+  s_.network.send(process_number_, to, read, std::move(payload), extra);
+}
+
+void SimulatedRank::carry_out(rt::Effects::Effect& effect) {
+  if (auto* message = std::get_if<rt::Effects::Message>(&effect)) {
+    send(message->to.rank, message->header, std::move(message->payload));
+  } else if (const auto* dial = std::get_if<rt::Effects::Dial>(&effect)) {
+    s_.network.dial(process_number_, dial->peer.rank);
+  } else {
+    trace(std::get<rt::Effects::Line>(effect).text);
   }
-  switch (doing_) {
-    case Doing::assembling:
-      if (assembly_->phase() == Assembly::Phase::trained) return exit(rt::ExitCode::trained);
-      if (assembly_->wants_state()) return make_state();
-      return goes_on() ? begun() : plan_tick();
-    case Doing::receiving:
-      if (!receiving_) return next_step();
-      if (!goes_on()) {
-        receiving_ = false;
-        assembly_->tell_trouble(effects_);
-        carry_out();
-        give_up();
-      }
-      return;
-    case Doing::summing:
-      if (!goes_on()) {
-        assembly_->tell_trouble(effects_);
-        carry_out();
-        return give_up();
-      }
-      if (has_all_parts()) commit();
-      return;
-    case Doing::saving_last:
-      if (!goes_on()) give_up();
-      return;
-    case Doing::staying:
-      return stay();
-    case Doing::computing:
-      return;
-  }
-}
-
-// ---- membership
-
-void SimulatedRank::assemble() {
-  doing_ = Doing::assembling;
-  tick_planned_.reset();
-  assembly_->assemble(local_now(), effects_);
-  carry_out();
-  look_at_disk(++waits_);
-  if (running() && doing_ == Doing::assembling) plan_tick();
-}
-
-void SimulatedRank::look_at_disk(std::uint64_t wait) {
-  if (waits_ != wait || doing_ != Doing::assembling) return;
-  if (!busy_ && s_.disk.there && s_.disk.newest && s_.disk.newest->version.step >= s_.settings.steps) {
-    trace("finds the last checkpoint");
-    return exit(rt::ExitCode::trained);
-  }
-  plan(look_interval, [this, wait] { look_at_disk(wait); });
-}
-
-void SimulatedRank::plan_tick() {
-  const SteadyTime at = std::max(global(assembly_->next_tick()), s_.clock.now() + shortest_pause);
-  if (tick_planned_ && *tick_planned_ <= at && *tick_planned_ > s_.clock.now()) return;
-  tick_planned_ = at;
-  plan(at - s_.clock.now(), [this, at] {
-    if (tick_planned_ != at) return;
-    tick_planned_.reset();
-    if (busy_ || doing_ != Doing::assembling) return;
-    assembly_->tick(local_now(), effects_);
-    carry_out();
-    progress();
-  });
-}
-
-void SimulatedRank::make_state() {
-  work(s_.disk.there ? slowed(s_.settings.write) : 0ns, [this] {
-    state_ = s_.disk.there && s_.disk.newest ? *s_.disk.newest : State{};
-    state_->version.summed_in = 0;
-    made_ = true;
-    trace("makes a state of step " + std::to_string(state_->version.step));
-    newest_step_ = state_->version.step;
-    assembly_->state_made(state_->version, state_->restarts, local_now(), effects_);
-    carry_out();
-    progress();
-  });
-}
-
-void SimulatedRank::begun() {
-  ++waits_;
-  s_.invariants.begun(
-      {assembly_->lineage(), assembly_->generation().number, newest_step_, std::exchange(made_, false)},
-      s_.clock.now());
-  lagging_ = assembly_->beginning().lagging;
-  if (assembly_->beginning().source == rank_) {
-    Duration extra{0};
-    for (const std::uint32_t rank : lagging_) send_state(rank, extra += s_.settings.transfer);
-  }
-  const bool keeps_own = s_.settings.network.plants.keeps_own_state && state_;
-  if (!lagging_.contains(rank_) || keeps_own) return next_step();
-  doing_ = Doing::receiving;
-  receiving_ = true;
-  if (s_.settings.network.plants.drops_state) {
-    state_.reset();
-    state_changed();
-  }
-  plan(transfer_patience * std::max<std::size_t>(lagging_.size(), 1), [this, wait = waits_] {
-    if (waits_ != wait || doing_ != Doing::receiving) return;
-    receiving_ = false;
-    assembly_->tell_trouble(effects_);
-    carry_out();
-    give_up();
-  });
-  for (const Event& part : std::exchange(early_parts_, {})) receive_state(part);
-  progress();
-}
-
-void SimulatedRank::give_up() {
-  if (assembly_->phase() == Assembly::Phase::trained) return exit(rt::ExitCode::trained);
-  assemble();
 }
 
 // ---- the state
 
-void SimulatedRank::state_changed() {
-  if (state_) newest_step_ = state_->version.step;
-  assembly_->set_state(state_ ? std::optional(state_->version) : std::nullopt);
+void SimulatedRank::carry_out(const rt::MakeState&) {
+  work(s_.disk.there ? write_time() : 0ns, [this] {
+    SavedState state;
+    if (s_.disk.there && s_.disk.newest) state = *s_.disk.newest;
+    process_->weights = state.weights;
+    process_->made = true;
+    trace("makes a state of step " + std::to_string(state.point.step));
+    state.point.summed_in = 0;
+    act([&](RankTurn& turn) { process_->machine.state_made(state.point, state.restarts, turn); });
+  });
 }
 
 // In two parts: after the first the receiver's own state is spoilt.
-void SimulatedRank::send_state(std::uint32_t to, Duration extra) {
-  rt::Header header;
-  header.type = MessageType::feed;
-  header.generation = assembly_->generation().number;
-  header.clock = state_->version.step;
-  for (const std::uint32_t part : {0u, 1u}) {
-    header.key = part;
-    s_.network.send(
-        rank_, to, header,
-        PayloadWriter().put(state_->version.summed_in).put(state_->hash).put(state_->restarts).bytes(),
-        part == 0 ? extra - s_.settings.transfer / 2 : s_.settings.transfer / 2);
+void SimulatedRank::carry_out(const rt::SendState& wanted) {
+  const rt::StatePoint& point = process_->machine.point();
+  const auto& lagging = process_->machine.assembly().beginning().lagging;
+  const auto before = std::distance(lagging.begin(), lagging.find(wanted.rank));
+  for (const std::uint64_t part : {0u, 1u}) {
+    rt::EncodedMessage message = encode(rt::StateMessage{
+        process_->machine.assembly().generation().number, point.step, point.position, point.state_since,
+        point.summed_in, part * state_floats, std::as_bytes(std::span(&process_->weights[part], 1))});
+    const Duration extra =
+        part == 0 ? s_.settings.transfer * before + s_.settings.transfer / 2 : s_.settings.transfer / 2;
+    send(wanted.rank, message.header, std::move(message.payload), extra);
   }
 }
 
-void SimulatedRank::receive_state(const Event& event) {
-  if (event.header.generation > assembly_->generation().number) {
-    std::erase_if(early_parts_,
-                  [&](const Event& e) { return e.header.generation < event.header.generation; });
-    early_parts_.push_back(event);
-    return;
-  }
-  if (event.header.generation != assembly_->generation().number || !receiving_) return;
-  PayloadReader reader(event.payload);
-  State state;
-  state.version = {event.header.clock, reader.get<std::uint64_t>()};
-  state.hash = reader.get<std::uint64_t>();
-  state.restarts = reader.get<std::uint64_t>();
-  if (event.header.key == 0) {
-    state_.reset();
-    newest_step_ = 0;
-  } else {
-    state_ = state;
-    receiving_ = false;
-  }
-  state_changed();
+void SimulatedRank::carry_out(const rt::StoreState& wanted) {
+  const auto part = rt::decode_state(wanted.part.header, wanted.part.payload);
+  std::memcpy(&process_->weights.at(part->offset / state_floats), part->floats.data(), part->floats.size());
+  process_->newest_step = process_->machine.has_state() ? process_->machine.point().step : 0;
 }
 
 // ---- steps
 
-Part SimulatedRank::own_part() const {
-  const std::uint64_t members = assembly_->generation().members.size();
-  const std::uint64_t index = *assembly_->generation().index_of(rank_), all = s_.settings.step_samples;
-  return {state_->hash, all * index / members, all * (index + 1) / members};
+void SimulatedRank::carry_out(const rt::TakeStep& wanted) {
+  process_->step = wanted;
+  process_->computed = false;
+  const auto time = s_.random.between(s_.settings.compute / 2, s_.settings.compute);
+  work(time, [this] {
+    process_->computed = true;
+    if (process_->machine.goes_on()) add_part();
+    go_on_summing();
+  });
+  if (!s_.settings.overlaps) return;
+  process_->busy = false;
+  plan(0ns, [this] { drain(); });
 }
 
-void SimulatedRank::next_step() {
-  if (state_->version.step >= s_.settings.steps) {
-    doing_ = Doing::saving_last;
-    return save();
-  }
-  if (assembly_->wants_newcomers(local_now())) return assemble();
-  doing_ = Doing::computing;
-  work(s_.random.between(s_.settings.compute / 2, s_.settings.compute), [this] {
-    doing_ = Doing::summing;
-    add_part();
-    progress();
-  });
+Part SimulatedRank::own_part() const {
+  return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
 }
 
 void SimulatedRank::add_part() {
   const Part part = own_part();
-  const rt::Generation& generation = assembly_->generation();
+  const rt::Generation& generation = process_->machine.assembly().generation();
   rt::Header header;
   header.type = MessageType::reduce;
   header.generation = generation.number;
-  header.clock = state_->version.step;
+  header.clock = process_->machine.point().step;
   for (const rt::Member& member : generation.members) {
     if (member.rank == rank_) continue;
-    s_.network.send(rank_, member.rank, header,
-                    PayloadWriter().put(part.state).put(part.begin).put(part.end).bytes());
+    send(member.rank, header,
+         rt::Bytes(PayloadWriter().put(part.state).put(part.begin).put(part.end).bytes()));
   }
 }
 
@@ -336,109 +254,139 @@ void SimulatedRank::keep_part(const Event& event) {
   part.state = reader.get<std::uint64_t>();
   part.begin = reader.get<std::uint64_t>();
   part.end = reader.get<std::uint64_t>();
-  parts_[{event.header.generation, event.header.clock, event.peer.rank}] = part;
+  process_->parts[{event.header.generation, event.header.clock, event.peer.rank}] = part;
 }
 
 bool SimulatedRank::has_all_parts() const {
-  const rt::Generation& generation = assembly_->generation();
-  const std::uint64_t step = state_->version.step;
+  const rt::Generation& generation = process_->machine.assembly().generation();
+  const std::uint64_t step = process_->machine.point().step;
   return std::ranges::all_of(generation.members, [&](const rt::Member& member) {
-    return member.rank == rank_ || parts_.contains({generation.number, step, member.rank});
+    return member.rank == rank_ || process_->parts.contains({generation.number, step, member.rank});
   });
 }
 
+void SimulatedRank::go_on_summing() {
+  if (!process_->step) return;
+  // The thread that sums has ended, and hears nothing more until the other one has computed.
+  if (!process_->computed) {
+    process_->busy = process_->busy || !process_->machine.goes_on();
+    return;
+  }
+  if (!process_->machine.goes_on()) {
+    process_->step.reset();
+    return act([this](RankTurn& turn) { process_->machine.step_given_up(turn); });
+  }
+  if (has_all_parts()) commit();
+}
+
 void SimulatedRank::commit() {
-  const rt::Generation& generation = assembly_->generation();
-  const std::uint64_t step = state_->version.step;
-  Invariants::Commit commit{assembly_->lineage(),
+  const rt::Assembly& assembly = process_->machine.assembly();
+  const rt::Generation& generation = assembly.generation();
+  const std::uint64_t step = process_->machine.point().step, samples = s_.settings.step_samples;
+  Invariants::Commit commit{assembly.lineage(),
                             generation,
-                            assembly_->beginning().step,
+                            assembly.beginning().step,
                             step,
                             {},
-                            mix(state_->hash, generation.number)};
+                            mix(own_part().state, generation.number)};
   for (const rt::Member& member : generation.members) {
-    const Part part = member.rank == rank_ ? own_part() : parts_.at({generation.number, step, member.rank});
+    Part part =
+        member.rank == rank_ ? own_part() : process_->parts.at({generation.number, step, member.rank});
+    part.begin -= step * samples;
+    part.end -= step * samples;
     commit.result = mix(commit.result, mix(part.state, mix(part.begin, part.end)));
     commit.parts.push_back(part);
   }
-  parts_.erase(parts_.begin(), parts_.upper_bound({generation.number, step, ~0u}));
+  process_->parts.erase(process_->parts.begin(), process_->parts.upper_bound({generation.number, step, ~0u}));
   trace("commits step " + std::to_string(step) + " in generation " + std::to_string(generation.number));
   s_.invariants.committed(commit);
-  *state_ = {{step + 1, generation.number}, commit.result, assembly_->restarts()};
-  state_changed();
-  lagging_.clear();
-  if (reports() && (step + 1) % s_.settings.checkpoint_every == 0) due_ = true;
-  if (due_ && step + 1 < s_.settings.steps) save();
-  next_step();
+  process_->weights = {commit.result, mix(commit.result, 1)};
+  process_->step.reset();
+  act([this](RankTurn& turn) { process_->machine.step_taken(turn); });
 }
 
 // ---- the disk, and the end
 
-void SimulatedRank::save() {
-  if (writing_ || !reports()) return;
-  if (!s_.disk.there) return saved(*state_);
-  due_ = false;
-  writing_ = true;
-  plan(slowed(s_.random.between(s_.settings.write / 2, s_.settings.write)), [this, snapshot = *state_] {
-    writing_ = false;
+SavedState SimulatedRank::snapshot() const {
+  return {process_->machine.point(), process_->weights, process_->machine.assembly().restarts()};
+}
+
+Duration SimulatedRank::write_time() const {
+  return std::min<Duration>(s_.random.between(s_.settings.write / 2, s_.settings.write) * s_.disk.slowness,
+                            30s);
+}
+
+void SimulatedRank::write() {
+  process_->due = false;
+  process_->writing = true;
+  plan(write_time(), [this, snapshot = snapshot()] {
+    process_->writing = false;
     if (!s_.disk.full) return saved(snapshot);
-    if (doing_ == Doing::saving_last)
-      plan(next_try, [this] {
-        if (doing_ == Doing::saving_last) save();
-      });
+    process_->next_try = local_now() + next_try_after;
   });
 }
 
-void SimulatedRank::saved(const State& snapshot) {
-  if (s_.disk.there && (!s_.disk.newest || s_.disk.newest->version.step <= snapshot.version.step))
-    s_.disk.newest = snapshot;
-  if (doing_ != Doing::saving_last || busy_) return;
-  if (snapshot.version.step >= s_.settings.steps) {
-    finish();
-  } else {
-    save();
-  }
+void SimulatedRank::saved(const SavedState& snapshot) {
+  process_->committed = snapshot.point.step;
+  if (!s_.disk.newest || s_.disk.newest->point.step <= snapshot.point.step) s_.disk.newest = snapshot;
 }
 
-void SimulatedRank::finish() {
-  trace("the run is trained");
-  s_.invariants.trained(s_.clock.now());
-  assembly_->tell_trained("result", effects_);
-  carry_out();
-  doing_ = Doing::staying;
-  trained_at_ = local_now();
-  stay();
+void SimulatedRank::carry_out(const rt::AfterStep&) {
+  const std::uint64_t step = process_->machine.point().step;
+  if (step % s_.settings.checkpoint_every == 0) process_->due = true;
+  if (process_->due && !process_->writing && s_.disk.there && step < s_.settings.steps) write();
 }
 
-void SimulatedRank::stay() {
-  if (assembly_->all_have_left()) return exit(rt::ExitCode::trained);
-  const SteadyTime until = rt::late_deadline(trained_at_, assembly_->last_loss(),
-                                             assembly_->somebody_is_there(), s_.settings.late);
-  if (local_now() > until) return exit(rt::ExitCode::trained);
-  const SteadyTime at = global(until) + 1ms;
-  if (tick_planned_ == at) return;
-  tick_planned_ = at;
-  plan(at - s_.clock.now(), [this, at] {
-    if (tick_planned_ != at) return;
-    tick_planned_.reset();
-    stay();
+void SimulatedRank::carry_out(const rt::SaveLast&) {
+  if (!s_.disk.there || process_->committed >= s_.settings.steps)
+    return act([this](RankTurn& turn) { process_->machine.last_saved(turn); });
+  if (!process_->first_try) process_->first_try = local_now();
+  if (process_->writing || local_now() < process_->next_try) return;
+  if (local_now() - *process_->first_try > s_.settings.patience) return exit(rt::ExitCode::internal_error);
+  write();
+}
+
+void SimulatedRank::carry_out(const rt::ReportTrained&) {
+  work(s_.settings.compute, [this] {
+    const bool done = !process_->stopping;
+    if (done) {
+      trace("the run is trained");
+      s_.invariants.trained(s_.clock.now());
+    }
+    act([&](RankTurn& turn) { process_->machine.reported(done, "result", turn); });
   });
+}
+
+void SimulatedRank::carry_out(const rt::EndWithFound&) {
+  work(s_.settings.compute, [this] { exit(rt::ExitCode::trained); });
+}
+
+void SimulatedRank::carry_out(const rt::EndTerminated&) {
+  const bool saves = process_->save_at_end && s_.disk.there;
+  work(saves ? write_time() : 0ns, [this, saves] {
+    if (saves && !s_.disk.full) saved(snapshot());
+    exit(rt::ExitCode::terminated);
+  });
+}
+
+void SimulatedRank::carry_out(const rt::Failure& failure) {
+  trace(failure.what());
+  exit(failure.code);
 }
 
 void SimulatedRank::exit(rt::ExitCode code) {
   trace("ends with exit code " + std::to_string(static_cast<int>(code)));
-  s_.network.end(rank_, static_cast<int>(code));
+  s_.network.end(process_number_, static_cast<int>(code));
   stop();
-  s_.ended(rank_, code);
+  s_.ended(process_number_, code);
 }
 
 std::string SimulatedRank::describe() const {
   if (!running()) return "is not running";
-  static constexpr const char* names[] = {"assembling",           "receiving", "computing", "summing",
-                                          "saving the last step", "staying"};
-  return std::string(frozen_ ? "frozen, " : "") + names[static_cast<int>(doing_)] + ", generation " +
-         std::to_string(assembly_->generation().number) +
-         (state_ ? ", step " + std::to_string(state_->version.step) : ", without a state");
+  const rt::RankMachine& machine = process_->machine;
+  return std::string(process_->frozen ? "is frozen, " : "") + machine.doing() + ", generation " +
+         std::to_string(machine.assembly().generation().number) +
+         (machine.has_state() ? ", step " + std::to_string(machine.point().step) : ", without a state");
 }
 
 }  // namespace mlk::sim

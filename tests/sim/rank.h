@@ -1,17 +1,17 @@
-// One rank of a simulated allreduce run: the real Assembly, in a shell that does what
-// runtime/collectives/allreduce.cpp does with it. A state is a hash over the steps that led to it, a sum is a
-// message from each member to each, and computing, transfers and the disk are time.
+// One rank of a simulated allreduce run: the real RankMachine in a process without threads, sockets and a
+// model. A state is two numbers that follow from the steps that led to it, a sum is a message from each
+// member to each, and computing, transfers and the disk are time.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "runtime/membership/assembly.h"
+#include "runtime/collectives/rank_machine.h"
 #include "tests/sim/invariants.h"
 #include "tests/sim/network.h"
 
@@ -22,19 +22,24 @@ struct RunSettings {
   std::uint64_t steps = 20, step_samples = 64, checkpoint_every = 5;
   std::chrono::seconds patience{120}, late{60};
   Duration compute{50ms}, transfer{20ms}, write{100ms};
+  bool overlaps = false;  // ranks hear their peers while they compute, as those with large models do
   NetworkSettings network;
 };
 
-struct State {
-  rt::StateVersion version;
-  std::uint64_t hash = 0, restarts = 0;
+// Parameters and the optimizer's state: two floats each, as messages see them.
+using Weights = std::array<std::uint64_t, 2>;
+
+struct SavedState {
+  rt::StatePoint point;
+  Weights weights{};
+  std::uint64_t restarts = 0;
 };
 
 // The folder of checkpoints, which all ranks share. A checkpoint is there whole or not at all.
 struct Disk {
   bool there = true, full = false;
   int slowness = 1;
-  std::optional<State> newest;
+  std::optional<SavedState> newest;
 };
 
 // What a rank needs of the world around it.
@@ -45,25 +50,50 @@ struct Surroundings {
   Disk& disk;
   Invariants& invariants;
   const RunSettings& settings;
-  std::function<void(std::uint32_t rank, rt::ExitCode code)> ended;
+  std::function<void(std::uint32_t number, rt::ExitCode code)> ended;
   std::function<void(std::uint32_t rank, const std::string& line)> trace;  // may be empty
 };
 
 class SimulatedRank {
  public:
-  SimulatedRank(Surroundings surroundings, std::uint32_t rank, std::int64_t drift_ppm)
-      : s_(std::move(surroundings)), rank_(rank), drift_ppm_(drift_ppm) {}
+  // number: of the process in the network.
+  SimulatedRank(Surroundings surroundings, std::uint32_t number, std::uint32_t rank, std::int64_t drift_ppm)
+      : s_(std::move(surroundings)), process_number_(number), rank_(rank), drift_ppm_(drift_ppm) {}
 
   void start(std::uint64_t incarnation);
-  void stop();  // the process is gone, with all that it knew
-  bool running() const { return assembly_.has_value(); }
-  void freeze() { frozen_ = true; }
+  void terminate();  // SIGTERM
+  void stop();       // the process is gone, with all that it knew
+  bool running() const { return process_ != nullptr; }
+  void freeze() { process_->frozen = true; }
   void thaw();
   void deliver(rt::Event&& event);
   std::string describe() const;
 
  private:
-  enum class Doing { assembling, receiving, computing, summing, saving_last, staying };
+  using PartKey = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;  // generation, step, rank
+  // What is gone with the process.
+  struct Process {
+    Process(std::uint64_t number, rt::RankSettings settings)
+        : incarnation(number), machine(std::move(settings)) {}
+
+    std::uint64_t incarnation;
+    rt::RankMachine machine;
+    bool frozen = false, busy = false, stopping = false, trained = false;
+    std::vector<Clock::Action> postponed;  // while it is frozen
+    std::deque<rt::Event> inbox;           // while it is busy
+    std::optional<SteadyTime> tick_planned;
+    SteadyTime next_look{}, next_try{};
+    std::optional<SteadyTime> first_try;
+    Weights weights{};
+    std::uint64_t newest_step = 0;                        // that it has had, and was sent no other
+    bool made = false;                                    // its state, from a checkpoint or the start
+    std::pair<std::uint64_t, std::uint64_t> begun{0, 0};  // lineage, generation
+    std::optional<rt::TakeStep> step;                     // under way
+    bool computed = false;
+    std::map<PartKey, Part> parts;
+    bool due = false, writing = false, save_at_end = false;
+    std::uint64_t committed = 0;
+  };
 
   SteadyTime local_now() const { return local(s_.clock.now()); }
   SteadyTime local(SteadyTime time) const;
@@ -71,57 +101,51 @@ class SimulatedRank {
   void plan(Duration time, Clock::Action action);
   void work(Duration time, Clock::Action then);
   void drain();
-  void take_in(rt::Event&& event);
-  void carry_out();
-  void progress();
-  void assemble();
-  void look_at_disk(std::uint64_t wait);
+  template <typename Call>
+  void act(Call call);
+  void note_state();
   void plan_tick();
-  void make_state();
-  void begun();
-  void send_state(std::uint32_t to, Duration extra);
-  void receive_state(const rt::Event& event);
+  void tick();
+  void take_in(rt::Event&& event);
+
+  void carry_out(rt::Effects::Effect& effect);
+  void carry_out(const rt::MakeState&);
+  void carry_out(const rt::SendState& wanted);
+  void carry_out(const rt::StoreState& wanted);
+  void carry_out(const rt::CountLate&) {}
+  void carry_out(const rt::BeginSteps&) {}
+  void carry_out(const rt::TakeStep& wanted);
+  void carry_out(const rt::AfterStep&);
+  void carry_out(const rt::SaveLast&);
+  void carry_out(const rt::ReportTrained&);
+  void carry_out(const rt::RunIsTrained&) { process_->trained = true; }
+  void carry_out(const rt::SaveNow&) { process_->save_at_end = true; }
+  void carry_out(const rt::EndTrained&) { exit(rt::ExitCode::trained); }
+  void carry_out(const rt::EndWithFound&);
+  void carry_out(const rt::EndTerminated&);
+  void carry_out(const rt::EndReported&) { exit(rt::ExitCode::trained); }
+  void carry_out(const rt::Failure& failure);
+
+  void send(std::uint32_t to, const rt::Header& header, rt::Bytes&& payload, Duration extra = 0ns);
   void keep_part(const rt::Event& event);
-  void give_up();
-  void next_step();
+  Part own_part() const;
   void add_part();
   bool has_all_parts() const;
+  void go_on_summing();
   void commit();
-  void save();
-  void saved(const State& snapshot);
-  void finish();
-  void stay();
+  SavedState snapshot() const;
+  Duration write_time() const;
+  void write();
+  void saved(const SavedState& snapshot);
   void exit(rt::ExitCode code);
-  void state_changed();
-  bool reports() const { return assembly_->is_lowest_live(); }
-  bool goes_on() const { return assembly_->phase() == rt::Assembly::Phase::begun; }
-  Part own_part() const;
-  Duration slowed(Duration time) const { return std::min<Duration>(time * s_.disk.slowness, 30s); }
   void trace(const std::string& line) const {
     if (s_.trace) s_.trace(rank_, line);
   }
 
   Surroundings s_;
-  const std::uint32_t rank_;
+  const std::uint32_t process_number_, rank_;
   const std::int64_t drift_ppm_;
-  std::uint64_t incarnation_ = 0;
-  bool frozen_ = false, busy_ = false;
-  std::vector<Clock::Action> postponed_;  // while it is frozen
-  std::deque<rt::Event> inbox_;           // while it is busy
-  std::optional<rt::Assembly> assembly_;
-  rt::Effects effects_;
-  Doing doing_ = Doing::assembling;
-  std::uint64_t waits_ = 0;  // counts the waits for a generation, or for a state
-  std::optional<SteadyTime> tick_planned_;
-  std::optional<State> state_;
-  std::uint64_t newest_step_ = 0;  // that it has had, and was sent no other
-  bool receiving_ = false;
-  std::set<std::uint32_t> lagging_;
-  std::vector<rt::Event> early_parts_;  // of the state of a generation whose beginning has not come yet
-  using PartKey = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;  // generation, step, rank
-  std::map<PartKey, Part> parts_;
-  bool due_ = false, writing_ = false, made_ = false;
-  SteadyTime trained_at_;
+  std::unique_ptr<Process> process_;
 };
 
 }  // namespace mlk::sim

@@ -6,6 +6,7 @@ namespace mlk::sim {
 namespace {
 
 constexpr Duration first_restart = 10s, longest_restart = 40s;
+constexpr Duration grace = 30s, restart_of_terminated = 1s;
 constexpr std::uint64_t most_events = 20'000'000;
 
 class Run {
@@ -17,12 +18,14 @@ class Run {
         random_(mix(scenario.seed, 2)),
         begin_(clock_.now()),
         network_(
-            clock_, random_, settings_.network, settings_.ranks,
+            clock_, random_, settings_.network, workers(settings_.ranks),
             [this](std::uint32_t rank, rt::Event&& event) { deliver(rank, std::move(event)); },
             print ? Network::Trace([this](std::uint32_t rank, const std::string& line) { say(rank, line); })
                   : Network::Trace()),
         invariants_(settings_.step_samples, scenario.disk),
-        jobs_(settings_.ranks) {
+        jobs_(settings_.ranks),
+        incarnations_(2 * settings_.ranks) {
+    for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) jobs_[rank].newest = rank;
     disk_.there = scenario.disk;
     const Surroundings surroundings{
         clock_,
@@ -31,11 +34,14 @@ class Run {
         disk_,
         invariants_,
         settings_,
-        [this](std::uint32_t rank, rt::ExitCode code) { ended(rank, code); },
+        [this](std::uint32_t number, rt::ExitCode code) { ended(number, code); },
         print ? [this](std::uint32_t rank, const std::string& line) { say(rank, line); }
               : std::function<void(std::uint32_t, const std::string&)>()};
-    for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank)
-      ranks_.push_back(std::make_unique<SimulatedRank>(surroundings, rank, scenario.drift_ppm[rank]));
+    for (std::uint32_t number = 0; number < 2 * settings_.ranks; ++number) {
+      const std::uint32_t rank = number % settings_.ranks;
+      processes_.push_back(
+          std::make_unique<SimulatedRank>(surroundings, number, rank, scenario.drift_ppm[rank]));
+    }
     for (const Fault& fault : scenario.faults) {
       clock_.at(begin_ + fault.at, [this, fault] { happen(fault); });
       quiet_ = std::max(quiet_, begin_ + fault.at);
@@ -64,17 +70,26 @@ class Run {
   }
 
  private:
+  static std::vector<rt::PeerId> workers(std::uint32_t count) {
+    std::vector<rt::PeerId> ids;
+    for (std::uint32_t number = 0; number < 2 * count; ++number)
+      ids.push_back({rt::Role::worker, number % count});
+    return ids;
+  }
   // What the Job of a rank knows.
   struct Job {
+    std::uint32_t newest = 0;  // of its processes: the rank's number, or that of one started beside it
     bool trained = false;
     int failures = 0;
     std::uint64_t starts = 0;
   };
 
+  SimulatedRank& process(std::uint32_t rank) const { return *processes_[jobs_[rank].newest]; }
+
   void deliver(std::uint32_t rank, rt::Event&& event) {
     if (print_ && event.kind == rt::Event::Kind::message && event.header.type != rt::MessageType::reduce)
       say(rank, describe(event));
-    ranks_[rank]->deliver(std::move(event));
+    processes_[rank]->deliver(std::move(event));
   }
 
   static std::string describe(const rt::Event& event) {
@@ -98,50 +113,76 @@ class Run {
   }
 
   void start(std::uint32_t rank) {
-    if (ranks_[rank]->running() || jobs_[rank].trained) return;
-    ++jobs_[rank].starts;
-    ranks_[rank]->start(incarnation_of(rank));
+    if (!process(rank).running()) start_another(rank);
   }
 
-  // Of the process that was started last.
-  std::uint64_t incarnation_of(std::uint32_t rank) const { return 1 + rank + 1000 * jobs_[rank].starts; }
+  // Beside the one that runs, if one does.
+  void start_another(std::uint32_t rank) {
+    Job& job = jobs_[rank];
+    const std::uint32_t number = processes_[rank]->running() ? rank + settings_.ranks : rank;
+    if (job.trained || processes_[number]->running()) return;
+    job.newest = number;
+    incarnations_[number] = 1 + rank + 1000 * ++job.starts;
+    processes_[number]->start(incarnations_[number]);
+  }
 
   // The Job of a process that has ended starts it again.
-  void ended(std::uint32_t rank, rt::ExitCode code) {
-    invariants_.gone({rank, incarnation_of(rank)});
+  void ended(std::uint32_t number, rt::ExitCode code) {
+    const std::uint32_t rank = number % settings_.ranks;
+    invariants_.gone({rank, incarnations_[number]});
+    if (number != jobs_[rank].newest) return;
     if (code == rt::ExitCode::trained) {
       jobs_[rank].trained = true;
       return;
     }
     if (scenario_.never.contains(rank)) return;
+    // A disruption is no failure.
     const Duration pause =
-        std::min(first_restart * (1 << std::min(jobs_[rank].failures++, 4)), longest_restart);
+        code == rt::ExitCode::terminated
+            ? restart_of_terminated
+            : std::min(first_restart * (1 << std::min(jobs_[rank].failures++, 4)), longest_restart);
     clock_.after(pause, [this, rank] { start(rank); });
   }
 
+  void strand(std::uint32_t rank, bool begins) {
+    for (std::uint32_t other = 0; other < processes_.size(); ++other) {
+      if (other == rank) continue;
+      begins ? network_.cut(rank, other) : network_.heal(rank, other);
+      begins ? network_.cut(other, rank) : network_.heal(other, rank);
+    }
+  }
+
   void happen(const Fault& fault) {
-    const std::uint32_t rank = fault.first;
+    const std::uint32_t rank = fault.first, number = rank < jobs_.size() ? jobs_[rank].newest : 0;
     using enum Fault::Kind;
     switch (fault.kind) {
       case Fault::Kind::start:
         return this->start(rank);
       case kill:
       case lose_host:
-        if (!ranks_[rank]->running()) return;
-        if (print_) say(rank, fault.kind == kill ? "is killed" : "loses its host");
-        fault.kind == kill ? network_.kill(rank) : network_.lose_host(rank);
-        ranks_[rank]->stop();
-        return ended(rank, rt::ExitCode::internal_error);
+        return lose(number, fault.kind == lose_host);
       case freeze:
-        if (!ranks_[rank]->running()) return;
-        if (print_) say(rank, "freezes");
-        network_.freeze(rank);
-        return ranks_[rank]->freeze();
+        if (!process(rank).running()) return;
+        if (print_) say(number, "freezes");
+        network_.freeze(number);
+        return process(rank).freeze();
       case thaw:
-        if (!network_.is_frozen(rank)) return;
-        if (print_) say(rank, "thaws");
-        ranks_[rank]->thaw();
-        return network_.thaw(rank);
+        return this->thaw(number);
+      case terminate:
+        if (!process(rank).running()) return;
+        if (print_) say(number, "is told to stop");
+        process(rank).terminate();
+        return clock_.after(grace, [this, number, incarnation = incarnations_[number]] {
+          if (incarnation == incarnations_[number]) lose(number, false);
+        });
+      case Fault::Kind::strand:
+        if (number != rank || !process(rank).running() || scenario_.never.contains(rank)) return;
+        if (print_) say(rank, "is cut off from all");
+        this->strand(rank, true);
+        return clock_.after(first_restart, [this, rank] { start_another(rank); });
+      case regain:
+        if (print_) say(rank, "has a way again to all");
+        return this->strand(rank, false);
       case cut:
         if (print_) say(rank, "is cut off on the way to " + std::to_string(fault.second));
         return network_.cut(rank, fault.second);
@@ -151,29 +192,48 @@ class Run {
       case disk_full:
         disk_.full = fault.first != 0;
         return;
+      case lose_disk:
+        disk_.newest.reset();
+        disk_lost_ = true;
+        return invariants_.disk_lost();
       case disk_slow:
         disk_.slowness = static_cast<int>(std::max(fault.first, 1u));
         return;
     }
   }
 
+  void lose(std::uint32_t number, bool host) {
+    if (!processes_[number]->running()) return;
+    if (print_) say(number, host ? "loses its host" : "is killed");
+    host ? network_.lose_host(number) : network_.kill(number);
+    processes_[number]->stop();
+    ended(number, rt::ExitCode::internal_error);
+  }
+
+  void thaw(std::uint32_t number) {
+    if (!network_.is_frozen(number)) return;
+    if (print_) say(number, "thaws");
+    processes_[number]->thaw();
+    network_.thaw(number);
+  }
+
   // From here on nothing more goes wrong.
   void calm() {
-    for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) {
-      if (network_.is_frozen(rank)) happen({{}, Fault::Kind::thaw, rank, 0});
-      for (std::uint32_t other = 0; other < settings_.ranks; ++other) {
-        if (rank != other && network_.is_cut(rank, other)) happen({{}, Fault::Kind::heal, rank, other});
+    for (std::uint32_t number = 0; number < processes_.size(); ++number) {
+      thaw(number);
+      for (std::uint32_t other = 0; other < processes_.size(); ++other) {
+        if (number != other && network_.is_cut(number, other)) network_.heal(number, other);
       }
     }
     disk_.full = false;
     disk_.slowness = 1;
   }
 
-  // All ranks that may still come know that the run is trained. Without a disk one that comes late cannot.
+  // All ranks that may still come know that the run is trained. Without the disk one that comes late cannot.
   bool over() const {
-    if (!disk_.there && invariants_.is_trained()) return true;
+    if ((!disk_.there || disk_lost_) && invariants_.is_trained()) return true;
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) {
-      if (!jobs_[rank].trained && (ranks_[rank]->running() || !scenario_.never.contains(rank))) return false;
+      if (!jobs_[rank].trained && (process(rank).running() || !scenario_.never.contains(rank))) return false;
     }
     return true;
   }
@@ -192,7 +252,7 @@ class Run {
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) {
       if (rank > 0) text += "; ";
       text += "rank " + std::to_string(rank) +
-              (jobs_[rank].trained ? " is trained" : " " + ranks_[rank]->describe());
+              (jobs_[rank].trained ? " is trained" : " " + process(rank).describe());
     }
     return text;
   }
@@ -206,9 +266,11 @@ class Run {
   SteadyTime quiet_ = begin_;
   Network network_;
   Disk disk_;
+  bool disk_lost_ = false;
   Invariants invariants_;
   std::vector<Job> jobs_;
-  std::vector<std::unique_ptr<SimulatedRank>> ranks_;
+  std::vector<std::unique_ptr<SimulatedRank>> processes_;  // two for each rank
+  std::vector<std::uint64_t> incarnations_;                // of the process with this number that was last
 };
 
 }  // namespace

@@ -8,8 +8,11 @@
 namespace mlk::sim {
 namespace {
 
-constexpr std::array<const char*, 9> fault_names = {"start", "kill", "lose_host", "freeze",   "thaw",
-                                                    "cut",   "heal", "disk_full", "disk_slow"};
+constexpr std::array<const char*, 13> fault_names = {"start",     "kill",      "lose_host", "freeze", "thaw",
+                                                     "terminate", "strand",    "regain",    "cut",    "heal",
+                                                     "disk_full", "disk_slow", "lose_disk"};
+
+bool of_disk(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 Duration from_seconds(double time) { return Duration(std::llround(time * 1e9)); }
@@ -17,6 +20,20 @@ Duration from_seconds(double time) { return Duration(std::llround(time * 1e9)); 
 std::uint32_t draw_ranks(Random& random) {
   if (random.one_in(200)) return static_cast<std::uint32_t>(random.between(11, 40));
   return static_cast<std::uint32_t>(random.one_in(8) ? random.between(6, 10) : random.between(2, 5));
+}
+
+// Two sides cannot hear each other; sometimes only one does not hear the other.
+void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end) {
+  const std::uint64_t side = random.next();
+  const bool both = !random.one_in(3);
+  for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
+    for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
+      const bool of_one = side >> (one % 64) & 1, of_other = side >> (other % 64) & 1;
+      if (of_one == of_other || !(both || of_one)) continue;
+      scenario.faults.push_back({begin, Fault::Kind::cut, one, other});
+      scenario.faults.push_back({end, Fault::Kind::heal, one, other});
+    }
+  }
 }
 
 // Things that belong together: what begins also ends.
@@ -38,7 +55,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration storm) {
     add(end, Fault::Kind::heal, from, to);
   };
   const Duration end = begin + for_a_while();
-  switch (random.below(9)) {
+  switch (random.below(12)) {
     case 0:
     case 1:
       return add(begin, Fault::Kind::kill, rank());
@@ -57,18 +74,22 @@ void draw_fault(Random& random, Scenario& scenario, Duration storm) {
       cut(one, other, end);
       return cut(other, one, end);
     }
-    case 7: {  // two sides; sometimes one way only
-      const std::uint64_t side = random.next();
-      const bool both = !random.one_in(3);
-      for (std::uint32_t one = 0; one < ranks; ++one) {
-        for (std::uint32_t other = 0; other < ranks; ++other) {
-          const bool of_one = side >> (one % 64) & 1, of_other = side >> (other % 64) & 1;
-          if (of_one != of_other && (both || of_one)) cut(one, other, end);
-        }
-      }
+    case 7:
+      return cut_sides(random, scenario, begin, end);
+    case 8: {
+      const std::uint32_t stranded = rank();
+      add(begin, Fault::Kind::strand, stranded);
+      return add(begin + random.between(Duration(5s), Duration(40s)), Fault::Kind::regain, stranded);
+    }
+    case 9:
+    case 10: {  // a drained node: several at once
+      for (auto left = random.one_in(3) ? random.between(1, ranks) : 1; left > 0; --left)
+        add(begin + (random.one_in(2) ? Duration(0) : random.between(Duration(0), Duration(2s))),
+            Fault::Kind::terminate, rank());
       return;
     }
     default:
+      if (random.one_in(6)) return add(begin, Fault::Kind::lose_disk, 0);
       if (random.one_in(2)) {
         add(begin, Fault::Kind::disk_full, 1);
         return add(end, Fault::Kind::disk_full, 0);
@@ -90,20 +111,29 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
   s.seeds = random.one_in(3) ? static_cast<std::uint32_t>(random.between(1, s.ranks)) : s.ranks;
   s.steps = random.between(5, s.ranks > 10 ? 20 : 40);
   s.checkpoint_every = random.between(1, 20);
-  s.patience = std::chrono::seconds(random.between(60, 180));
+  s.patience = std::chrono::seconds(random.one_in(8) ? random.between(5, 40) : random.between(60, 180));
   s.compute = random.between(Duration(2ms), Duration(random.one_in(3) ? 4s : 800ms));
   s.transfer = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 200ms));
+  if (random.one_in(40)) s.transfer = random.between(Duration(40s), Duration(110s));
   s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 10s : 500ms));
   s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
   s.network.frozen_are_lost = random.one_in(3);
   scenario.disk = !random.one_in(5);
+  s.overlaps = random.one_in(2);
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
     scenario.drift_ppm.push_back(static_cast<std::int64_t>(random.below(401)) - 200);
     scenario.faults.push_back(
         {random.between(Duration(0), Duration(random.one_in(4) ? 20s : 1s)), Fault::Kind::start, rank, 0});
   }
-  const Duration storm = random.between(Duration(5s), Duration(60s));
-  for (auto left = random.below(7); left > 0; --left) draw_fault(random, scenario, storm);
+  // Sometimes much happens at once.
+  const bool burst = random.one_in(3);
+  const Duration storm =
+      burst ? random.between(Duration(2s), Duration(8s)) : random.between(Duration(5s), Duration(60s));
+  for (auto left = burst ? random.between(3, 9) : random.below(7); left > 0; --left)
+    draw_fault(random, scenario, storm);
+  // Ranks that start apart.
+  if (random.one_in(12))
+    cut_sides(random, scenario, Duration(0), random.between(Duration(2s), Duration(20s)));
   // The others are more than half, and enough to begin.
   const std::uint32_t most = std::min(s.ranks - s.minimum, (s.ranks - 1) / 2);
   // Nor are those gone by whom others are found.
@@ -147,6 +177,8 @@ Scenario parse_scenario(const std::string& text) {
       s.checkpoint_every = std::max<std::uint64_t>(count(), 1);
     } else if (word == "disk") {
       scenario.disk = get() != 0;
+    } else if (word == "overlaps") {
+      s.overlaps = get() != 0;
     } else if (word == "frozen_are_lost") {
       s.network.frozen_are_lost = get() != 0;
     } else if (word == "patience") {
@@ -175,7 +207,7 @@ Scenario parse_scenario(const std::string& text) {
       const auto found = std::ranges::find(fault_names, word);
       if (found == fault_names.end()) throw wrong();
       fault.kind = static_cast<Fault::Kind>(found - fault_names.begin());
-      fault.first = small();
+      if (fault.kind != Fault::Kind::lose_disk) fault.first = small();
       if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) fault.second = small();
       starts = starts || fault.kind == Fault::Kind::start;
       scenario.faults.push_back(fault);
@@ -186,8 +218,7 @@ Scenario parse_scenario(const std::string& text) {
   }
   if (s.ranks < 1 || s.ranks > 1000) throw std::runtime_error("ranks: from 1 to 1000");
   for (const Fault& fault : scenario.faults) {
-    const bool of_disk = fault.kind == Fault::Kind::disk_full || fault.kind == Fault::Kind::disk_slow;
-    if (!of_disk && (fault.first >= s.ranks || fault.second >= s.ranks))
+    if (!of_disk(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
       throw std::runtime_error("at: no such rank");
   }
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
@@ -203,16 +234,16 @@ std::string to_text(const Scenario& scenario) {
   text.precision(12);
   text << "seed " << scenario.seed << "\nranks " << s.ranks << "\nminimum " << s.minimum << "\nseeds "
        << s.seeds << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk "
-       << scenario.disk << "\nfrozen_are_lost " << s.network.frozen_are_lost << "\npatience "
-       << s.patience.count() << "\nlate " << s.late.count() << "\ncompute " << seconds(s.compute) * 1000
-       << "\ntransfer " << seconds(s.transfer) * 1000 << "\nwrite " << seconds(s.write) * 1000 << "\nway "
-       << seconds(s.network.longest) * 1000 << "\n";
+       << scenario.disk << "\noverlaps " << s.overlaps << "\nfrozen_are_lost " << s.network.frozen_are_lost
+       << "\npatience " << s.patience.count() << "\nlate " << s.late.count() << "\ncompute "
+       << seconds(s.compute) * 1000 << "\ntransfer " << seconds(s.transfer) * 1000 << "\nwrite "
+       << seconds(s.write) * 1000 << "\nway " << seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : scenario.never) text << "never " << rank << "\n";
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank)
     text << "drift " << rank << " " << scenario.drift_ppm[rank] << "\n";
   for (const Fault& fault : scenario.faults) {
-    text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)] << " "
-         << fault.first;
+    text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)];
+    if (fault.kind != Fault::Kind::lose_disk) text << " " << fault.first;
     if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) text << " " << fault.second;
     text << "\n";
   }

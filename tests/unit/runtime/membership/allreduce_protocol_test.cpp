@@ -1,5 +1,9 @@
 #include "runtime/membership/allreduce_protocol.h"
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 using namespace mlk::rt;
@@ -85,4 +89,22 @@ TEST_CASE("trouble tells its generation, and the end of the run its result") {
   REQUIRE(decode_done(header, payload));
   CHECK(decode_done(header, payload)->result == "its result");
   CHECK_FALSE(decode_done(header, shorter(payload)));
+}
+
+TEST_CASE("a part of a state tells of which state it is, where it belongs, and its floats") {
+  const std::vector<float> values{1.5f, -2};
+  const auto [header, payload] =
+      encode(StateMessage{7, 40, 5120, 12, 6, 3, std::as_bytes(std::span(values))});
+  CHECK(header.type == MessageType::feed);
+  const auto state = decode_state(header, payload);
+  REQUIRE(state);
+  CHECK(state->generation == 7);
+  CHECK(state->step == 40);
+  CHECK(state->position == 5120);
+  CHECK(state->state_since == 12);
+  CHECK(state->summed_in == 6);
+  CHECK(state->offset == 3);
+  CHECK(std::ranges::equal(state->floats, std::as_bytes(std::span(values))));
+  CHECK_FALSE(decode_state(header, shorter(payload)));
+  CHECK_FALSE(decode_state(header, Bytes(payload.begin(), payload.begin() + 20)));
 }

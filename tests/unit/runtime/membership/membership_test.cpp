@@ -26,7 +26,7 @@ bool decide(const std::string& standings) {
 TEST_CASE("the quorum rule") {
   CHECK(decide("lll"));
   CHECK(decide("lld"));
-  CHECK(decide("ldd"));  // the dead do not vote
+  CHECK(decide("ldd"));  // all others are dead
   CHECK(decide("ddl"));
   CHECK(decide("lls"));
   CHECK_FALSE(decide("lss"));
@@ -34,8 +34,10 @@ TEST_CASE("the quorum rule") {
   CHECK(decide("ls"));  // a tie goes to the side of the lowest rank
   CHECK_FALSE(decide("sl"));
   CHECK(decide("dl"));
-  CHECK(decide("dlls"));
-  CHECK(decide("dls"));  // a tie among those that are not dead
+  CHECK_FALSE(decide("dlls"));  // the dead may have voted for the silent
+  CHECK_FALSE(decide("dls"));
+  CHECK_FALSE(decide("lds"));
+  CHECK(decide("ddlll"));
   CHECK_FALSE(decide("dsl"));
   CHECK_FALSE(decide("dddsls"));
   CHECK_FALSE(decide("dddd"));

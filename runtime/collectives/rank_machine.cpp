@@ -1,0 +1,294 @@
+#include "runtime/collectives/rank_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/code_probe.h"
+#include "runtime/membership/peers.h"
+
+namespace mlk::rt {
+namespace {
+
+constexpr std::chrono::seconds transfer_patience{
+    60};  // between two parts of a state, for each rank that lags
+constexpr std::size_t most_early_parts = 1024;
+constexpr Milliseconds save_interval{5};  // between two looks at the last checkpoint
+
+}  // namespace
+
+RankMachine::RankMachine(RankSettings settings)
+    : settings_(std::move(settings)), assembly_(settings_.assembly) {}
+
+template <typename Call>
+void RankMachine::assembly_call(RankTurn& turn, Call call) {
+  Effects effects;
+  call(effects);
+  turn.take(std::move(effects));
+}
+
+void RankMachine::start(RankTurn& turn) { assemble(turn); }
+
+void RankMachine::handle(Event&& event, RankTurn& turn) {
+  if (stopping_) assembly_.ends();
+  if (event.kind == Event::Kind::message && event.header.type == MessageType::feed) {
+    receive(std::move(event), turn);
+  } else {
+    assembly_call(turn, [&](Effects& effects) { assembly_.handle(event, turn.now, effects); });
+  }
+  settle(turn);
+}
+
+void RankMachine::tick(RankTurn& turn) {
+  if (state_ == State::assembling)
+    assembly_call(turn, [&](Effects& effects) { assembly_.tick(turn.now, effects); });
+  if (state_ == State::between) return next_step(turn);
+  settle(turn);
+}
+
+SteadyTime RankMachine::next_tick() const {
+  switch (state_) {
+    case State::assembling:
+      return assembly_.next_tick();
+    case State::receiving:
+      return receive_by_ + Milliseconds(1);
+    case State::between:
+      return {};
+    case State::saving:
+      return reports() ? saved_at_ + save_interval : SteadyTime::max();
+    case State::staying:
+      return stays_until() + Milliseconds(1);
+    default:
+      return SteadyTime::max();
+  }
+}
+
+// What has come may be what its state waits for.
+void RankMachine::settle(RankTurn& turn) {
+  // What is trained stays trained.
+  if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying)
+    return end(assembly_.failure(), turn);
+  switch (state_) {
+    case State::assembling:
+      if (assembly_.phase() == Assembly::Phase::trained) {
+        code_probe("allreduce.ended-elsewhere");
+        return end(EndTrained{assembly_.result()}, turn);
+      }
+      if (stopping_) return terminate(turn);
+      if (assembly_.wants_state()) {
+        state_ = State::making;
+        return turn.decide(MakeState());
+      }
+      return goes_on() ? begin(turn) : void();
+    case State::receiving:
+      return go_on_receiving(turn);
+    case State::saving:
+      if (stopping_) return terminate(turn);
+      return goes_on() ? save_last(turn) : assemble(turn);
+    case State::staying:
+      if (assembly_.all_have_left()) {
+        code_probe("allreduce.all-have-left");
+      } else if (turn.now > stays_until()) {
+        code_probe("allreduce.stayed-long-enough");
+      } else if (!stopping_) {
+        return;
+      }
+      return end(EndReported(), turn);
+    default:
+      return;
+  }
+}
+
+void RankMachine::assemble(RankTurn& turn) {
+  state_ = State::assembling;
+  assembly_call(turn, [&](Effects& effects) { assembly_.assemble(turn.now, effects); });
+  settle(turn);
+}
+
+void RankMachine::found_last(RankTurn& turn) {
+  code_probe("allreduce.found-last");
+  end(EndWithFound(), turn);
+}
+
+// ---- the state
+
+void RankMachine::state_changed() {
+  assembly_.set_state(has_state_ ? std::optional(StateVersion{point_.step, point_.summed_in}) : std::nullopt);
+}
+
+void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn) {
+  code_probe("allreduce.state-made");
+  point_ = point;
+  has_state_ = true;
+  state_changed();
+  state_ = State::assembling;
+  assembly_call(turn, [&](Effects& effects) {
+    assembly_.state_made({point.step, point.summed_in}, restarts, turn.now, effects);
+  });
+  settle(turn);
+}
+
+// A generation has begun: those that lag need the state of one member.
+void RankMachine::begin(RankTurn& turn) {
+  const std::uint32_t self = settings_.assembly.self.rank;
+  lagging_ = assembly_.beginning().lagging;
+  if (assembly_.beginning().source == self) {
+    for (const std::uint32_t rank : lagging_) turn.decide(SendState{rank});
+  }
+  if (!lagging_.contains(self)) return begin_steps(turn);
+  state_ = State::receiving;
+  floats_to_come_ = settings_.parameters + settings_.optimizer_floats;
+  receive_by_ = turn.now + transfer_patience * lagging_.size();
+  for (Event& part : std::exchange(early_parts_, {})) receive(std::move(part), turn);
+  settle(turn);
+}
+
+void RankMachine::receive(Event&& event, RankTurn& turn) {
+  const std::uint64_t generation = assembly_.generation().number;
+  if (event.header.generation > generation) {
+    std::erase_if(early_parts_,
+                  [&](const Event& e) { return e.header.generation < event.header.generation; });
+    code_probe("allreduce.state-before-begin");
+    if (early_parts_.size() < most_early_parts) early_parts_.push_back(std::move(event));
+    return;
+  }
+  if (event.header.generation != generation || state_ != State::receiving) {
+    code_probe("allreduce.state-too-late");
+    return turn.decide(CountLate());
+  }
+  const auto part = decode_state(event.header, event.payload);
+  if (!part || part->state_since > part->step) return;
+  const std::uint64_t count = part->floats.size() / sizeof(float), offset = part->offset,
+                      size = settings_.parameters, all = size + settings_.optimizer_floats;
+  if (offset > all || count > all - offset || (offset < size && offset + count > size)) return;
+  // Until here the own state is whole: should the source be lost before it has sent anything, it counts.
+  if (std::exchange(has_state_, false)) state_changed();
+  receive_by_ = turn.now + transfer_patience;
+  floats_to_come_ -= std::min(floats_to_come_, count);
+  const StatePoint point{part->step, part->position, part->state_since, part->summed_in};
+  turn.decide(StoreState{std::move(event)});
+  if (floats_to_come_ > 0) return;
+  point_ = point;
+  has_state_ = true;
+  state_changed();
+}
+
+void RankMachine::go_on_receiving(RankTurn& turn) {
+  if (floats_to_come_ == 0) {
+    code_probe("allreduce.state-received");
+    return begin_steps(turn);
+  }
+  const bool expired = turn.now > receive_by_;
+  if (goes_on() && !expired && !stopping_) return;
+  if (expired) code_probe("allreduce.state-expired");
+  if (!has_state_) code_probe("allreduce.state-torn");
+  give_up(turn);
+}
+
+// ---- steps
+
+void RankMachine::begin_steps(RankTurn& turn) {
+  state_ = State::between;
+  turn.decide(BeginSteps());
+}
+
+// All that had come meanwhile was handled. A rank that has the last step saves it even if the generation is
+// over.
+void RankMachine::next_step(RankTurn& turn) {
+  if (stopping_) return terminate(turn);
+  if (point_.step >= settings_.steps) {
+    state_ = State::saving;
+    return save_last(turn);
+  }
+  if (!goes_on()) return assemble(turn);
+  if (assembly_.wants_newcomers(turn.now)) {
+    code_probe("allreduce.newcomers");
+    return assemble(turn);
+  }
+  const Generation& generation = assembly_.generation();
+  const std::uint64_t members = generation.members.size(),
+                      index = *generation.index_of(settings_.assembly.self.rank);
+  state_ = State::stepping;
+  turn.decide(TakeStep{point_.position + settings_.step_samples * index / members,
+                       point_.position + settings_.step_samples * (index + 1) / members});
+}
+
+void RankMachine::step_taken(RankTurn& turn) {
+  ++point_.step;
+  point_.position += settings_.step_samples;
+  point_.summed_in = assembly_.generation().number;
+  state_changed();
+  lagging_.clear();
+  state_ = State::between;
+  code_probe("allreduce.step-taken");
+  if (reports()) turn.decide(AfterStep());
+}
+
+void RankMachine::step_given_up(RankTurn& turn) {
+  code_probe("allreduce.step-given-up");
+  give_up(turn);
+}
+
+// Someone may still wait for this rank in the sum of a step: the lowest rank is to call everyone together.
+void RankMachine::give_up(RankTurn& turn) {
+  assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
+  assemble(turn);
+}
+
+// ---- the end
+
+void RankMachine::save_last(RankTurn& turn) {
+  if (!reports()) return;
+  saved_at_ = turn.now;
+  turn.decide(SaveLast());
+}
+
+void RankMachine::last_saved(RankTurn& turn) {
+  state_ = State::reporting;
+  turn.decide(ReportTrained());
+}
+
+// The rank that reports ends the run for all, and stays until all know: one that is missing may be on its
+// way, and one that was told may be lost before it has ended.
+void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
+  if (!done) return terminate(turn);
+  code_probe("allreduce.trained");
+  state_ = State::staying;
+  trained_at_ = turn.now;
+  turn.decide(RunIsTrained());
+  assembly_call(turn, [&](Effects& effects) { assembly_.tell_trained(result, effects); });
+  settle(turn);
+}
+
+SteadyTime RankMachine::stays_until() const {
+  return late_deadline(trained_at_, assembly_.last_loss(), assembly_.somebody_is_there(), settings_.late);
+}
+
+void RankMachine::terminate(RankTurn& turn) {
+  code_probe("allreduce.terminated");
+  // The rank that would report may not have its state yet.
+  if (has_state_ && assembly_.is_lowest_live(lagging_)) {
+    code_probe("allreduce.terminated-saves");
+    turn.decide(SaveNow());
+  }
+  end(EndTerminated(), turn);
+}
+
+void RankMachine::end(RankTurn::Decision how, RankTurn& turn) {
+  state_ = State::ended;
+  turn.decide(std::move(how));
+}
+
+const char* RankMachine::doing() const {
+  static constexpr const char* names[] = {"assembles",
+                                          "makes a state",
+                                          "receives the state",
+                                          "is between two steps",
+                                          "takes a step",
+                                          "saves the last step",
+                                          "reports",
+                                          "stays",
+                                          "has ended"};
+  return names[static_cast<int>(state_)];
+}
+
+}  // namespace mlk::rt

@@ -1,0 +1,99 @@
+// An allreduce rank without its process: assemble, get the state if it lags, then step after step until a
+// member is lost, and from the start again; at the end save, report and stay until all know. Pure: the
+// process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/collectives/rank_turn.h"
+#include "runtime/membership/assembly.h"
+
+namespace mlk::rt {
+
+// Where the state of a rank stands.
+struct StatePoint {
+  std::uint64_t step = 0, position = 0;
+  std::uint64_t state_since = 0;  // as in TrainingState
+  std::uint64_t summed_in = 0;    // as in StateVersion
+};
+
+struct RankSettings {
+  AssemblySettings assembly;
+  std::uint64_t steps = 0, step_samples = 0;           // of the run; of a step, over all members
+  std::uint64_t parameters = 0, optimizer_floats = 0;  // floats of the state
+  std::chrono::seconds late{60};                       // MLK_LATE_SECONDS
+};
+
+// After each event, tick and answer it is in one of its states, waiting for the next. It has ended when it
+// has decided how (EndTrained, EndWithFound, EndTerminated, EndReported, Failure); then it must not be called
+// any more. For one thread at a time: while a step is taken the thread that sums feeds it.
+class RankMachine {
+ public:
+  explicit RankMachine(RankSettings settings);
+
+  void start(RankTurn& turn);
+  // All but the frames of a sum.
+  void handle(Event&& event, RankTurn& turn);
+  // To be called at next_tick() unless an event comes before; any number of times earlier.
+  void tick(RankTurn& turn);
+  SteadyTime next_tick() const;
+  // SIGTERM: counts with the next call.
+  void stop() { stopping_ = true; }
+
+  // The checkpoint of the last step is to be looked for, as the others may have ended.
+  bool looks_for_last() const { return state_ == State::assembling; }
+  void found_last(RankTurn& turn);
+
+  // Answers to decisions (rank_turn.h).
+  // restarts: that the checkpoint knows of.
+  void state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn);
+  void step_taken(RankTurn& turn);
+  void step_given_up(RankTurn& turn);
+  void last_saved(RankTurn& turn);
+  // result: of the run. False: the process was told to stop before.
+  void reported(bool done, const std::string& result, RankTurn& turn);
+
+  const Assembly& assembly() const { return assembly_; }
+  const StatePoint& point() const { return point_; }
+  bool has_state() const { return has_state_; }
+  // The generation still takes its steps.
+  bool goes_on() const { return assembly_.phase() == Assembly::Phase::begun; }
+  // This rank makes the reports and the checkpoints.
+  bool reports() const { return assembly_.is_lowest_live(); }
+  // For traces: "takes a step".
+  const char* doing() const;
+
+ private:
+  enum class State { assembling, making, receiving, between, stepping, saving, reporting, staying, ended };
+
+  template <typename Call>
+  void assembly_call(RankTurn& turn, Call call);
+  void settle(RankTurn& turn);
+  void assemble(RankTurn& turn);
+  void begin(RankTurn& turn);
+  void begin_steps(RankTurn& turn);
+  void receive(Event&& event, RankTurn& turn);
+  void go_on_receiving(RankTurn& turn);
+  void next_step(RankTurn& turn);
+  void save_last(RankTurn& turn);
+  void give_up(RankTurn& turn);
+  void end(RankTurn::Decision how, RankTurn& turn);
+  void terminate(RankTurn& turn);
+  SteadyTime stays_until() const;
+  void state_changed();
+
+  const RankSettings settings_;
+  Assembly assembly_;
+  State state_ = State::assembling;
+  bool stopping_ = false, has_state_ = false;
+  StatePoint point_;
+  std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
+  std::uint64_t floats_to_come_ = 0;
+  SteadyTime receive_by_, saved_at_, trained_at_;
+  std::vector<Event> early_parts_;  // of the state of a generation whose beginning has not come yet
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,49 @@
+// One call of a state machine: the time at which it happens, and what it wants done.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/membership/effects.h"
+#include "runtime/transport/event.h"
+
+namespace mlk::rt {
+
+// Decisions that several machines make.
+
+// A message came too late to be of use.
+struct CountLate {};
+// From now on no peer's end changes how this process ends.
+struct RunIsTrained {};
+// A worker ends: with the result of the reporter, with the checkpoint that was found, or since it was told
+// to.
+struct EndTrained {
+  std::string result;
+};
+struct EndWithFound {};
+struct EndTerminated {};
+
+// What it holds is to be carried out in order, when the call has returned. A Failure is how the process ends;
+// nothing that follows it counts.
+template <typename... Decisions>
+struct TurnOf {
+  using Decision = std::variant<Effects::Effect, Decisions..., Failure>;
+
+  SteadyTime now;
+  std::vector<Decision> in_order = {};
+
+  void send(PeerId to, const Header& header, Bytes payload = {}) {
+    in_order.emplace_back(Effects::Effect(Effects::Message{to, header, std::move(payload)}));
+  }
+  void log(std::string line) { in_order.emplace_back(Effects::Effect(Effects::Line{std::move(line)})); }
+  void take(Effects&& effects) {
+    for (Effects::Effect& effect : effects.in_order) in_order.emplace_back(std::move(effect));
+  }
+  void decide(Decision decision) { in_order.push_back(std::move(decision)); }
+  bool failed() const { return !in_order.empty() && std::holds_alternative<Failure>(in_order.back()); }
+};
+
+}  // namespace mlk::rt
