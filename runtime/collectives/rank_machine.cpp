@@ -179,7 +179,6 @@ void RankMachine::go_on_receiving(RankTurn& turn) {
   }
   const bool expired = turn.now > receive_by_;
   if (goes_on() && !expired && !stopping_) return;
-  if (expired) code_probe("allreduce.state-expired");
   if (!has_state_) code_probe("allreduce.state-torn");
   give_up(turn);
 }

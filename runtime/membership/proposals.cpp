@@ -21,14 +21,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (outdated) send_status(event.peer.rank, effects);
   const bool broken_promise = !keeps_promise(proposal, event.peer.rank, now);
   if (proposal.number <= promised_ || stranger || outdated || broken_promise) {
-    if (outdated)
-      code_probe("allreduce.refused-outdated");
-    else if (stranger)
-      code_probe("allreduce.refused-lineage");
-    else if (broken_promise)
-      code_probe("allreduce.refused-promise");
-    else
-      code_probe("allreduce.refused-number");
+    if (outdated) code_probe("allreduce.refused-outdated");
+    if (!outdated && !stranger && !broken_promise) code_probe("allreduce.refused-number");
     return effects.send(event.peer, encode(RefuseMessage{promised_, proposal.number, {}}));
   }
   promised_ = proposal.number;
@@ -227,10 +221,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : settings_.new_lineage();
-  if (!keeps_promise(proposal, self_.rank, now)) {
-    code_probe("allreduce.promise-kept");
-    return {};
-  }
+  if (!keeps_promise(proposal, self_.rank, now)) return {};
   return proposal;
 }
 

@@ -55,7 +55,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration storm) {
     add(end, Fault::Kind::heal, from, to);
   };
   const Duration end = begin + for_a_while();
-  switch (random.below(12)) {
+  switch (random.below(11)) {
     case 0:
     case 1:
       return add(begin, Fault::Kind::kill, rank());
@@ -76,13 +76,8 @@ void draw_fault(Random& random, Scenario& scenario, Duration storm) {
     }
     case 7:
       return cut_sides(random, scenario, begin, end);
-    case 8: {
-      const std::uint32_t stranded = rank();
-      add(begin, Fault::Kind::strand, stranded);
-      return add(begin + random.between(Duration(5s), Duration(40s)), Fault::Kind::regain, stranded);
-    }
-    case 9:
-    case 10: {  // a drained node: several at once
+    case 8:
+    case 9: {  // a drained node: several at once
       for (auto left = random.one_in(3) ? random.between(1, ranks) : 1; left > 0; --left)
         add(begin + (random.one_in(2) ? Duration(0) : random.between(Duration(0), Duration(2s))),
             Fault::Kind::terminate, rank());
@@ -111,10 +106,9 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
   s.seeds = random.one_in(3) ? static_cast<std::uint32_t>(random.between(1, s.ranks)) : s.ranks;
   s.steps = random.between(5, s.ranks > 10 ? 20 : 40);
   s.checkpoint_every = random.between(1, 20);
-  s.patience = std::chrono::seconds(random.one_in(8) ? random.between(5, 40) : random.between(60, 180));
+  s.patience = std::chrono::seconds(random.between(60, 180));
   s.compute = random.between(Duration(2ms), Duration(random.one_in(3) ? 4s : 800ms));
   s.transfer = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 200ms));
-  if (random.one_in(40)) s.transfer = random.between(Duration(40s), Duration(110s));
   s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 10s : 500ms));
   s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
   s.network.frozen_are_lost = random.one_in(3);

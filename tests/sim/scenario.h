@@ -8,7 +8,8 @@
 //   kill 1      seconds after the start; also: lose_host R, freeze R, thaw R, terminate R, start R,
 //                      cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, lose_disk;
 //                      strand R cuts all ways of a process, whose Job starts another one 10 s later beside
-//                      it, and regain R gives it all ways back
+//                      it, and regain R gives it all ways back. Seeds do not: the Jobs
+//                      of allreduce workers replace only pods that have ended
 // A process that ends in another way than trained is started again by its Job after 10, 20, 40, 40... s, one
 // that was terminated (SIGTERM, and SIGKILL 30 s later) after 1 s, unless `never R` says that it never is.
 // After the last line of `at` all processes that run can reach each other.
