@@ -14,16 +14,22 @@ constexpr Duration retransmitted = 300ms;  // until TCP tries again a way that w
 
 }  // namespace
 
-Network::Network(Clock& clock, Random& random, NetworkSettings settings, Rank ranks, Deliver deliver,
-                 Trace trace)
+Network::Network(Clock& clock, Random& random, NetworkSettings settings, std::vector<rt::PeerId> ids,
+                 Deliver deliver, Trace trace)
     : clock_(clock),
       random_(random),
       settings_(settings),
       deliver_(std::move(deliver)),
       trace_(std::move(trace)),
-      hosts_(ranks),
-      cut_(ranks * ranks) {
-  for (Host& host : hosts_) host.sides.resize(ranks);
+      ids_(std::move(ids)),
+      hosts_(ids_.size()),
+      cut_(ids_.size() * ids_.size()) {
+  for (Host& host : hosts_) host.sides.resize(ids_.size());
+  for (const rt::PeerId id : ids_) newest_.push_back(first_.emplace_back(number(id)));
+}
+
+Network::Rank Network::number(rt::PeerId id) const {
+  return static_cast<Rank>(std::ranges::find(ids_, id) - ids_.begin());
 }
 
 void Network::start(Rank rank, std::uint64_t incarnation) {
@@ -34,6 +40,7 @@ void Network::start(Rank rank, std::uint64_t incarnation) {
   host.incarnation = incarnation;
   host.dialer.emplace(retry_min, retry_max);
   host.sides.resize(ranks);
+  newest_[first_[rank]] = rank;
 }
 
 void Network::end(Rank rank, int exit_code) {
@@ -157,17 +164,17 @@ void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) 
     if (clock_.now() - connection->opened > handshake_timeout) return close(connection, to);
     return promote(rank, peer, connection, to);
   }
-  if (host.sides[peer].connection != connection) return;  // it was retired
+  if (side(rank, peer).connection != connection) return;  // it was retired
   switch (packet.kind) {
     case Packet::Kind::end_of_stream: {
-      bool proven = !host.sides[peer].silent;
+      bool proven = !side(rank, peer).silent;
       if (proven && clock_.now() < host.peers_return_until) {
         proven = false;
         clock_.at(host.peers_return_until, [this, rank, peer, own = host.incarnation] {
           if (!alive(rank, own) || hosts_[rank].frozen) return;
-          Side& side = hosts_[rank].sides[peer];
-          if (std::exchange(side.unproven, false))
-            tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
+          Side& its = side(rank, peer);
+          if (std::exchange(its.unproven, false))
+            tell(rank, peer, Event::Kind::down, its.last_incarnation, true);
         });
       }
       return lose(rank, peer, proven);
@@ -177,18 +184,18 @@ void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) 
       const bool goodbye = packet.kind == Packet::Kind::goodbye;
       Event event;
       event.kind = goodbye ? Event::Kind::goodbye : Event::Kind::replaced;
-      event.peer = id(peer);
+      event.peer = ids_[peer];
       event.incarnation = connection->incarnation[1 - to];
       event.header = packet.header;
       deliver_(rank, std::move(event));
-      if (alive(rank, connection->incarnation[to]) && hosts_[rank].sides[peer].connection == connection)
+      if (alive(rank, connection->incarnation[to]) && side(rank, peer).connection == connection)
         lose(rank, peer, true);
       return;
     }
     default: {
       note_heard(rank, peer);
       Event event;
-      event.peer = id(peer);
+      event.peer = ids_[peer];
       event.incarnation = connection->incarnation[1 - to];
       event.header = packet.header;
       event.payload = std::move(packet.payload);
@@ -198,22 +205,27 @@ void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) 
 }
 
 void Network::send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra) {
-  const auto& connection = hosts_[from].sides[to].connection;
+  const auto& connection = side(from, to).connection;
   if (!connection) return;
   put(connection, connection->rank[0] == from ? 0 : 1, {Packet::Kind::message, header, std::move(payload)},
       extra);
 }
 
+std::uint64_t Network::connected(Rank rank, Rank peer) const {
+  const auto& connection = side(rank, peer).connection;
+  return connection ? connection->incarnation[connection->rank[0] == rank ? 1 : 0] : 0;
+}
+
 void Network::tell(Rank rank, Rank peer, Event::Kind kind, std::uint64_t incarnation, bool proven) {
   Event event;
   event.kind = kind;
-  event.peer = id(peer);
+  event.peer = ids_[peer];
   event.incarnation = incarnation;
   event.address = "rank-" + std::to_string(peer) + ":1";
   event.proven = proven;
   if (trace_) {
     static constexpr const char* names[] = {"up", "down", "silent", "audible"};
-    trace_(rank, std::string(names[static_cast<int>(kind)]) + " worker/" + std::to_string(peer) +
+    trace_(rank, std::string(names[static_cast<int>(kind)]) + " " + to_string(ids_[peer]) +
                      (proven ? ", proven" : ""));
   }
   deliver_(rank, std::move(event));
@@ -222,7 +234,7 @@ void Network::tell(Rank rank, Rank peer, Event::Kind kind, std::uint64_t incarna
 // ---- dialling
 
 void Network::dial(Rank rank, Rank peer) {
-  hosts_[rank].dialer->add(id(peer), {"rank-" + std::to_string(peer), 1}, clock_.now());
+  hosts_[rank].dialer->add(ids_[peer], {"rank-" + std::to_string(peer), 1}, clock_.now());
   plan_round(rank);
 }
 
@@ -241,7 +253,7 @@ void Network::plan_round(Rank rank) {
 void Network::start_rounds(Rank rank) {
   for (const rt::PeerId peer : hosts_[rank].dialer->due(clock_.now())) {
     hosts_[rank].dialer->attempts(peer, 1, clock_.now());
-    attempt(rank, peer.rank);
+    attempt(rank, number(peer));
   }
   plan_round(rank);
 }
@@ -256,14 +268,15 @@ void Network::attempt(Rank rank, Rank peer) {
       attempt_over(rank, own, peer, outcome);
     });
   };
-  if (!answers(rank, peer) || hosts_[peer].frozen)
+  const Rank found = newest_[peer];
+  if (!answers(rank, found) || hosts_[found].frozen)
     return later(handshake_timeout, rt::Dialer::Outcome::failed);
-  if (!hosts_[peer].running) return later(way() + way(), rt::Dialer::Outcome::refused);
-  clock_.after(4 * way(), [this, rank, own = hosts_[rank].incarnation, peer] {
+  if (!hosts_[found].running) return later(way() + way(), rt::Dialer::Outcome::refused);
+  clock_.after(4 * way(), [this, rank, own = hosts_[rank].incarnation, peer, found] {
     if (!alive(rank, own)) return;
     const bool there =
-        answers(rank, peer) && hosts_[peer].running && !hosts_[peer].frozen && !hosts_[rank].frozen;
-    if (there) return connect(rank, peer);
+        answers(rank, found) && hosts_[found].running && !hosts_[found].frozen && !hosts_[rank].frozen;
+    if (there) return connect(rank, found);
     attempt_over(rank, own, peer, rt::Dialer::Outcome::failed);
   });
 }
@@ -272,12 +285,12 @@ void Network::attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::
   if (!alive(rank, incarnation)) return;
   Host& host = hosts_[rank];
   if (host.frozen) outcome = rt::Dialer::Outcome::failed;
-  const bool nobody = host.dialer->attempt_over(id(peer), outcome, clock_.now());
+  const bool nobody = host.dialer->attempt_over(ids_[peer], outcome, clock_.now());
   plan_round(rank);
   if (!nobody) return;
-  Side& side = host.sides[peer];
-  if (std::exchange(side.unproven, false)) tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
-  if (alive(rank, incarnation) && hosts_[rank].sides[peer].connection) lose(rank, peer, true);
+  Side& its = side(rank, peer);
+  if (std::exchange(its.unproven, false)) tell(rank, peer, Event::Kind::down, its.last_incarnation, true);
+  if (alive(rank, incarnation) && side(rank, peer).connection) lose(rank, peer, true);
 }
 
 // The dialling side has had its answer.
@@ -295,33 +308,33 @@ void Network::connect(Rank rank, Rank peer) {
 
 void Network::promote(Rank rank, Rank peer, const ConnectionPtr& connection, int own) {
   Host& host = hosts_[rank];
-  Side& side = host.sides[peer];
+  Side& its = side(rank, peer);
   const std::uint64_t incarnation = connection->incarnation[1 - own];
-  if (side.fenced.contains(incarnation)) {
+  if (its.fenced.contains(incarnation)) {
     put(connection, own, {Packet::Kind::replaced, {}, {}});
     close(connection, own);
     if (own == 0) attempt_over(rank, host.incarnation, peer, rt::Dialer::Outcome::failed);
     return;
   }
   const std::uint64_t self = host.incarnation;
-  if (const auto older = std::exchange(side.connection, nullptr)) {
+  if (const auto older = std::exchange(its.connection, nullptr)) {
     const int mine = older->rank[0] == rank ? 0 : 1;
     const std::uint64_t before = older->incarnation[1 - mine];
     if (before != incarnation) put(older, mine, {Packet::Kind::replaced, {}, {}});
     close(older, mine);
     tell(rank, peer, Event::Kind::down, before, before != incarnation);
   }
-  if (side.last_incarnation != 0 && side.last_incarnation != incarnation) {
-    side.fenced.insert(side.last_incarnation);
-    if (side.unproven) tell(rank, peer, Event::Kind::down, side.last_incarnation, true);
+  if (its.last_incarnation != 0 && its.last_incarnation != incarnation) {
+    its.fenced.insert(its.last_incarnation);
+    if (its.unproven) tell(rank, peer, Event::Kind::down, its.last_incarnation, true);
   }
   if (!alive(rank, self)) return;
-  side.unproven = false;
-  side.last_incarnation = incarnation;
-  side.connection = connection;
-  side.silent = false;
-  side.quiet += side.quiet & 1;
-  host.dialer->connected(id(peer));
+  its.unproven = false;
+  its.last_incarnation = incarnation;
+  its.connection = connection;
+  its.silent = false;
+  its.quiet += its.quiet & 1;
+  host.dialer->connected(ids_[peer]);
   end_given_up(rank, peer);
   tell(rank, peer, Event::Kind::up, incarnation);
   if (alive(rank, self)) listen(rank, peer);
@@ -341,7 +354,8 @@ void Network::end_given_up(Rank rank, Rank peer) {
     const auto connection = connections_[i].lock();
     if (!connection) continue;
     for (const int own : {0, 1}) {
-      if (connection->rank[own] == rank && connection->rank[1 - own] == peer && connection->given_up[own])
+      if (connection->rank[own] == rank && first_[connection->rank[1 - own]] == first_[peer] &&
+          connection->given_up[own])
         close(connection, own);
     }
   }
@@ -349,22 +363,22 @@ void Network::end_given_up(Rank rank, Rank peer) {
 
 void Network::lose(Rank rank, Rank peer, bool proven, bool given_up) {
   Host& host = hosts_[rank];
-  Side& side = host.sides[peer];
-  const auto connection = std::exchange(side.connection, nullptr);
+  Side& its = side(rank, peer);
+  const auto connection = std::exchange(its.connection, nullptr);
   if (!connection) return;
   const int own = connection->rank[0] == rank ? 0 : 1;
   if (given_up) {
     connection->open[own] = false;
     connection->given_up[own] = true;
     connection->held[own].clear();
-    clock_.after(Duration(0), [this, rank, peer] { listen(peer, rank); });
+    clock_.after(Duration(0), [this, rank, other = connection->rank[1 - own]] { listen(other, rank); });
   } else {
     close(connection, own);
   }
-  side.silent = false;
-  side.quiet += side.quiet & 1;
-  if (!proven) side.unproven = true;
-  host.dialer->lost(id(peer), clock_.now());
+  its.silent = false;
+  its.quiet += its.quiet & 1;
+  if (!proven) its.unproven = true;
+  host.dialer->lost(ids_[peer], clock_.now());
   plan_round(rank);
   tell(rank, peer, Event::Kind::down, connection->incarnation[1 - own], proven);
 }
@@ -372,34 +386,35 @@ void Network::lose(Rank rank, Rank peer, bool proven, bool given_up) {
 // ---- silence
 
 bool Network::hears(Rank rank, Rank peer) const {
-  const auto& connection = hosts_[rank].sides[peer].connection;
-  const int its = connection->rank[0] == peer ? 0 : 1;
+  const auto& connection = side(rank, peer).connection;
+  const int its = connection->rank[0] == rank ? 1 : 0;
+  const Rank other = connection->rank[its];
   // An end of stream that is on its way is as good as a heartbeat.
   const bool speaks = connection->open[its]
-                          ? alive(peer, connection->incarnation[its]) && !hosts_[peer].frozen
+                          ? alive(other, connection->incarnation[its]) && !hosts_[other].frozen
                           : !connection->vanished[its] && !connection->given_up[its];
-  return speaks && !is_cut(peer, rank);
+  return speaks && !is_cut(other, rank);
 }
 
 void Network::listen(Rank rank, Rank peer) {
   Host& host = hosts_[rank];
-  if (rank == peer || !host.running || host.frozen || !host.sides[peer].connection) return;
-  Side& side = host.sides[peer];
-  const bool quiet = side.quiet & 1;
+  if (rank == peer || !host.running || host.frozen || !side(rank, peer).connection) return;
+  Side& its = side(rank, peer);
+  const bool quiet = its.quiet & 1;
   if (hears(rank, peer)) {
-    if (quiet) ++side.quiet;
-    if (!side.silent) return;
+    if (quiet) ++its.quiet;
+    if (!its.silent) return;
     clock_.after(random_.between(settings_.shortest, heartbeat), [this, rank, peer, own = host.incarnation] {
-      if (alive(rank, own) && hosts_[rank].sides[peer].connection && hears(rank, peer))
+      if (alive(rank, own) && side(rank, peer).connection && hears(rank, peer))
         note_heard(rank, peer);
     });
   } else if (!quiet) {
-    ++side.quiet;
+    ++its.quiet;
     const auto heard = random_.between(Duration(0), heartbeat);
-    clock_.after(suspect_after - heard, [this, rank, peer, own = host.incarnation, count = side.quiet] {
+    clock_.after(suspect_after - heard, [this, rank, peer, own = host.incarnation, count = its.quiet] {
       note_silence(rank, peer, own, count);
     });
-    clock_.after(lost_after - heard, [this, rank, peer, own = host.incarnation, count = side.quiet] {
+    clock_.after(lost_after - heard, [this, rank, peer, own = host.incarnation, count = its.quiet] {
       note_loss(rank, peer, own, count);
     });
   }
@@ -414,31 +429,32 @@ void Network::listen_around(Rank rank) {
 
 void Network::note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
   Host& host = hosts_[rank];
-  Side& side = host.sides[peer];
-  if (!alive(rank, incarnation) || side.quiet != quiet || !side.connection || side.silent) return;
-  side.silent = true;
-  const int own = side.connection->rank[0] == rank ? 0 : 1;
-  host.dialer->lost(id(peer), clock_.now());
+  Side& its = side(rank, peer);
+  if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection || its.silent) return;
+  its.silent = true;
+  const int own = its.connection->rank[0] == rank ? 0 : 1;
+  host.dialer->lost(ids_[peer], clock_.now());
   plan_round(rank);
-  tell(rank, peer, Event::Kind::silent, side.connection->incarnation[1 - own]);
+  tell(rank, peer, Event::Kind::silent, its.connection->incarnation[1 - own]);
 }
 
 // A peer that is only frozen acknowledges what it is sent, and stays.
 void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
-  const Side& side = hosts_[rank].sides[peer];
-  if (!alive(rank, incarnation) || side.quiet != quiet || !side.connection) return;
-  if (hosts_[peer].frozen && !is_cut(peer, rank) && !settings_.frozen_are_lost) return;
+  const Side& its = side(rank, peer);
+  if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
+  const Rank other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
+  if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) return;
   lose(rank, peer, false, !settings_.plants.given_up_ends);
 }
 
 void Network::note_heard(Rank rank, Rank peer) {
   Host& host = hosts_[rank];
-  Side& side = host.sides[peer];
-  if (!side.silent || host.frozen) return;
-  side.silent = false;
-  host.dialer->connected(id(peer));
-  const int own = side.connection->rank[0] == rank ? 0 : 1;
-  tell(rank, peer, Event::Kind::audible, side.connection->incarnation[1 - own]);
+  Side& its = side(rank, peer);
+  if (!its.silent || host.frozen) return;
+  its.silent = false;
+  host.dialer->connected(ids_[peer]);
+  const int own = its.connection->rank[0] == rank ? 0 : 1;
+  tell(rank, peer, Event::Kind::audible, its.connection->incarnation[1 - own]);
 }
 
 }  // namespace mlk::sim

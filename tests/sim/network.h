@@ -39,11 +39,14 @@ struct NetworkSettings {
 
 class Network {
  public:
-  using Rank = std::uint32_t;
+  using Rank = std::uint32_t;  // counts all processes, of whatever role
   using Deliver = std::function<void(Rank, rt::Event&&)>;
   using Trace = std::function<void(Rank, const std::string&)>;
 
-  Network(Clock& clock, Random& random, NetworkSettings settings, Rank ranks, Deliver deliver, Trace trace);
+  // ids: of the processes, by their numbers. Several may have the same id: an old process and its successor.
+  // Whoever dials any of them comes to the one that was started last.
+  Network(Clock& clock, Random& random, NetworkSettings settings, std::vector<rt::PeerId> ids,
+          Deliver deliver, Trace trace);
 
   // ---- what happens to processes and ways
   void start(Rank rank, std::uint64_t incarnation);
@@ -60,7 +63,10 @@ class Network {
   bool is_cut(Rank from, Rank to) const { return cut_[from * hosts_.size() + to]; }
 
   // ---- what a process does
+  Rank number(rt::PeerId id) const;  // the first that has it
   void dial(Rank rank, Rank peer);
+  // The incarnation of the peer that it is connected with; 0: it is not.
+  std::uint64_t connected(Rank rank, Rank peer) const;
   void send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra = 0ns);
 
  private:
@@ -94,10 +100,11 @@ class Network {
     SteadyTime frozen_at, peers_return_until;
     std::optional<rt::Dialer> dialer;
     std::optional<SteadyTime> round_planned;
-    std::vector<Side> sides;
+    std::vector<Side> sides;  // by the first number of the peer's id
   };
 
-  static rt::PeerId id(Rank rank) { return {rt::Role::worker, rank}; }
+  Side& side(Rank rank, Rank peer) { return hosts_[rank].sides[first_[peer]]; }
+  const Side& side(Rank rank, Rank peer) const { return hosts_[rank].sides[first_[peer]]; }
   bool answers(Rank from, Rank to) const;
   bool alive(Rank rank, std::uint64_t incarnation) const {
     return hosts_[rank].running && hosts_[rank].incarnation == incarnation;
@@ -130,6 +137,8 @@ class Network {
   const NetworkSettings settings_;
   const Deliver deliver_;
   const Trace trace_;
+  const std::vector<rt::PeerId> ids_;
+  std::vector<Rank> first_, newest_;  // of the same id: the first number, and (by it) the one started last
   std::vector<Host> hosts_;
   std::vector<bool> cut_;
   std::vector<std::weak_ptr<Connection>> connections_;

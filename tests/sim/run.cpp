@@ -17,7 +17,7 @@ class Run {
         random_(mix(scenario.seed, 2)),
         begin_(clock_.now()),
         network_(
-            clock_, random_, settings_.network, settings_.ranks,
+            clock_, random_, settings_.network, workers(settings_.ranks),
             [this](std::uint32_t rank, rt::Event&& event) { deliver(rank, std::move(event)); },
             print ? Network::Trace([this](std::uint32_t rank, const std::string& line) { say(rank, line); })
                   : Network::Trace()),
@@ -64,6 +64,11 @@ class Run {
   }
 
  private:
+  static std::vector<rt::PeerId> workers(std::uint32_t count) {
+    std::vector<rt::PeerId> ids;
+    for (std::uint32_t rank = 0; rank < count; ++rank) ids.push_back({rt::Role::worker, rank});
+    return ids;
+  }
   // What the Job of a rank knows.
   struct Job {
     bool trained = false;
