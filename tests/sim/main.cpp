@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/probes.h"
 #include "tests/sim/run.h"
 
 namespace {
@@ -22,13 +23,17 @@ constexpr const char* usage =
     "--plant NAME: with a fault in what surrounds the state machines: given_up_ends, "
     "silence_is_death,\n"
     "              always_accepts, drops_state, keeps_own_state\n"
-    "--trace prints every event, --text the seed's scenario; --mode allreduce is the only mode\n";
+    "--trace prints every event, --text the seed's scenario; --mode allreduce is the only mode\n"
+    "--probes: in how many runs each probe of the code was passed, a line for each\n"
+    "--first: ends with the first seed that breaks a rule\n"
+    "--seconds N: begins no run after so many seconds\n";
 
 struct Arguments {
   std::uint64_t first = 0, last = 0;
   std::uint32_t ranks = 0;
   Plants plants;
-  bool seeds = false, trace = false, text = false;
+  bool seeds = false, trace = false, text = false, probes = false, first_only = false;
+  double seconds = 1e9;
   std::vector<std::string> files;
 };
 
@@ -75,6 +80,12 @@ Arguments parse(int argc, char** argv) {
       plant(arguments.plants, value());
     } else if (words[i] == "--trace") {
       arguments.trace = true;
+    } else if (words[i] == "--probes") {
+      arguments.probes = true;
+    } else if (words[i] == "--first") {
+      arguments.first_only = true;
+    } else if (words[i] == "--seconds") {
+      arguments.seconds = static_cast<double>(number(value()));
     } else if (words[i] == "--text") {
       arguments.text = true;
     } else if (words[i].starts_with("-")) {
@@ -112,7 +123,13 @@ int run_seeds(const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t broken = 0, lost_votes = 0, events = 0, commits = 0, generations = 0;
   double virtual_seconds = 0;
-  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+  std::uint64_t runs = 0;
+  const auto took = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last && took() < arguments.seconds; ++seed) {
+    ++runs;
+    next_run();
     Scenario scenario = draw(seed, arguments.ranks);
     scenario.settings.network.plants = arguments.plants;
     if (arguments.text) std::printf("%s", to_text(scenario).c_str());
@@ -121,6 +138,7 @@ int run_seeds(const Arguments& arguments) {
       ++broken;
       std::printf("seed %lu: %s\n", static_cast<unsigned long>(seed), outcome.violation->c_str());
       std::fflush(stdout);
+      if (arguments.first_only) break;
     }
     if (outcome.lost_vote) ++lost_votes;
     events += outcome.events;
@@ -128,14 +146,14 @@ int run_seeds(const Arguments& arguments) {
     generations += outcome.generations;
     virtual_seconds += std::chrono::duration<double>(outcome.time).count();
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf(
       "%lu runs, %lu broken, %lu split by a lost vote; %lu events, %lu generations, %lu commits, %.0f s "
       "simulated in %.1f s\n",
-      static_cast<unsigned long>(arguments.last - arguments.first + 1), static_cast<unsigned long>(broken),
+      static_cast<unsigned long>(runs), static_cast<unsigned long>(broken),
       static_cast<unsigned long>(lost_votes), static_cast<unsigned long>(events),
       static_cast<unsigned long>(generations), static_cast<unsigned long>(commits), virtual_seconds,
-      took.count());
+      took());
+  if (arguments.probes) print_probes();
   return broken > 0 ? 1 : 0;
 }
 
@@ -144,6 +162,7 @@ int run_seeds(const Arguments& arguments) {
 int main(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
+    if (arguments.probes) count_probes();
     return arguments.seeds ? run_seeds(arguments) : run_files(arguments);
   } catch (const std::logic_error&) {
     std::fputs(usage, stderr);
