@@ -6,17 +6,19 @@ find_package(ZLIB)
 
 mlk_rooms("^(runtime|kernels)(/|$)")
 
-target_link_libraries(mlk_kernels PUBLIC ${CMAKE_DL_LIBS})
+target_link_libraries(mlk_kernels_cpu PUBLIC ${CMAKE_DL_LIBS})
 # Contraction to fused multiply-add would make results depend on the processor; -O2 of gcc 12 hardly vectorises.
-target_compile_options(mlk_kernels PRIVATE -ffp-contract=off)
+foreach(kernels mlk_kernels_reference mlk_kernels_cpu)
+  target_compile_options(${kernels} PRIVATE -ffp-contract=off)
+endforeach()
 # A square root that may set errno is not vectorised.
-set_source_files_properties(kernels/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
+set_source_files_properties(kernels/cpu/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
 # Both products call the sizes of their tiles the same.
-set_source_files_properties(kernels/avx512_gemm.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(kernels/cpu/avx512_gemm.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 if(DNNL_LIBRARY AND DNNL_INCLUDE)
-  target_compile_definitions(mlk_kernels PRIVATE MLK_ONEDNN=1)
-  target_include_directories(mlk_kernels PRIVATE ${DNNL_INCLUDE})
-  target_link_libraries(mlk_kernels PRIVATE ${DNNL_LIBRARY})
+  target_compile_definitions(mlk_kernels_cpu PRIVATE MLK_ONEDNN=1)
+  target_include_directories(mlk_kernels_cpu PRIVATE ${DNNL_INCLUDE})
+  target_link_libraries(mlk_kernels_cpu PRIVATE ${DNNL_LIBRARY})
 endif()
 
 target_link_libraries(mlk_runtime_base PUBLIC nlohmann_json::nlohmann_json)
@@ -31,7 +33,7 @@ target_link_libraries(mlk-runtime PRIVATE mlk_runtime)
 target_compile_definitions(mlk-runtime PRIVATE MLK_VERSION="${PROJECT_VERSION}")
 install(TARGETS mlk-runtime)
 
-mlk_test(kernels mlk_kernels)
+mlk_test(kernels mlk_kernels_cpu)
 mlk_test(runtime mlk_runtime)
 
 # Runs in a simulated world: tests/sim/run.h. Built always, so that it cannot rot.

@@ -1,5 +1,5 @@
-// Arrays of floats that begin at a cache line, so that vectors counted from the beginning do not cross cache
-// lines.
+// Arrays of floats of the host that begin at a cache line, so that vectors counted from the beginning do not
+// cross cache lines. Tensors of a model lie in buffers (buffer.h).
 #pragma once
 
 #include <cstddef>

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 
+#include "kernels/buffer.h"
 #include "kernels/optimizer_steps.h"
 
 namespace mlk::kernels {
@@ -17,13 +17,28 @@ enum class Transpose { no, yes };
 // float32.
 enum class Precision { float32, bfloat16 };
 
-// All matrices are float32, row-major and dense. Sizes may be 0. Unless said otherwise no output may overlap
-// an input. An object is for one thread at a time. gemm may throw std::bad_alloc; nothing else throws.
+// All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
+// will do. Sizes may be 0. Unless said otherwise no output may overlap an input. An object is for one thread
+// at a time. allocate and gemm may throw std::bad_alloc; nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;
+
+  // A buffer of zeros. It may outlive this object.
+  template <typename Number>
+  Buffer<Number> allocate(std::size_t size) {
+    return {allocate_bytes(size * sizeof(Number)), size};
+  }
+
+  // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
+  // tensor itself, so that the next two copy nothing.
+  virtual std::span<float> place(std::span<float> tensor) = 0;
+  // Copies a tensor to its place, and returns that.
+  virtual std::span<const float> read(std::span<const float> tensor) = 0;
+  // Copies values, from its place or from elsewhere, to a tensor of the same length.
+  virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
 
   // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With Transpose::yes, a is stored [k,m], b is stored
   // [n,k]. With beta 0, c need not be initialised.
@@ -64,21 +79,24 @@ class Ops {
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
                     std::span<float> square, const AdamStep& step) = 0;
 
-  // sum += x. Both spans have the same length.
-  virtual void accumulate(std::span<const float> x, std::span<float> sum) = 0;
+  // out = factor * x. With factor 0, x need not be initialised. The spans have the same length, and out may
+  // be x.
+  virtual void scale(float factor, std::span<const float> x, std::span<float> out) = 0;
+
+  // out = x + factor * y. The spans have the same length, and out may be x or y.
+  virtual void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                          std::span<float> out) = 0;
+
+  // A batch of samples from a table of them: row i of out[ids.size(), columns] is row ids[i] of
+  // table[, columns], times scale.
+  virtual void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                           float scale, float* out) = 0;
+  // out[i] = table[ids[i]].
+  virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                             std::int32_t* out) = 0;
+
+ protected:
+  virtual Memory allocate_bytes(std::size_t bytes) = 0;  // zeros
 };
-
-// Plain loops, written for reading: the tests compare the other implementations with it, and it is the
-// fallback.
-std::unique_ptr<Ops> make_reference_ops();
-
-// The fastest for this processor. Matrices: our own products, or oneDNN's if it was there at build time
-// (cpu_ops.cpp says when which). The rest: our own vector loops. threads, at least 1: how many share a large
-// operation; they block between operations (thread_pool.h). With Precision::bfloat16 on a processor without
-// bfloat16 products, these are emulated: the results are as good, and no faster than float32.
-std::unique_ptr<Ops> make_cpu_ops(int threads = 1, Precision precision = Precision::float32);
-
-// True if gemm of make_cpu_ops uses bfloat16 products of this processor (AVX512-BF16, AMX) by oneDNN.
-bool multiplies_bfloat16();
 
 }  // namespace mlk::kernels

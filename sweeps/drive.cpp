@@ -42,12 +42,14 @@ constexpr std::chrono::minutes longest_trouble{30};
 // Even if no watch has reported a change; the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
 // For work that may be long: thousands of trials to start, or that have ended. The rest is done after the
-// next look.
-constexpr std::chrono::seconds longest_step{7};
+// next look, which also notices that the sweep is to stop.
+constexpr std::chrono::seconds longest_step{20};
 // Until a watch has reported a created run; if it was deleted at once, it is created again after that.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
+// Asked during long work: whether there is time for more, and the Lease is still held.
+using GoOn = std::function<bool()>;
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -87,7 +89,8 @@ class Driver {
         continue;
       }
       stepped_ = steady_clock::now();
-      attempt([&] { step(*objects, runs, status); });
+      const GoOn go_on = [&] { return steady_clock::now() - stepped_ < longest_step && lease->hold(); };
+      attempt([&] { step(*objects, runs, status, go_on); });
     }
   }
 
@@ -171,9 +174,8 @@ class Driver {
   }
 
   // Makes one decision and carries it out. If it is cut off, the next call completes it.
-  void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) {
-    const steady_clock::time_point until = steady_clock::now() + longest_step;
-    settle_ended(runs, status, until);
+  void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
+    settle_ended(runs, status, go_on);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
@@ -192,7 +194,7 @@ class Driver {
       // Left by a start that was cut off, or that began before the sweep was driven.
       TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
-      start_missing(objects, status, batches, fresh, until);
+      start_missing(objects, status, batches, fresh, go_on);
     }
     // A trial that was registered but never started does not count: nothing is started any more. Jobs stop at
     // their own count of failures.
@@ -212,13 +214,13 @@ class Driver {
   }
 
   // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
-  void settle_ended(const Runs& runs, const SweepStatus& sweep, steady_clock::time_point until) {
+  void settle_ended(const Runs& runs, const SweepStatus& sweep, const GoOn& go_on) {
     for (const auto& [name, status] : sweep.runs) {
       if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
       const RunObjects& run = runs.at(name);
       const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
       if (has_running_pods(run) && steady_clock::now() - since->second < patience_with_pods) continue;
-      if (steady_clock::now() > until) {
+      if (!go_on()) {
         more_ = true;
         return;
       }
@@ -288,7 +290,7 @@ class Driver {
   // runs; for a sweep that is being drained only these.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
                      const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
-                     steady_clock::time_point until) {
+                     const GoOn& go_on) {
     std::vector<TrialLine> missing, incomplete;
     int room = status.draining ? 0 : request_.definition.spec.parallel - places_taken(batches);
     for (const TrialLine* trial : going_on(status, batches, fresh)) {
@@ -307,7 +309,7 @@ class Driver {
     missing.resize(std::min(missing.size(), static_cast<std::size_t>(std::max(room, 0))));
     missing.insert(missing.begin(), incomplete.begin(), incomplete.end());
     if (missing.empty()) return;
-    const TrialRuns::Created made = runs_.create(missing, kube::uid_of(objects.owner), until);
+    const TrialRuns::Created made = runs_.create(missing, kube::uid_of(objects.owner), go_on);
     more_ = more_ || made.begun < missing.size();
     for (std::size_t i = 0; i < made.begun; ++i)
       created_[trial_run(sweep_, missing[i].hash, missing[i].attempt)] = steady_clock::now();
@@ -474,13 +476,10 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   const Definition& definition = request.definition;
   TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
                  request.templates, hooks);
-  std::vector<kube::AccessQuestion> rights;
-  if (!request.detached) rights = rights_of_driver();
-  for (std::size_t i = 0; i < definition.points.size(); ++i) {
-    if (i % 256 == 0) hooks.check_interrupted();
-    const std::vector<kube::AccessQuestion> for_objects = runs.check(definition.points[i]);
-    if (i == 0)
-      rights.insert(rights.end(), for_objects.begin(), for_objects.end());  // they are of one template
+  std::vector<kube::AccessQuestion> rights = runs.check(definition.points);
+  if (!request.detached) {
+    const std::vector<kube::AccessQuestion> of_driver = rights_of_driver();
+    rights.insert(rights.end(), of_driver.begin(), of_driver.end());
   }
   Creation creation(client, request.name_space, hooks);
   creation.ask_what_is_allowed(rights);

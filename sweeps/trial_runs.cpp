@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <mutex>
+#include <thread>
 
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
@@ -21,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t most_at_once = 32;  // trials that are being created
+constexpr std::chrono::milliseconds look_every{100};
 constexpr std::size_t hash_in_name = 8;
 constexpr std::size_t hash_digits_in_label = 16;
 
@@ -144,12 +147,36 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   return options;
 }
 
-std::vector<kube::AccessQuestion> TrialRuns::check(const Point& point) const {
+std::vector<kube::AccessQuestion> TrialRuns::check_one(const Point& point) const {
   const Rendered rendered = render(experiments_.of(point), definition_.files, templates_,
                                    options_of({0, hash_of(point), point, {}}));
   return Creation(client_, name_space_, hooks_)
       .check_kinds(rendered.objects,
                    name_of_template(templates_, "jobs/" + definition_.first.mode + ".yaml"));
+}
+
+std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& points) {
+  if (points.empty()) return {};
+  const std::size_t parts = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, points.size());
+  std::atomic<bool> stopping{false};
+  const auto check_part = [&](std::size_t part) {
+    const std::size_t begin = points.size() * part / parts, end = points.size() * (part + 1) / parts;
+    for (std::size_t i = std::max<std::size_t>(begin, 1); i < end && !stopping; ++i) {
+      if (i % 256 == 0) hooks_.check_interrupted();
+      (void)check_one(points[i]);
+    }
+  };
+  std::vector<kube::AccessQuestion> rights = check_one(points.front());  // all are of one template
+  std::vector<std::future<void>> checks;
+  for (std::size_t part = 0; part < parts; ++part)
+    checks.push_back(std::async(std::launch::async, check_part, part));
+  try {
+    for (std::future<void>& check : checks) check.get();
+  } catch (...) {
+    stopping = true;
+    throw;
+  }
+  return rights;
 }
 
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
@@ -182,12 +209,13 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
 }
 
 TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                                     std::chrono::steady_clock::time_point until) {
+                                     const std::function<bool()>& go_on) {
   std::atomic<std::size_t> next{0};
+  std::atomic<bool> stopping{false};
   std::mutex mutex;  // of `refused`
   std::vector<RefusedTrial> refused;
   const auto work = [&] {
-    while (std::chrono::steady_clock::now() < until) {
+    while (!stopping) {
       const std::size_t i = next++;
       if (i >= trials.size()) return;
       try {
@@ -204,6 +232,14 @@ TrialRuns::Created TrialRuns::create(const std::vector<TrialLine>& trials, const
     workers.push_back(std::async(std::launch::async, work));
   std::exception_ptr first;
   for (std::future<void>& worker : workers) {
+    while (worker.wait_for(look_every) == std::future_status::timeout && !stopping) {
+      try {
+        stopping = !go_on();
+      } catch (...) {
+        stopping = true;
+        first = std::current_exception();
+      }
+    }
     try {
       worker.get();
     } catch (...) {

@@ -1,7 +1,7 @@
 // Trials that are runs of their own: several roles, or values that need another pod.
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,9 +35,9 @@ class TrialRuns {
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // The rights that creating its objects needs in addition to the usual ones. Throws Error if the trial cannot
-  // be run.
-  [[nodiscard]] std::vector<kube::AccessQuestion> check(const Point& point) const;
+  // The rights that creating the objects of these trials needs in addition to the usual ones. Uses all
+  // processors. Throws the Error of the first trial that cannot be run.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
 
   struct RefusedTrial {
     TrialLine trial;
@@ -47,13 +47,14 @@ class TrialRuns {
     std::size_t begun = 0;              // how many of the first trials were processed
     std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
   };
-  // Creates the missing objects of these trials' runs, several in parallel, in order, until that time: the
-  // holder of a Lease must return to renew it. Safe to repeat. Throws the first Error that is not a refusal,
-  // after creating the others.
+  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by the
+  // calling thread, several times a second; if it returns false or throws, no further trial is begun. Safe to
+  // repeat. Throws the first Error that is not a refusal, after creating the others.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
-                 std::chrono::steady_clock::time_point until);
+                 const std::function<bool()>& go_on);
 
  private:
+  std::vector<kube::AccessQuestion> check_one(const Point& point) const;
   void create_one(const TrialLine& trial, const std::string& sweep_uid);
   RenderOptions options_of(const TrialLine& trial) const;
 

@@ -123,19 +123,20 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// Splits words into lines of at most `width` columns; one line if it is 0. A longer word gets a line of its
-// own.
-std::vector<std::string> fold(const std::string& text, std::size_t width) {
-  if (width == 0) return {text};
+// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one line
+// if that is 0. A longer part gets a line of its own.
+std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
+                              std::size_t width) {
+  if (width == 0) return {join(parts, separator)};
   std::vector<std::string> lines{""};
-  for (const std::string& word : split(text, ' ')) {
+  for (const std::string& part : parts) {
     std::string& line = lines.back();
     if (line.empty()) {
-      line = word;
-    } else if (ui::width_of(line) + 1 + ui::width_of(word) <= width) {
-      line += " " + word;
+      line = part;
+    } else if (ui::width_of(line) + separator.size() + ui::width_of(part) <= width) {
+      line.append(separator).append(part);
     } else {
-      lines.push_back(word);
+      lines.push_back(part);
     }
   }
   return lines;
@@ -150,10 +151,9 @@ class StatusPrinter {
   void print() {
     print_head();
     field("why", status_.why);
-    const std::vector<std::string> metrics = metric_texts(status_);
     const std::string age = age_text(status_, now_);
     field("step", step_text(status_) + (age.empty() ? "" : ", as of " + age));
-    field("metrics", join(metrics, "  "));
+    field("metrics", metric_texts(status_), "  ");
     print_curve();
     print_checkpoint();
     if (status_.restarts > 0) field("restarts", std::to_string(status_.restarts));
@@ -176,10 +176,14 @@ class StatusPrinter {
   }
 
   void field(const std::string& label, const std::string& value) {
-    if (value.empty()) return;
+    if (!value.empty()) field(label, split(printable(value), ' '), " ");
+  }
+
+  void field(const std::string& label, const std::vector<std::string>& parts, std::string_view separator) {
+    if (parts.empty()) return;
     const std::size_t room = width_ > label_width + 20 ? width_ - label_width - 2 : 0;
     std::string shown = label;
-    for (const std::string& line : fold(printable(value), room)) {
+    for (const std::string& line : fold(parts, separator, room)) {
       out_ << "  " << style_.paint(ui::pad(shown, label_width), ui::Color::gray) << line << '\n';
       shown.clear();
     }

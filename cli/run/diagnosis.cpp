@@ -136,7 +136,11 @@ Cause image_cause(const PodFacts& pod, std::string text) {
       text = text.substr(at + wrapper.size());
   }
   if (text.empty()) text = pod.waiting_reason;
-  return {60, "image " + line_of(pod.image) + " cannot be pulled: " + line_of(text), false, "", {}};
+  return {cause_weight::container_problem,
+          "image " + line_of(pod.image) + " cannot be pulled: " + line_of(text),
+          false,
+          "",
+          {}};
 }
 
 }  // namespace
@@ -159,25 +163,29 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
         job.replaced_when_terminating
             ? "a replacement starts when the cluster gives it up"
             : "its ranks come back when the node returns, is deleted, or is tainted out-of-service";
-    cause = {40, "node " + pod.node + " is lost; " + then, false, "", {}};
+    cause = {cause_weight::node_lost, "node " + pod.node + " is lost; " + then, false, "", {}};
   } else if (!pod.scheduled && !pod.unschedulable.empty()) {
     const std::string text = pod.unschedulable == "SchedulingGated"
                                  ? "held back by a scheduling gate"
                                  : describe_unschedulable(pod.unschedulable);
-    cause = {30, text, false, "", {}};
+    cause = {cause_weight::unscheduled, text, false, "", {}};
   } else if (reason == "InvalidImageName" || message.find("invalid reference format") != std::string::npos) {
     // Some container runtimes parse the name only when they pull, and the kubelet then reports ErrImagePull.
     std::string text = message;
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
       text = text.substr(format);
-    cause = {90, "invalid image name " + line_of(pod.image) + ": " + line_of(text), true, "", {}};
+    cause = {cause_weight::image_name,
+             "invalid image name " + line_of(pod.image) + ": " + line_of(text),
+             true,
+             "",
+             {}};
   } else if (pulls_again || reason == "ErrImagePull" || reason == "ImagePullBackOff" ||
              reason == "ErrImageNeverPull" || reason == "RegistryUnavailable" ||
              reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
     cause = image_cause(pod, message);
   } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" ||
              reason == "RunContainerError") {
-    cause = {60,
+    cause = {cause_weight::container_problem,
              "the container cannot be made: " +
                  line_of(pod.waiting_message.empty() ? reason : pod.waiting_message),
              false,
@@ -187,9 +195,10 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
              (warning->second.reason == "FailedMount" || warning->second.reason == "FailedAttachVolume" ||
               warning->second.reason == "FailedCreatePodSandBox" ||
               warning->second.reason == "NetworkNotReady")) {
-    cause = {50, line_of(warning->second.message), false, "", {}};
+    cause = {cause_weight::cannot_begin, line_of(warning->second.message), false, "", {}};
   } else if (pod.exit_code && *pod.exit_code != 0 && !pod.ended()) {
-    cause = {45, "init container failed: " + line_of(last_line(pod.end_message)), false, "", {}};
+    cause = {
+        cause_weight::failed, "init container failed: " + line_of(last_line(pod.end_message)), false, "", {}};
   }
   cause.role = job.role;
   cause.ranks = {pod.rank};
@@ -202,20 +211,26 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   const std::string& message = warning->second.message;
   const std::string said = describe_creation_refusal(message);
   if (contains(message, "exceeded quota") && exceeds_by_itself(message))
-    return {80, "the quota of the namespace does not allow it: " + said, true, job.role, {}};
+    return {
+        cause_weight::refused, "the quota of the namespace does not allow it: " + said, true, job.role, {}};
   if (contains(message, "exceeded quota")) {
-    return {55, "the quota of the namespace is used up: " + said, false, job.role, {}};
+    return {
+        cause_weight::quota_used_up, "the quota of the namespace is used up: " + said, false, job.role, {}};
   }
   if (contains(message, "is being terminated"))
-    return {80, "the namespace is being deleted", true, job.role, {}};
+    return {cause_weight::refused, "the namespace is being deleted", true, job.role, {}};
   // In a new namespace the default service account and the status of the quota appear a moment later.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
-    return {50, "the cluster refuses its pods: " + said, false, job.role, {}};
+    return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
   // The pod itself was refused, not the time: only another pod would be accepted.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
-  return {refused ? 80 : 50, "the cluster refuses its pods: " + said, refused, job.role, {}};
+  return {refused ? cause_weight::refused : cause_weight::cannot_begin,
+          "the cluster refuses its pods: " + said,
+          refused,
+          job.role,
+          {}};
 }
 
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {

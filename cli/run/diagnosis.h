@@ -9,6 +9,22 @@
 
 namespace mlk {
 
+// The weights of causes: those that only the user can remove weigh most, those that pass by themselves least.
+namespace cause_weight {
+inline constexpr int removed = 10;          // its Job had succeeded
+inline constexpr int restarting = 20;       // the new pod does not exist yet
+inline constexpr int unscheduled = 30;      // no node, or a gate
+inline constexpr int failed_for_good = 35;  // of one rank: others may show why
+inline constexpr int node_lost = 40;
+inline constexpr int failed = 45;             // is tried again
+inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
+inline constexpr int quota_used_up = 55;      // others may end
+inline constexpr int container_problem = 60;  // no image, or no container
+inline constexpr int refused = 80;            // no pod like this is ever accepted
+inline constexpr int image_name = 90;
+inline constexpr int short_of_ranks = 100;  // added to a cause that stops the whole run
+}  // namespace cause_weight
+
 // A cause that keeps ranks from running. The one with the largest weight is shown.
 struct Cause {
   int weight = 0;

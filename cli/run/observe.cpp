@@ -288,13 +288,14 @@ class Observation {
         rank.cause = why_no_pod(job, facts_);
         rank.cause.ranks = {rank.number};
       } else if (rank.state == RankState::removed) {
-        rank.cause = {10, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
+        rank.cause = {
+            cause_weight::removed, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
       } else if (rank.pods.back()->phase == "Failed") {
         const Failure failure = describe_end(*rank.pods.back(), job, true);
         const bool final = rank.state == RankState::failed;
         const bool over = job.ending || job.end != JobFacts::End::none;
         const std::string text = over ? what_happened(failure) : one_line(failure, now_);
-        rank.cause = {final ? 35 : 45,
+        rank.cause = {final ? cause_weight::failed_for_good : cause_weight::failed,
                       (final && !over ? "failed for good: " : "") + text,
                       false,
                       job.role,
@@ -314,7 +315,7 @@ class Observation {
       text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
     if (pod.counted_before > 0)
       text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
-    return {20, text, false, rank.job->role, {rank.number}};
+    return {cause_weight::restarting, text, false, rank.job->role, {rank.number}};
   }
 
   std::string why_not_running() {
@@ -322,8 +323,7 @@ class Observation {
     for (const Rank& rank : ranks_) {
       if (rank.cause.weight == 0) continue;
       causes.push_back(rank.cause);
-      if (short_jobs_.count(rank.job))
-        causes.back().weight += 100;  // a cause that stops the whole run comes first
+      if (short_jobs_.count(rank.job)) causes.back().weight += cause_weight::short_of_ranks;
     }
     causes = merge_causes(std::move(causes));
     status_.cannot_start =

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/thread_pool.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/collectives/buckets.h"
 #include "runtime/collectives/ring.h"
@@ -60,8 +60,8 @@ class AllReduce {
   LiveState live() {
     return {state_.step,
             state_.position,
-            trainer_.model().parameters(),
-            state_.optimizer_state,
+            trainer_.ops().read(trainer_.model().parameters()),
+            trainer_.ops().read(optimizer_state_),
             {assembly_.restarts(), state_.history.lost_samples}};
   }
   bool pump(std::optional<Event>& event, Milliseconds time = Milliseconds(100));
@@ -84,8 +84,9 @@ class AllReduce {
   bool has_state_ = false, receiving_ = false;
   std::uint64_t summed_in_ = 0;      // see StateVersion
   std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
-  TrainingState state_;              // the parameters live in the model
-  kernels::Floats summed_;
+  TrainingState state_;  // less the parameters and the optimizer's state, which are where it trains
+  kernels::Buffer<float> optimizer_state_, sum_;
+  std::span<float> summed_;    // the place of sum_
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
   Pace pace_;
@@ -127,8 +128,9 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
       ring_(peers.transport(), trainer_.model().parameters().size() + front_),
       assembly_(settings_of(job, peers)) {
-  state_.optimizer_state.assign(trainer_.state_size(), 0);
-  summed_.resize(trainer_.model().parameters().size() + front_);
+  optimizer_state_ = trainer_.make_state();
+  sum_ = trainer_.ops().allocate<float>(trainer_.model().parameters().size() + front_);
+  summed_ = trainer_.ops().place(sum_);
   buckets_ = plan_buckets(trainer_.tensors(), front_);
 }
 
@@ -230,11 +232,10 @@ bool AllReduce::look_around() {
 // Nobody has a state: the newest checkpoint, or the start.
 void AllReduce::make_state() {
   if (auto saved = checkpointer_.restore()) {
-    trainer_.optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
-    std::ranges::copy(saved->parameters, trainer_.model().parameters().begin());
+    trainer_.ops().scale(0, optimizer_state_, optimizer_state_);
+    trainer_.restore(*saved, optimizer_state_);
     state_ = std::move(*saved);
-    state_.parameters = kernels::Floats();
-    state_.optimizer_state.resize(trainer_.state_size());
+    state_.parameters = state_.optimizer_state = kernels::Floats();
     summed_in_ = 0;
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
@@ -293,8 +294,8 @@ void AllReduce::send_state(std::uint32_t rank) {
       if (!peers_.transport().send({Role::worker, rank}, header, payload)) return;
     }
   };
-  send_all(trainer_.model().parameters(), 0);
-  send_all(state_.optimizer_state, size);
+  send_all(trainer_.ops().read(trainer_.model().parameters()), 0);
+  send_all(trainer_.ops().read(optimizer_state_), size);
 }
 
 void AllReduce::receive_state(const Event& event) {
@@ -315,11 +316,13 @@ void AllReduce::receive_state(const Event& event) {
     return peers_.transport().count_late();
   if (!reader.complete() || state_since > event.header.clock) return;
   if (offset > all || offset + count > all || (offset < size && offset + count > size)) return;
-  float* into = offset < size ? trainer_.model().parameters().data() + offset
-                              : state_.optimizer_state.data() + (offset - size);
+  const auto into = offset < size ? trainer_.model().parameters().subspan(offset, count)
+                                  : std::span<float>(optimizer_state_).subspan(offset - size, count);
   // Until here the own state is whole: should the source be lost before it has sent anything, it counts.
   if (std::exchange(has_state_, false)) state_changed();
-  std::memcpy(into, values.data(), values.size());
+  const auto place = trainer_.ops().place(into);
+  std::memcpy(place.data(), values.data(), values.size());
+  trainer_.ops().write(place, into);
   floats_to_come_ -= std::min<std::uint64_t>(floats_to_come_, count);
   if (floats_to_come_ > 0) return;
   state_.step = event.header.clock;
@@ -357,15 +360,17 @@ bool AllReduce::compute_and_sum() {
   const std::uint64_t begin = step_samples() * index / members, end = step_samples() * (index + 1) / members;
   samples_ = end - begin;
   const auto weight = static_cast<float>(samples_);
-  Ring::Place place{generation.number, state_.step, {}, index};
-  for (const Member& member : generation.members) place.ranks.push_back(member.rank);
+  Ring::Group group{generation.number, state_.step, {}, index};
+  for (const Member& member : generation.members) group.ranks.push_back(member.rank);
 
   std::atomic<std::size_t> ready{0};
   std::atomic<bool> failed{false};
   const auto gradients = trainer_.model().gradients();
   const auto weigh = [&](const Bucket& bucket) {
-    for (std::size_t i = std::max(bucket.offset, front_); i < bucket.offset + bucket.size; ++i)
-      summed_[i] = weight == 0 ? 0 : weight * gradients[i - front_];
+    const std::size_t from = std::max(bucket.offset, front_), size = bucket.offset + bucket.size - from;
+    const auto summand = std::span<float>(sum_).subspan(from, size);
+    trainer_.ops().scale(weight, gradients.subspan(from - front_, size), summand);
+    trainer_.ops().read(summand);
     ++ready;
     if (buckets_.size() > 1) peers_.transport().nudge();
   };
@@ -391,7 +396,7 @@ bool AllReduce::compute_and_sum() {
   };
   const auto sum = [&] {
     return ring_.sum(
-        summed_, buckets_, [&] { return ready.load(); }, place,
+        summed_, buckets_, [&] { return ready.load(); }, group,
         [&](std::optional<Event>& event, Milliseconds time) { return pump(event, time) && !failed; });
   };
   if (buckets_.size() > 1 && members > 1) return in_two_threads(compute, sum);
@@ -414,10 +419,11 @@ bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::
 
 void AllReduce::update() {
   trainer_.clock().turn_to(StepClock::Activity::compute);
-  const auto gradients = trainer_.model().gradients();
   const float samples = summed_[summed_samples];
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = summed_[front_ + i] / samples;
-  trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
+  const auto sum = std::span<float>(sum_).subspan(front_);
+  trainer_.ops().write(summed_.subspan(front_), sum);
+  trainer_.ops().scale(1 / samples, sum, trainer_.model().gradients());
+  trainer_.apply(optimizer_state_, {state_.step, state_.step - state_.state_since});
   ++state_.step;
   state_.position += step_samples();
   summed_in_ = assembly_.generation().number;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <deque>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
 
 namespace mlk::rt {
 namespace {
@@ -14,27 +14,18 @@ namespace {
 constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
 constexpr Milliseconds a_while{100};
 
-void put_into(std::span<const std::byte> bytes, std::span<float> into, Landing how) {
-  if (how == Landing::replace) {
-    std::memcpy(into.data(), bytes.data(), bytes.size());
-  } else {
-    kernels::vector_loops().front().accumulate(into.size(), reinterpret_cast<const float*>(bytes.data()),
-                                               into.data());
-  }
-}
-
 // How a bucket travels: cut into as many segments as there are members, and these into pieces, each a frame.
 // In phase p a member sends segment index - p and gets index - p - 1, which it sends on in the next phase. In
 // the first n - 1 phases what comes is added, so that after them segment index + 1 is complete; in the rest
 // complete segments go around.
-class Course {
+class RingSchedule {
  public:
-  Course(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
+  RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
       : buckets_(buckets), members_(members), index_(index) {}
 
   std::size_t phases() const { return 2 * (members_ - 1); }
-  Landing landing_in(std::size_t phase) const {
-    return phase < members_ - 1 ? Landing::add : Landing::replace;
+  ReceiveMode mode_in(std::size_t phase) const {
+    return phase < members_ - 1 ? ReceiveMode::add : ReceiveMode::replace;
   }
 
   // What a frame carries is in its key: bucket, phase, number of the piece.
@@ -80,21 +71,31 @@ class Course {
 }  // namespace
 
 Ring::Ring(Transport& transport, std::size_t floats)
-    : transport_(transport), most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
+    : transport_(transport),
+      ops_(kernels::make_cpu_ops()),
+      most_early_bytes_(std::max(floats * sizeof(float), least_early_bytes)) {}
 
-bool Ring::sum(std::span<float> data, const Place& place, const Pump& pump) {
-  const Bucket all{0, data.size()};
-  return sum(data, {&all, 1}, [] { return std::size_t{1}; }, place, pump);
+void Ring::put_into(std::span<const std::byte> bytes, std::span<float> into, ReceiveMode how) {
+  if (how == ReceiveMode::replace) {
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+  } else {
+    ops_->add_scaled(into, 1, {reinterpret_cast<const float*>(bytes.data()), into.size()}, into);
+  }
 }
 
-bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Place& place,
+bool Ring::sum(std::span<float> data, const Group& group, const Pump& pump) {
+  const Bucket all{0, data.size()};
+  return sum(data, {&all, 1}, [] { return std::size_t{1}; }, group, pump);
+}
+
+bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
                const Pump& pump) {
-  forget_before({place.generation, place.step});
-  if (place.ranks.size() <= 1 && buckets.size() == 1) return true;
+  forget_before({group.generation, group.step});
+  if (group.ranks.size() <= 1 && buckets.size() == 1) return true;
   expected_.clear();
-  const LandingsGuard guard(transport_.landings());
-  const bool direct = buckets.size() == 1 && data.size() * place.ranks.size() <= direct_floats;
-  return direct ? sum_directly(data, place, pump) : sum_around(data, buckets, ready, place, pump);
+  const PostedReceivesGuard guard(transport_.posted_receives());
+  const bool direct = buckets.size() == 1 && data.size() * group.ranks.size() <= direct_floats;
+  return direct ? sum_directly(data, group, pump) : sum_around(data, buckets, ready, group, pump);
 }
 
 void Ring::keep(Event&& event) {
@@ -102,7 +103,7 @@ void Ring::keep(Event&& event) {
   const FrameKey key{h.generation, h.clock, event.peer.rank, h.key};
   if (h.generation > now_.first) forget_before({h.generation, 0});  // what came before it is over
   const bool late = std::pair(h.generation, h.clock) < now_;
-  if (late || event.landed || early_.contains(key) ||
+  if (late || event.in_posted_buffer || early_.contains(key) ||
       early_bytes_ + event.payload.size() > most_early_bytes_) {
     return transport_.count_late();
   }
@@ -119,29 +120,30 @@ void Ring::forget_before(const Moment& moment) {
   }
 }
 
-bool Ring::send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values,
+bool Ring::send(const Group& group, std::uint32_t to, std::uint32_t key, std::span<const float> values,
                 std::optional<std::uint32_t> checksum) {
   Header header;
   header.type = MessageType::reduce;
   header.data_type = DataType::float32;
-  header.generation = place.generation;
-  header.clock = place.step;
+  header.generation = group.generation;
+  header.clock = group.step;
   header.key = key;
   return transport_.send({Role::worker, to}, header, std::as_bytes(values), WhenFull::wait, checksum);
 }
 
-void Ring::expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into,
-                  Landing how) {
+void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std::span<float> into,
+                  ReceiveMode how) {
   expected_[{from, key}] = {into, how};
-  if (early_.contains({place.generation, place.step, from, key})) return;
-  transport_.landings().expect({{Role::worker, from}, MessageType::reduce, place.generation, place.step, key},
-                               std::as_writable_bytes(into), how);
+  if (early_.contains({group.generation, group.step, from, key})) return;
+  transport_.posted_receives().post(
+      {{Role::worker, from}, MessageType::reduce, group.generation, group.step, key},
+      std::as_writable_bytes(into), how);
 }
 
 // What is not expected is of a bucket that has not begun here.
-std::optional<Ring::Arrival> Ring::take_early(const Place& place) {
-  const auto end = early_.upper_bound({place.generation, place.step, ~0u, ~0u});
-  for (auto found = early_.lower_bound({place.generation, place.step, 0, 0}); found != end;) {
+std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
+  const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
+  for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
     const Arrival arrival{std::get<2>(found->first), std::get<3>(found->first)};
     const auto target = expected_.find({arrival.from, arrival.key});
     if (target == expected_.end()) {
@@ -162,47 +164,47 @@ std::optional<Ring::Arrival> Ring::take_early(const Place& place) {
   return {};
 }
 
-bool Ring::next(const Place& place, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival) {
-  arrival = take_early(place);
+bool Ring::next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival) {
+  arrival = take_early(group);
   if (arrival) return true;
   std::optional<Event> event;
   if (!pump(event, time)) return false;
   if (!event) return true;
-  if (!event->landed) {
+  if (!event->in_posted_buffer) {
     keep(std::move(*event));
-    arrival = take_early(place);
+    arrival = take_early(group);
     return true;
   }
-  // Landed frames are of this sum: an earlier sum's buffers were all filled or taken back.
+  // A frame in a posted buffer is of this sum: an earlier sum's buffers were all filled or taken back.
   const Header& h = event->header;
-  if (h.generation != place.generation || h.clock != place.step) return true;
+  if (h.generation != group.generation || h.clock != group.step) return true;
   expected_.erase({event->peer.rank, h.key});
   arrival = {event->peer.rank, h.key, event->checksum};
   return true;
 }
 
-bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& pump) {
-  const std::size_t members = place.ranks.size();
+bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& pump) {
+  const std::size_t members = group.ranks.size();
   scratch_.resize(data.size() * members);
   const auto summand = [&](std::size_t index) {
     return std::span(scratch_).subspan(index * data.size(), data.size());
   };
   for (std::size_t index = 0; index < members; ++index) {
-    if (index != place.index) expect(place, place.ranks[index], 0, summand(index), Landing::replace);
+    if (index != group.index) expect(group, group.ranks[index], 0, summand(index), ReceiveMode::replace);
   }
   for (std::size_t index = 0; index < members; ++index) {
-    if (index != place.index && !send(place, place.ranks[index], 0, data)) return false;
+    if (index != group.index && !send(group, group.ranks[index], 0, data)) return false;
   }
-  std::ranges::copy(data, summand(place.index).begin());
+  std::ranges::copy(data, summand(group.index).begin());
   for (std::size_t left = members - 1; left > 0;) {
     std::optional<Arrival> arrival;
-    if (!next(place, pump, a_while, arrival)) return false;
+    if (!next(group, pump, a_while, arrival)) return false;
     if (arrival) --left;
   }
   // In the order of the ranks, so that all get the same bits.
   std::ranges::copy(summand(0), data.begin());
   for (std::size_t index = 1; index < members; ++index) {
-    put_into(std::as_bytes(summand(index)), data, Landing::add);
+    put_into(std::as_bytes(summand(index)), data, ReceiveMode::add);
   }
   return true;
 }
@@ -210,10 +212,10 @@ bool Ring::sum_directly(std::span<float> data, const Place& place, const Pump& p
 // A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
 // it.
 bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
-                      const Place& place, const Pump& pump) {
-  const std::size_t n = place.ranks.size();
-  const Course course(buckets, n, place.index);
-  const std::uint32_t to = place.ranks[(place.index + 1) % n], from = place.ranks[(place.index + n - 1) % n];
+                      const Group& group, const Pump& pump) {
+  const std::size_t n = group.ranks.size();
+  const RingSchedule schedule(buckets, n, group.index);
+  const std::uint32_t to = group.ranks[(group.index + 1) % n], from = group.ranks[(group.index + n - 1) % n];
   const auto floats = [&](const Bucket& piece) { return data.subspan(piece.offset, piece.size); };
 
   std::size_t begun = 0, left = 0;
@@ -223,15 +225,15 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
   };
   std::deque<Piece> to_send;
   const auto begin_bucket = [&](std::size_t bucket) {
-    for (std::size_t phase = 0; phase < course.phases(); ++phase) {
-      for (std::size_t number = 0; number < course.pieces_received(bucket, phase); ++number, ++left) {
-        const std::uint32_t key = Course::key(bucket, phase, number);
-        expect(place, from, key, floats(course.to_receive(key)), course.landing_in(phase));
+    for (std::size_t phase = 0; phase < schedule.phases(); ++phase) {
+      for (std::size_t number = 0; number < schedule.pieces_received(bucket, phase); ++number, ++left) {
+        const std::uint32_t key = RingSchedule::key(bucket, phase, number);
+        expect(group, from, key, floats(schedule.to_receive(key)), schedule.mode_in(phase));
       }
     }
-    if (course.phases() == 0) return;
-    for (std::size_t number = 0; number < course.pieces_sent(bucket, 0); ++number)
-      to_send.push_back({Course::key(bucket, 0, number)});
+    if (schedule.phases() == 0) return;
+    for (std::size_t number = 0; number < schedule.pieces_sent(bucket, 0); ++number)
+      to_send.push_back({RingSchedule::key(bucket, 0, number)});
   };
   while (begun < buckets.size() || left > 0 || !to_send.empty()) {
     for (const std::size_t now = ready(); begun < now; ++begun) begin_bucket(begun);
@@ -239,17 +241,17 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
     if (!to_send.empty() && transport_.has_room({Role::worker, to})) {
       const Piece piece = to_send.front();
       to_send.pop_front();
-      if (!send(place, to, piece.key, floats(course.to_send(piece.key)), piece.checksum)) return false;
+      if (!send(group, to, piece.key, floats(schedule.to_send(piece.key)), piece.checksum)) return false;
       sent = true;
     }
     if (begun == buckets.size() && left == 0 && to_send.empty()) break;
     // Between two pieces out, one in that is there already: both ways flow at once.
     std::optional<Arrival> arrival;
-    if (!next(place, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
+    if (!next(group, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
     if (!arrival) continue;
     --left;
-    if (Course::phase_of(arrival->key) + 1 < course.phases())
-      to_send.push_back({Course::in_next_phase(arrival->key), arrival->checksum});
+    if (RingSchedule::phase_of(arrival->key) + 1 < schedule.phases())
+      to_send.push_back({RingSchedule::in_next_phase(arrival->key), arrival->checksum});
   }
   return true;
 }

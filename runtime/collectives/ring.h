@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "kernels/ops.h"
 #include "runtime/collectives/buckets.h"
 #include "runtime/transport/transport.h"
 
@@ -22,7 +24,7 @@ class Ring {
   // than the others can be ahead: nobody ends a sum without this member.
   Ring(Transport& transport, std::size_t floats);
 
-  struct Place {
+  struct Group {
     std::uint64_t generation = 0, step = 0;
     std::vector<std::uint32_t> ranks;  // of all members, ascending
     std::size_t index = 0;             // own, in ranks
@@ -33,13 +35,13 @@ class Ring {
 
   // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it
   // any more.
-  bool sum(std::span<float> data, const Place& place, const Pump& pump);
+  bool sum(std::span<float> data, const Group& group, const Pump& pump);
 
   // The same for a vector that is still being computed, in another thread: all members have the same
   // `buckets`, at most `most_buckets`. ready(): of how many the summand is there, never less than before;
   // asked again whenever the pump has returned.
   using Ready = std::function<std::size_t()>;
-  bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Place& place,
+  bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
            const Pump& pump);
 
   // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
@@ -49,30 +51,33 @@ class Ring {
   // Of all members: up to here latency counts, not bytes.
   static constexpr std::size_t direct_floats = 32 * 1024;
 
-  bool sum_directly(std::span<float> data, const Place& place, const Pump& pump);
+  bool sum_directly(std::span<float> data, const Group& group, const Pump& pump);
   bool sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
-                  const Place& place, const Pump& pump);
-  bool send(const Place& place, std::uint32_t to, std::uint32_t key, std::span<const float> values,
+                  const Group& group, const Pump& pump);
+  bool send(const Group& group, std::uint32_t to, std::uint32_t key, std::span<const float> values,
             std::optional<std::uint32_t> checksum = {});
-  void expect(const Place& place, std::uint32_t from, std::uint32_t key, std::span<float> into, Landing how);
-  // A frame of this sum that has landed where it was expected, or was put there. False: give up.
+  void expect(const Group& group, std::uint32_t from, std::uint32_t key, std::span<float> into,
+              ReceiveMode how);
+  // A frame of this sum whose values are in their place, or added there. False: give up.
   struct Arrival {
     std::uint32_t from = 0, key = 0;
     std::optional<std::uint32_t> checksum = {};  // of what is there now, where it is known
   };
-  bool next(const Place& place, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
-  std::optional<Arrival> take_early(const Place& place);
+  bool next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
+  std::optional<Arrival> take_early(const Group& group);
   using Moment = std::pair<std::uint64_t, std::uint64_t>;  // generation, step
   void forget_before(const Moment& moment);
+  void put_into(std::span<const std::byte> bytes, std::span<float> into, ReceiveMode how);
 
   struct Target {
     std::span<float> into;
-    Landing how = Landing::replace;
+    ReceiveMode how = ReceiveMode::replace;
   };
   using FrameKey =
       std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
 
   Transport& transport_;
+  const std::unique_ptr<kernels::Ops> ops_;  // its own: another thread computes meanwhile
   const std::size_t most_early_bytes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Target> expected_;  // (from, key)
   // What is of an earlier one is late.

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "kernels/vector_loops.h"
 #include "runtime/base/huge_pages.h"
 
 namespace mlk::rt {
@@ -20,20 +19,11 @@ Dataset::Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> lab
 
 Batch Dataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
   const auto width = static_cast<std::size_t>(inputs_);
-  if (buffer.inputs.size() < ids.size() * width) buffer.inputs.resize(ids.size() * width);
-  if (buffer.labels.size() < ids.size()) buffer.labels.resize(ids.size());
-  const kernels::VectorLoops& loops = kernels::vector_loops().front();
-  // Rows lie anywhere in memory, and the processor cannot guess the next one: it is asked to fetch a few
-  // ahead.
-  constexpr std::size_t ahead = 4, cache_line = 64;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + ahead < ids.size()) {
-      const std::uint8_t* next = pixels_.data() + ids[i + ahead] * width;
-      for (std::size_t byte = 0; byte < width; byte += cache_line) __builtin_prefetch(next + byte);
-    }
-    loops.scale_bytes(width, pixels_.data() + ids[i] * width, scale_, buffer.inputs.data() + i * width);
-    buffer.labels[i] = labels_[ids[i]];
-  }
+  if (buffer.inputs.size() < ids.size() * width)
+    buffer.inputs = buffer.ops.allocate<float>(ids.size() * width);
+  if (buffer.labels.size() < ids.size()) buffer.labels = buffer.ops.allocate<std::int32_t>(ids.size());
+  buffer.ops.gather_rows(ids, inputs_, pixels_.data(), scale_, buffer.inputs.data());
+  buffer.ops.gather_labels(ids, labels_.data(), buffer.labels.data());
   return {{buffer.inputs.data(), ids.size() * width}, {buffer.labels.data(), ids.size()}, ids.size()};
 }
 

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/floats.h"
+#include "kernels/buffer.h"
+#include "kernels/ops.h"
 
 namespace mlk::rt {
 
@@ -18,10 +19,14 @@ struct Batch {
   std::size_t size = 0;
 };
 
-// Memory that one caller reuses for each batch. A gather invalidates the views of the previous one.
+// Memory that one caller reuses for each batch, and what gathers it there. A gather invalidates the views of
+// the previous one.
 struct BatchBuffer {
-  kernels::Floats inputs;
-  std::vector<std::int32_t> labels;
+  explicit BatchBuffer(kernels::Ops& gathering) : ops(gathering) {}
+
+  kernels::Ops& ops;
+  kernels::Buffer<float> inputs;
+  kernels::Buffer<std::int32_t> labels;
 };
 
 // Pixels stay bytes (a quarter of the memory and of the bandwidth) and become floats in gather().

@@ -112,7 +112,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
 }
 
 // Leaves out what does not apply to the run, and what should stay zero as long as it is zero: people read the
-// line.
+// line. CONTRACT.md explains each key under "Metrics".
 std::vector<Reporter::Figure> Reporter::figures(const Report& report,
                                                 const Telemetry::Interval& interval) const {
   std::vector<Figure> figures;

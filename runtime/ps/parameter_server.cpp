@@ -52,12 +52,11 @@ ParameterShard::Outcome ParameterShard::push_slice(std::uint32_t chunk, std::uin
   part->seen[slice] = true;
   part->samples += samples;
   part->sum.resize(gradient.size());
-  const auto weight = static_cast<float>(samples);
-  for (std::size_t i = 0; i < gradient.size(); ++i) part->sum[i] += weight * gradient[i];
+  ops_.add_scaled(part->sum, static_cast<float>(samples), gradient, part->sum);
   if (std::find(part->seen.begin(), part->seen.end(), false) != part->seen.end()) return Outcome::accepted;
 
   const float scale = 1.0f / static_cast<float>(part->samples);
-  for (float& value : part->sum) value *= scale;
+  ops_.scale(scale, part->sum, part->sum);
   part->previous = part->weights;
   update(*part, part->sum, 0);
   part->samples = 0;

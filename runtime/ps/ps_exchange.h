@@ -1,4 +1,5 @@
-// The floats of what a worker's book (ps_weight_book.h) says: gradients that it sends, weights that land.
+// The floats of what a worker's book (ps_weight_book.h) says: gradients that it sends, weights that it
+// receives.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace mlk::rt {
 // Not for two threads at once.
 class WeightExchange {
  public:
-  // All outlive it. What is expected lands in members: nothing does any more once it is gone.
-  WeightExchange(const Job& job, Peers& peers, Mlp& model);
+  // All outlive it. Its members are buffers of posted receives, which its end takes back.
+  WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);
   void cancel();
@@ -29,11 +30,11 @@ class WeightExchange {
   std::span<float> target();
 
   Peers& peers_;
-  Mlp& model_;
+  Model& model_;
   const bool sync_;
   const std::vector<Chunk> chunks_;
-  std::vector<float> next_;       // sync: weights of the clock to come
-  LandingsGuard landings_guard_;  // last: the weights land in the members above
+  std::vector<float> next_;                    // sync: weights of the clock to come
+  PostedReceivesGuard posted_receives_guard_;  // last: the members above are posted
 };
 
 }  // namespace mlk::rt

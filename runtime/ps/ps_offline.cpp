@@ -1,8 +1,6 @@
 // Slices, summed up as a server sums them.
 #include "runtime/ps/ps_offline.h"
 
-#include <algorithm>
-
 namespace mlk::rt {
 
 OfflineSteps::OfflineSteps(const Job& job, Trainer& trainer)
@@ -14,14 +12,12 @@ bool OfflineSteps::advance(std::uint64_t& step, std::uint64_t& position) {
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   trainer_.compute(position + slice_ * batch, batch);
   const auto gradients = trainer_.model().gradients();
-  sum_.resize(gradients.size());
-  const auto weight = static_cast<float>(batch);
-  for (std::size_t i = 0; i < gradients.size(); ++i) sum_[i] += weight * gradients[i];
+  if (sum_.empty()) sum_ = trainer_.ops().allocate<float>(gradients.size());
+  trainer_.ops().add_scaled(sum_, static_cast<float>(batch), gradients, sum_);
   if (++slice_ < slices_) return false;
 
-  const float scale = 1.0f / static_cast<float>(slices_ * batch);
-  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = scale * sum_[i];
-  state_.resize(trainer_.state_size());
+  trainer_.ops().scale(1.0f / static_cast<float>(slices_ * batch), sum_, gradients);
+  if (state_.empty()) state_ = trainer_.make_state();
   const std::uint64_t usual_staleness =
       job_.config.consistency.sync ? 0 : static_cast<std::uint64_t>(job_.config.workers.count - 1);
   trainer_.apply(state_, {step, made_, usual_staleness});
@@ -34,13 +30,13 @@ bool OfflineSteps::advance(std::uint64_t& step, std::uint64_t& position) {
 
 void OfflineSteps::abandon_step() {
   slice_ = 0;
-  std::ranges::fill(sum_, 0.0f);
+  trainer_.ops().scale(0, sum_, sum_);
 }
 
 void OfflineSteps::forget() {
   abandon_step();
   made_ = 0;
-  std::ranges::fill(state_, 0.0f);
+  trainer_.ops().scale(0, state_, state_);
 }
 
 }  // namespace mlk::rt

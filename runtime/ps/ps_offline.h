@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/floats.h"
+#include "kernels/buffer.h"
 #include "runtime/launch/job.h"
 #include "runtime/train/trainer.h"
 
@@ -40,7 +40,7 @@ class OfflineSteps {
   Trainer& trainer_;
   const std::uint64_t slices_;
   std::uint64_t slice_ = 0, made_ = 0;
-  kernels::Floats sum_, state_;  // gradients of the slices so far; of the optimizer
+  kernels::Buffer<float> sum_, state_;  // gradients of the slices so far; of the optimizer
 };
 
 }  // namespace mlk::rt

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
 #include "runtime/membership/peers.h"
 #include "runtime/ps/ps_checkpoint.h"

@@ -43,18 +43,19 @@ void WeightBook::on_weights(const Event& event, WorkerTurn& turn) {
   const Header& header = event.header;
   if (header.key >= chunks_.size()) return;
   const Chunk& chunk = chunks_[header.key];
-  if (!event.landed && event.payload.size() != chunk.size * sizeof(float)) return;
+  if (!event.in_posted_buffer && event.payload.size() != chunk.size * sizeof(float)) return;
   if (!sync_ && header.clock != pushes_) {  // an answer to something given up
     code_probe("ps.answer-too-late");
     return turn.decide(CountLate{});
   }
-  // A frame with memory of its own may have come before another that has landed since: it must not be written
-  // over that.
-  if (sync_ && !event.landed && (header.clock < awaited_ || (pulled_ && header.clock != awaited_))) {
+  // A frame with memory of its own may have come before another that was received in place since: it must not
+  // be written over that.
+  const bool not_awaited = header.clock < awaited_ || (pulled_ && header.clock != awaited_);
+  if (sync_ && !event.in_posted_buffer && not_awaited) {
     code_probe("ps.weights-too-late");
     return turn.decide(CountLate{});
   }
-  if (!event.landed) turn.decide(StoreWeights{chunk.id});
+  if (!event.in_posted_buffer) turn.decide(StoreWeights{chunk.id});
   version_[chunk.id] = header.offset;
   if (!sync_) unanswered_.erase(chunk.id);
 }
@@ -86,7 +87,7 @@ bool WeightBook::is_beyond(std::uint64_t clock) const {
 }
 
 std::optional<std::uint64_t> WeightBook::settle(std::uint64_t clock, WorkerTurn& turn) {
-  turn.decide(CancelLandings{});
+  turn.decide(CancelReceives{});
   unanswered_.clear();
   std::uint64_t step = version_.front();
   if (sync_) {

@@ -1,7 +1,7 @@
 // What a worker knows of its gradients under way and of the weights that come, chunk by chunk.
 //
 // sync: the weights of the clock to come gather in a buffer of their own while the step before is under way,
-// and become the model's when all are there. async: they land in the model itself.
+// and become the model's when all are there. async: they are received into the model itself.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class WeightBook {
   std::uint64_t generation_ = 0;
   std::uint64_t pushes_ = 0;            // async: own count
   std::set<std::uint32_t> unanswered_;  // chunks
-  std::uint64_t awaited_ = 0;           // sync: the clock of the weights that land beside
+  std::uint64_t awaited_ = 0;           // sync: the clock of the weights in that buffer
   bool pulled_ = false;                 // sync: those, and none of a later clock, are asked for
   std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: of what is beside
 };

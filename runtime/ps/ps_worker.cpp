@@ -40,7 +40,7 @@ class PsWorker {
 
   void carry_out(Effects::Effect& effect);
   void carry_out(const ExpectWeights& wanted) { exchange_.expect(wanted); }
-  void carry_out(const CancelLandings&) { exchange_.cancel(); }
+  void carry_out(const CancelReceives&) { exchange_.cancel(); }
   void carry_out(const SendChunk& wanted) { exchange_.send(wanted); }
   void carry_out(const StoreWeights& wanted) { exchange_.store(wanted, handled_->payload); }
   void carry_out(const TakeNextWeights&) { exchange_.take_next(); }

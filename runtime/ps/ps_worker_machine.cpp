@@ -171,7 +171,8 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
   return missing;
 }
 
-// Ends what was under way: nothing lands any more, and the model is at the newest step that has come whole.
+// Ends what was under way: posted receives are taken back, and the model is at the newest step that has come
+// whole.
 void WorkerMachine::settle(WorkerTurn& turn) {
   const auto step = book_.settle(clock_, turn);
   if (!step) return;

@@ -9,12 +9,12 @@
 
 namespace mlk::rt {
 
-// Weights of this tag (WeightBook) land where they are to be, without a copy.
+// Receives are posted for the weights of this tag (WeightBook), so that they come without a copy.
 struct ExpectWeights {
   std::uint64_t generation = 0, tag = 0;
 };
-// Nothing lands any more.
-struct CancelLandings {};
+// All posted receives are taken back.
+struct CancelReceives {};
 // The header, and with it the chunk header.key: of a push its gradients, of a seed its parameters.
 struct SendChunk {
   PeerId to;
@@ -24,7 +24,7 @@ struct SendChunk {
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
-// sync: the weights of the clock to come become the model's. Nothing lands any more.
+// sync: the weights of the clock to come become the model's. All posted receives are taken back.
 struct TakeNextWeights {};
 
 // What the time goes to from now on.
@@ -68,7 +68,7 @@ struct EndWithFound {};
 struct EndTerminated {};
 
 using WorkerTurn =
-    TurnOf<ExpectWeights, CancelLandings, SendChunk, StoreWeights, TakeNextWeights, CountLate, TurnClock,
+    TurnOf<ExpectWeights, CancelReceives, SendChunk, StoreWeights, TakeNextWeights, CountLate, TurnClock,
            ForgetTimes, OfflineSlice, AbandonOfflineStep, ForgetOfflineSteps, NoteCheckpoint, NoteProgress,
            ReportStep, Evaluate, ComputeSlice, CountStep, EndTrained, EndWithFound, EndTerminated>;
 

@@ -1,6 +1,5 @@
 #include "runtime/train/last_checkpoint.h"
 
-#include <algorithm>
 #include <string>
 
 namespace mlk::rt {
@@ -37,7 +36,7 @@ std::optional<TrainingState> LastCheckpoint::find(std::span<const TensorInfo> te
 
 ExitCode end_with(const TrainingState& found, Job& job, Trainer& trainer, RunReports& reports) {
   job.log.line("the run is trained: there is a checkpoint of step " + std::to_string(found.step));
-  std::ranges::copy(found.parameters, trainer.model().parameters().begin());
+  trainer.ops().write(found.parameters, trainer.model().parameters());
   job.reporter.checkpoint(found.step);
   if (!reports.at_step(found.step, found.position, found.step, true)) {
     job.reporter.finish(false, "terminated");

@@ -1,7 +1,6 @@
 // The training loop of one process.
 #include "runtime/train/single.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -16,9 +15,12 @@ namespace {
 class SingleTrainer {
  public:
   explicit SingleTrainer(Job& job)
-      : job_(job), trainer_(job), reports_(job, trainer_), checkpointer_(job, trainer_.tensors()) {
+      : job_(job),
+        trainer_(job),
+        reports_(job, trainer_),
+        checkpointer_(job, trainer_.tensors()),
+        optimizer_state_(trainer_.make_state()) {
     restore();
-    state_.optimizer_state.resize(trainer_.state_size());
   }
 
   ExitCode run();
@@ -31,25 +33,25 @@ class SingleTrainer {
     return reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
   }
   LiveState live() {
-    return {state_.step, state_.position, trainer_.model().parameters(), state_.optimizer_state,
-            state_.history};
+    return {state_.step, state_.position, trainer_.ops().read(trainer_.model().parameters()),
+            trainer_.ops().read(optimizer_state_), state_.history};
   }
 
   Job& job_;
   Trainer trainer_;
   RunReports reports_;
   Checkpointer checkpointer_;
-  TrainingState state_;  // the parameters live in the model
+  kernels::Buffer<float> optimizer_state_;
+  TrainingState state_;  // less the parameters and the optimizer's state, which are where it trains
   std::uint64_t restored_step_ = 0;
 };
 
 void SingleTrainer::restore() {
   std::optional<TrainingState> found = checkpointer_.restore();
   if (!found) return;
-  trainer_.optimizer().check_fits(found->optimizer_state, found->parameters.size());
-  std::ranges::copy(found->parameters, trainer_.model().parameters().begin());
+  trainer_.restore(*found, optimizer_state_);
   state_ = std::move(*found);
-  state_.parameters = kernels::Floats();
+  state_.parameters = state_.optimizer_state = kernels::Floats();
   restored_step_ = state_.step;
   job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
 }
@@ -57,7 +59,7 @@ void SingleTrainer::restore() {
 void SingleTrainer::step() {
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   reports_.add_loss(trainer_.compute(state_.position, batch), 1);
-  trainer_.apply(state_.optimizer_state, {state_.step, state_.step - state_.state_since});
+  trainer_.apply(optimizer_state_, {state_.step, state_.step - state_.state_since});
   state_.position += batch;
   ++state_.step;
   trainer_.clock().turn_to(StepClock::Activity::other);

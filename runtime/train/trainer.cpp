@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/sampler.h"
 
@@ -13,23 +14,32 @@ Trainer::Trainer(const Job& job)
     : job_(job),
       ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
       data_(load_idx(job.env.data)),
-      model_(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_),
-      optimizer_(job.config.optimizer, job.config.steps) {
+      model_(
+          make_model(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_)),
+      optimizer_(job.config.optimizer, job.config.steps),
+      buffer_(*ops_) {
   job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
                std::to_string(data_.held_out.size()) + " held out, " +
-               std::to_string(model_.parameters().size()) + " parameters");
+               std::to_string(model_->parameters().size()) + " parameters");
   if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
 }
 
-double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+void Trainer::restore(const TrainingState& found, std::span<float> state) {
+  optimizer_.check_fits(found.optimizer_state, found.parameters.size());
+  ops_->write(found.parameters, model_->parameters());
+  ops_->write(found.optimizer_state, state.first(found.optimizer_state.size()));
+}
+
+double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
   // A larger share than one batch comes from lost workers: it is computed batch by batch.
   const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
   const std::uint64_t parts = (samples + batch - 1) / batch;
-  const auto gradients = model_.gradients();
-  earlier_.assign(parts > 1 ? gradients.size() : 0, 0);
+  const auto gradients = model_->gradients();
+  if (parts > 1 && earlier_.empty()) earlier_ = ops_->allocate<float>(gradients.size());
+  if (parts > 1) ops_->scale(0, earlier_, earlier_);
   double loss = 0;
   for (std::uint64_t part = 0; part < parts; ++part) {
     const std::uint64_t begin = samples * part / parts, end = samples * (part + 1) / parts;
@@ -37,9 +47,9 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp
     const bool last = part + 1 == parts;
     std::size_t added_from = gradients.size();
     const auto add = [&](std::size_t from) {
-      const auto weight = static_cast<float>(share);
-      const std::span<float> sum = last ? gradients : std::span<float>(earlier_);
-      for (std::size_t i = from; i < added_from; ++i) sum[i] = earlier_[i] + weight * gradients[i];
+      const auto part_of = [&](std::span<float> all) { return all.subspan(from, added_from - from); };
+      ops_->add_scaled(part_of(earlier_), static_cast<float>(share), part_of(gradients),
+                       part_of(last ? gradients : std::span<float>(earlier_)));
       added_from = from;
       if (last && final) final(from);
     };
@@ -51,7 +61,7 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mlp
   return loss;
 }
 
-float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final) {
+float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   // Not gathered ahead by another thread: gathering is at most 5 % of a step, and handing the batch over took
   // longer.
   clock_.turn_to(StepClock::Activity::data);
@@ -61,7 +71,7 @@ float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const
   }
   const Batch batch = data_.train.gather(ids_, buffer_);
   clock_.turn_to(StepClock::Activity::compute);
-  return model_.loss_and_gradients(batch, final);
+  return model_->loss_and_gradients(batch, final);
 }
 
 void RunReports::add_loss(double sum, std::uint64_t count) {

@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "kernels/ops.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/dataset.h"
 #include "runtime/launch/job.h"
 #include "runtime/metrics/step_clock.h"
@@ -22,36 +24,44 @@ class Trainer {
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
   // their mean gradient. Needs memory for data.batch samples only. Sleeps step_delay_ms first. Throws
-  // Failure{diverged} if the loss is NaN or infinite. final: see Mlp; it may be called before the loss is
+  // Failure{diverged} if the loss is NaN or infinite. final: see Model; it may be called before the loss is
   // found to be NaN. Leaves the clock at `compute`.
-  double compute(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final = {});
+  double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
   // Applies one update of the model with model().gradients(). state: see Optimizer::apply.
   void apply(std::span<float> state, const UpdateCount& count) {
-    optimizer_.apply(*ops_, model_.parameters(), model_.gradients(), state, count);
+    optimizer_.apply(*ops_, model_->parameters(), model_->gradients(), state, count);
   }
 
   // The number of floats of the optimizer's state.
-  std::size_t state_size() const { return optimizer_.slots() * model_.parameters().size(); }
+  std::size_t state_size() const { return optimizer_.slots() * model_->parameters().size(); }
+
+  // A state of the optimizer: zeros.
+  kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
+  // Gives the model the weights of a checkpoint, and `state`, which is zeros, what it has of the optimizer's
+  // state. Throws Failure{checkpoint_unusable} if that is of another optimizer.
+  void restore(const TrainingState& found, std::span<float> state);
 
   StepClock& clock() { return clock_; }
-  Mlp& model() { return model_; }
+  kernels::Ops& ops() { return *ops_; }
+  Model& model() { return *model_; }
   const Optimizer& optimizer() const { return optimizer_; }
-  const std::vector<TensorInfo>& tensors() const { return model_.tensors(); }
+  const std::vector<TensorInfo>& tensors() const { return model_->tensors(); }
   const DataSplit& data() const { return data_; }
   std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
 
  private:
-  float compute_part(std::uint64_t position, std::uint64_t samples, const Mlp::Final& final);
+  float compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final);
 
   const Job& job_;
   std::unique_ptr<kernels::Ops> ops_;
   DataSplit data_;
-  Mlp model_;
+  std::unique_ptr<Model> model_;
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
-  kernels::Floats earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
+  kernels::Buffer<float>
+      earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
   StepClock clock_;
 };
 

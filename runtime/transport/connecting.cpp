@@ -1,8 +1,6 @@
 // Makes connections: accepts those of strangers, dials peers by name or address.
 #include <cerrno>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -11,66 +9,22 @@
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
-namespace {
 
-void tune(int fd) {
-  const int on = 1, idle = 10, interval = 5, probes = 3;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-}
-
-bool out_of_resources(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
-}  // namespace
-
-void Transport::Impl::accept_all(SteadyTime now) {
-  while (!closing_) {
-    SocketAddress remote;
-    remote.length = sizeof remote.storage;
-    const int fd = accept4(listen_, reinterpret_cast<sockaddr*>(&remote.storage), &remote.length,
-                           SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-      if (out_of_resources(errno)) leave_out_listener(listen_);
-      return;
-    }
-    tune(fd);
-    add_stranger(fd, to_string(remote), Medium::tcp, now);
-  }
-}
-
-void Transport::Impl::accept_local(SteadyTime now) {
-  while (!closing_) {
-    const int fd = accept_locally(listen_local_);
-    if (fd < 0) {
-      if (out_of_resources(errno)) leave_out_listener(listen_local_);
-      return;
-    }
-    if (const auto process = peer_process(fd)) {
-      add_stranger(fd, "process " + std::to_string(*process) + " of this host", Medium::one_host, now);
-    } else {
-      complain("a process of this host", "it is another user's");
-      ::close(fd);
-    }
-  }
-}
-
-// Nothing can be accepted now, and epoll would report it again at once: the listener is left out until the
-// next tick.
-void Transport::Impl::leave_out_listener(int listener) {
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
-  accepting_ = false;
+void Transport::Impl::accept(std::uint64_t id, SteadyTime now) {
+  if (closing_) return;
+  acceptor_->accept(id,
+                    {.take = [&](int fd, const std::string& remote,
+                                 Medium medium) { add_stranger(fd, remote, medium, now); },
+                     .complain = [&](const std::string& remote, const char* why) { complain(remote, why); }});
 }
 
 void Transport::Impl::add_stranger(int fd, const std::string& remote, Medium medium, SteadyTime now) {
   drop_oldest_stranger(now);
   const std::uint64_t id = next_id_++;
   Connection connection;
-  connection.link = std::make_shared<Link>(fd, epoll_, id, remote, medium);
+  connection.link = std::make_shared<Link>(fd, loop_.epoll(), id, remote, medium);
+  connection.handshake.emplace(key_, self_.run,
+                               Introduction{self_.id, self_.incarnation, self_.address, random_nonce()});
   connection.opened = connection.last_heard = connection.last_sent = now;
   connections_.emplace(id, std::move(connection));
 }
@@ -116,7 +70,7 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
       dialer_.attempt_over(peer, Dialer::Outcome::failed, now);
       return;
     }
-    tune(fd);
+    set_tcp_options(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
     // The peer may have begun to listen in between, and it opens its UNIX socket first.
     if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
@@ -127,7 +81,7 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
   }
   const std::uint64_t id = next_id_++;
   Connection connection;
-  connection.link = std::make_shared<Link>(fd, epoll_, id, to_string(address), medium);
+  connection.link = std::make_shared<Link>(fd, loop_.epoll(), id, to_string(address), medium);
   connection.stage = Stage::connecting;
   connection.dialled = true;
   connection.peer = peer;
@@ -150,9 +104,12 @@ void Transport::Impl::finish_connect(Connection& connection) {
     return;
   }
   connection.link->flush();
-  connection.stage = Stage::await_challenge;
-  connection.ours = {self_.id, self_.incarnation, self_.address, random_nonce()};
-  tell(connection, MessageType::hello, hello_payload(connection.ours));
+  connection.stage = Stage::handshake;
+  connection.handshake.emplace(key_, self_.run,
+                               Introduction{self_.id, self_.incarnation, self_.address, random_nonce()},
+                               connection.peer);
+  const Handshake::Message hello = connection.handshake->hello();
+  tell(connection, hello.type, hello.payload);
 }
 
 }  // namespace mlk::rt

@@ -25,14 +25,14 @@ bool Transport::Impl::on_frame(Connection& connection, Frame&& frame) {
   connection.last_heard = std::chrono::steady_clock::now();
   if (connection.stage != Stage::established) return on_handshake(connection, frame);
   const Header& header = frame.header;
-  if (header.sender != connection.peer || header.incarnation != connection.theirs.incarnation) {
+  if (header.sender != connection.peer || header.incarnation != connection.incarnation) {
     refuse(connection, "a message in the name of somebody else");
     return false;
   }
   if (connection.silent) {
     connection.silent = false;
     dialer_.connected(connection.peer);
-    push(Event{Event::Kind::audible, connection.peer, header.incarnation, {}, false, {}, {}, false});
+    push(Event{.kind = Event::Kind::audible, .peer = connection.peer, .incarnation = header.incarnation});
   }
   if (header.type == MessageType::heartbeat) return true;
   if (header.type == MessageType::lane) {
@@ -41,7 +41,11 @@ bool Transport::Impl::on_frame(Connection& connection, Frame&& frame) {
   }
   if (header.type == MessageType::goodbye) {
     const auto kind = header.flags & flag_replaced ? Event::Kind::replaced : Event::Kind::goodbye;
-    push(Event{kind, connection.peer, header.incarnation, {}, true, header, {}, false});
+    push(Event{.kind = kind,
+               .peer = connection.peer,
+               .incarnation = header.incarnation,
+               .proven = true,
+               .header = header});
     connection.doomed = true;
     return false;
   }
@@ -53,11 +57,14 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   Item item;
   item.size = header_size + frame.payload.size();
   item.account = connection.account;
-  item.landed_epoch = frame.landed_epoch;
-  item.event =
-      Event{Event::Kind::message,     connection.peer, frame.header.incarnation, {}, false, frame.header,
-            std::move(frame.payload), frame.landed};
-  item.event.checksum = frame.landed_crc;
+  item.posted_epoch = frame.posted_epoch;
+  item.event = Event{.kind = Event::Kind::message,
+                     .peer = connection.peer,
+                     .incarnation = frame.header.incarnation,
+                     .header = frame.header,
+                     .payload = std::move(frame.payload),
+                     .in_posted_buffer = frame.in_posted_buffer,
+                     .checksum = frame.posted_crc};
   const std::size_t waiting = account.bytes.fetch_add(item.size) + item.size;
   push(std::move(item));
   if (waiting > options_.credit) {
@@ -70,78 +77,28 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
 }
 
 bool Transport::Impl::on_handshake(Connection& connection, const Frame& frame) {
-  switch (connection.stage) {
-    case Stage::await_hello: {
-      const auto dialler = read_hello(frame.header, frame.payload);
-      if (!dialler || dialler->id == self_.id) {
-        refuse(connection, "not a hello");
-        return false;
-      }
-      connection.theirs = *dialler;
-      connection.peer = dialler->id;
-      connection.ours = {self_.id, self_.incarnation, self_.address, random_nonce()};
-      connection.stage = Stage::await_proof;
-      tell(connection, MessageType::challenge,
-           challenge_payload(connection.ours,
-                             prove(key_, Side::listener, self_.run, *dialler, connection.ours)));
-      return true;
-    }
-    case Stage::await_challenge: {
-      const auto challenge = read_challenge(frame.header, frame.payload);
-      if (!challenge) {
-        refuse(connection, "not a challenge");
-        return false;
-      }
-      connection.theirs = challenge->listener;
-      const Digest expected = prove(key_, Side::listener, self_.run, connection.ours, connection.theirs);
-      if (!equal_in_constant_time(expected, challenge->proof)) {
-        refuse(connection, "it does not know the key of the run");
-        return false;
-      }
-      if (challenge->listener.id != connection.peer) {
-        refuse(connection,
-               "it is " + to_string(challenge->listener.id) + ", not " + to_string(connection.peer));
-        return false;
-      }
-      tell(connection, MessageType::proof,
-           proof_payload(prove(key_, Side::dialler, self_.run, connection.ours, connection.theirs)));
-      return promote(connection);
-    }
-    case Stage::await_proof: {
-      const auto proof = read_proof(frame.payload);
-      const Digest expected = prove(key_, Side::dialler, self_.run, connection.theirs, connection.ours);
-      if (frame.header.type != MessageType::proof || !proof || !equal_in_constant_time(expected, *proof)) {
-        refuse(connection, "it does not know the key of the run");
-        return false;
-      }
-      return promote(connection);
-    }
-    default:
-      return false;
+  if (!connection.handshake) return false;
+  const Handshake::Turn turn = connection.handshake->on_frame(frame.header, frame.payload);
+  if (turn.send) tell(connection, turn.send->type, turn.send->payload);
+  if (!turn.fault.empty()) {
+    refuse(connection, turn.fault);
+    return false;
   }
+  return !turn.done || promote(connection, connection.handshake->theirs());
 }
 
 // The peer has proved itself: this is its connection from now on.
-bool Transport::Impl::promote(Connection& connection) {
-  const PeerId peer = connection.peer;
-  const std::uint64_t incarnation = connection.theirs.incarnation;
-  if (fenced_[peer].contains(incarnation)) {
+bool Transport::Impl::promote(Connection& connection, const Introduction& theirs) {
+  const PeerId peer = connection.peer = theirs.id;
+  connection.incarnation = theirs.incarnation;
+  if (peers_.is_fenced(peer, theirs.incarnation)) {
     tell(connection, MessageType::goodbye, {}, 0, flag_replaced);
     refuse(connection, "an older incarnation of " + to_string(peer));
     return false;
   }
-  if (Connection* older = established(peer)) retire(*older, older->theirs.incarnation != incarnation);
-  const auto last = last_incarnation_.find(peer);
-  if (last != last_incarnation_.end() && last->second != incarnation) {
-    auto& fenced = fenced_[peer];
-    if (fenced.size() >= 256) fenced.erase(fenced.begin());
-    fenced.insert(last->second);
-    if (unproven_.contains(peer)) push(Event{Event::Kind::down, peer, last->second, {}, true, {}, {}, false});
-  }
-  unproven_.erase(peer);
-  dead_unless_back_.erase(peer);
+  if (Connection* older = established(peer)) retire(*older, older->incarnation != theirs.incarnation);
+  if (const auto dead = peers_.connected(peer, theirs.incarnation)) push_death(*dead);
   given_up_.erase(peer);
-  last_incarnation_[peer] = incarnation;
   connection.stage = Stage::established;
   connection.link->suit_send_buffer();
   dialer_.connected(peer);
@@ -157,15 +114,19 @@ bool Transport::Impl::promote(Connection& connection) {
   }
   if (connection.account->paused)
     connection.link->pause();  // what came by its last connection still waits to be received
-  push(Event{Event::Kind::up, peer, incarnation, connection.theirs.address, false, {}, {}, false});
+  push(Event{
+      .kind = Event::Kind::up, .peer = peer, .incarnation = theirs.incarnation, .address = theirs.address});
   return true;
 }
 
 void Transport::Impl::retire(Connection& older, bool other_incarnation) {
   if (other_incarnation) tell(older, MessageType::goodbye, {}, 0, flag_replaced);
-  older.stage = Stage::await_hello;  // no longer the peer's connection: its end is not reported
+  older.stage = Stage::handshake;  // no longer the peer's connection: its end is not reported
   older.doomed = true;
-  push(Event{Event::Kind::down, older.peer, older.theirs.incarnation, {}, other_incarnation, {}, {}, false});
+  push(Event{.kind = Event::Kind::down,
+             .peer = older.peer,
+             .incarnation = older.incarnation,
+             .proven = other_incarnation});
 }
 
 Transport::Impl::Connection* Transport::Impl::established(PeerId peer) {

@@ -27,13 +27,13 @@ struct Event {
     room,      // has_room() was false, and is true again
   };
   Kind kind = Kind::message;
-  PeerId peer;
+  PeerId peer = {};
   std::uint64_t incarnation = 0;
-  std::string address;
+  std::string address = {};
   bool proven = false;
-  Header header;
-  Bytes payload;        // empty if it was received into a posted buffer
-  bool landed = false;  // it was received into the buffer given to expect()
+  Header header = {};
+  Bytes payload = {};             // empty if it was received into a posted buffer
+  bool in_posted_buffer = false;  // it was received into the buffer given to post()
   // The checksum of what is in that buffer now, if it is known: a send() of the same bytes can use it.
   std::optional<std::uint32_t> checksum = {};
 };

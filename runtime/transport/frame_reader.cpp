@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/crc32c.h"
 
 namespace mlk::rt {
@@ -23,12 +23,6 @@ constexpr std::size_t read_turn = 2 * 1024 * 1024;
 // The bytes taken from the socket at once: they are still in the core's cache for the checksum and the
 // addition.
 constexpr std::size_t read_size = 128 * 1024;
-
-void add(std::span<std::byte> sum, std::span<const std::byte> values) {
-  kernels::vector_loops().front().accumulate(sum.size() / sizeof(float),
-                                             reinterpret_cast<const float*>(values.data()),
-                                             reinterpret_cast<float*>(sum.data()));
-}
 
 // The descriptor that came with a message; the last one if there are several.
 int descriptor_in(msghdr& message) {
@@ -45,7 +39,8 @@ int descriptor_in(msghdr& message) {
 
 }  // namespace
 
-FrameReader::FrameReader(Medium medium) : medium_(medium), read_ahead_(read_ahead_size) {}
+FrameReader::FrameReader(Medium medium)
+    : medium_(medium), ops_(kernels::make_cpu_ops()), read_ahead_(read_ahead_size) {}
 
 FrameReader::~FrameReader() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -56,9 +51,9 @@ bool FrameReader::fail(WireFault fault) {
   return false;
 }
 
-FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& landings,
+FrameReader::End FrameReader::read(int fd, const Receiver& receiver, PostedReceives& posted_receives,
                                    const std::atomic<bool>& paused) {
-  if (!consume(receiver, landings, paused)) return End::fault;
+  if (!consume(receiver, posted_receives, paused)) return End::fault;
   for (std::size_t taken = 0; taken < read_turn && !paused;) {
     const std::size_t rest = in_payload_ ? frame_.header.length - payload_filled_ : 0;
     Received got;
@@ -66,7 +61,7 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
     if (rest < straight_from) {
       got = receive(fd, {}, true);
     } else {
-      take_in(std::min(rest, read_size), landings, [&](std::span<std::byte> buffer) {
+      take_in(std::min(rest, read_size), posted_receives, [&](std::span<std::byte> buffer) {
         got = receive(fd, buffer, buffer.size() == rest);
         return straight = std::min(buffer.size(), static_cast<std::size_t>(std::max<ssize_t>(got.size, 0)));
       });
@@ -81,7 +76,7 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, Landings& l
     taken += size;
     if (straight > 0 && straight == rest && !finish_frame(receiver)) return End::fault;
     ahead_ = std::span(read_ahead_).first(size - straight);
-    if (!consume(receiver, landings, paused)) return End::fault;
+    if (!consume(receiver, posted_receives, paused)) return End::fault;
     if (got.all) break;
   }
   return End::more_later;
@@ -120,15 +115,15 @@ FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight
 
 // fill(memory) puts the next bytes of the payload, at most `size`, in their place, and returns how many.
 template <typename Fill>
-void FrameReader::take_in(std::size_t size, Landings& landings, Fill fill) {
+void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   const auto fill_and_check = [&](std::span<std::byte> memory) {
     const std::size_t filled = fill(memory);
     if (medium_ == Medium::tcp) crc_ = crc32c(memory.data(), filled, crc_);
     return filled;
   };
-  if (ticket_ && ticket_->how == Landing::add) return add_in(size, landings, fill_and_check);
+  if (ticket_ && ticket_->how == ReceiveMode::add) return add_in(size, posted_receives, fill_and_check);
   if (ticket_ && !taken_back_) {
-    if (landings.use(*ticket_, [&](std::span<std::byte> buffer) {
+    if (posted_receives.use(*ticket_, [&](std::span<std::byte> buffer) {
           payload_filled_ += fill_and_check(buffer.subspan(payload_filled_, size));
         })) {
       return;
@@ -142,11 +137,11 @@ void FrameReader::take_in(std::size_t size, Landings& landings, Fill fill) {
 // Adds before the checksum of the whole payload is known: if it is wrong, the connection ends, and with it
 // every sum that it took part in. An incomplete float waits for its rest.
 template <typename Fill>
-void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
+void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   scratch_.resize(sizeof(float) + read_size);
   const std::size_t filled = fill(std::span(scratch_).subspan(odd_bytes_, size));
   const std::size_t held = odd_bytes_ + filled, whole = held / sizeof(float) * sizeof(float);
-  landings.use(*ticket_, [&](std::span<std::byte> sum) {
+  posted_receives.use(*ticket_, [&](std::span<std::byte> sum) {
     const auto part = sum.subspan(payload_filled_ - odd_bytes_, whole);
     add(part, std::span(scratch_).first(whole));
     if (medium_ == Medium::tcp) sum_crc_ = crc32c(part.data(), part.size(), sum_crc_);
@@ -156,7 +151,13 @@ void FrameReader::add_in(std::size_t size, Landings& landings, Fill fill) {
   payload_filled_ += filled;
 }
 
-bool FrameReader::consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused) {
+void FrameReader::add(std::span<std::byte> to, std::span<const std::byte> values) {
+  const std::span sum(reinterpret_cast<float*>(to.data()), to.size() / sizeof(float));
+  ops_->add_scaled(sum, 1, {reinterpret_cast<const float*>(values.data()), sum.size()}, sum);
+}
+
+bool FrameReader::consume(const Receiver& receiver, PostedReceives& posted_receives,
+                          const std::atomic<bool>& paused) {
   while (!ahead_.empty() && !paused) {
     if (!in_payload_) {
       const std::size_t take = std::min(ahead_.size(), header_size - header_filled_);
@@ -164,17 +165,17 @@ bool FrameReader::consume(const Receiver& receiver, Landings& landings, const st
       header_filled_ += take;
       ahead_ = ahead_.subspan(take);
       if (header_filled_ < header_size) return true;
-      if (!begin_payload(receiver, landings)) return false;
+      if (!begin_payload(receiver, posted_receives)) return false;
     }
     const std::size_t take = std::min<std::size_t>(ahead_.size(), frame_.header.length - payload_filled_);
-    absorb(ahead_.first(take), landings);
+    absorb(ahead_.first(take), posted_receives);
     ahead_ = ahead_.subspan(take);
     if (payload_filled_ == frame_.header.length && !finish_frame(receiver)) return false;
   }
   return true;
 }
 
-bool FrameReader::begin_payload(const Receiver& receiver, Landings& landings) {
+bool FrameReader::begin_payload(const Receiver& receiver, PostedReceives& posted_receives) {
   header_filled_ = 0;
   frame_ = Frame();
   if (const auto found = decode(header_bytes_, receiver.length_limit, frame_.header);
@@ -188,21 +189,21 @@ bool FrameReader::begin_payload(const Receiver& receiver, Landings& landings) {
   taken_back_ = false;
   ticket_ = frame_.header.length > 0 ? receiver.place(frame_.header) : std::nullopt;
   if (medium_ == Medium::one_host && frame_.header.payload_crc == payload_in_lane)
-    return take_from_lane(receiver, landings);
+    return take_from_lane(receiver, posted_receives);
   if (!ticket_) frame_.payload.resize(frame_.header.length);
   return true;
 }
 
-bool FrameReader::take_from_lane(const Receiver& receiver, Landings& landings) {
+bool FrameReader::take_from_lane(const Receiver& receiver, PostedReceives& posted_receives) {
   const std::size_t length = frame_.header.length;
   const auto payload = lane_ ? lane_->next(length) : std::span<const std::byte>();
   if (payload.empty()) return fail(WireFault::lane);
   const auto fill = [&](std::span<std::byte> buffer) {
-    if (ticket_->how == Landing::add) return add(buffer, payload);
+    if (ticket_->how == ReceiveMode::add) return add(buffer, payload);
     std::memcpy(buffer.data(), payload.data(), length);
   };
   if (ticket_) {
-    landings.use(*ticket_, fill);
+    posted_receives.use(*ticket_, fill);
   } else {
     append(frame_.payload, payload);
   }
@@ -211,9 +212,9 @@ bool FrameReader::take_from_lane(const Receiver& receiver, Landings& landings) {
   return true;
 }
 
-void FrameReader::absorb(std::span<const std::byte> bytes, Landings& landings) {
+void FrameReader::absorb(std::span<const std::byte> bytes, PostedReceives& posted_receives) {
   if (bytes.empty()) return;
-  take_in(bytes.size(), landings, [&](std::span<std::byte> memory) {
+  take_in(bytes.size(), posted_receives, [&](std::span<std::byte> memory) {
     std::memcpy(memory.data(), bytes.data(), bytes.size());
     return bytes.size();
   });
@@ -224,9 +225,9 @@ bool FrameReader::finish_frame(const Receiver& receiver) {
   if (medium_ == Medium::tcp && crc_ != frame_.header.payload_crc) return fail(WireFault::checksum);
   if (ticket_) {
     frame_.payload = Bytes();
-    frame_.landed = true;
-    frame_.landed_epoch = ticket_->epoch;  // tells whether the buffer was taken back meanwhile
-    if (medium_ == Medium::tcp) frame_.landed_crc = ticket_->how == Landing::add ? sum_crc_ : crc_;
+    frame_.in_posted_buffer = true;
+    frame_.posted_epoch = ticket_->epoch;  // tells whether the buffer was taken back meanwhile
+    if (medium_ == Medium::tcp) frame_.posted_crc = ticket_->how == ReceiveMode::add ? sum_crc_ : crc_;
     ticket_.reset();
   }
   if (frame_.header.type == MessageType::lane && receiver.trusted && descriptor_ >= 0) return open_lane();

@@ -11,8 +11,9 @@
 #include <optional>
 #include <span>
 
+#include "kernels/ops.h"
 #include "runtime/base/payload.h"
-#include "runtime/transport/landings.h"
+#include "runtime/transport/posted_receives.h"
 #include "runtime/transport/shared_lane.h"
 #include "runtime/transport/wire.h"
 
@@ -26,10 +27,10 @@ inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 
 struct Frame {
   Header header;
-  Bytes payload;        // empty if it was received into a posted buffer
-  bool landed = false;  // it was received into the posted buffer
-  std::uint64_t landed_epoch = 0;
-  std::optional<std::uint32_t> landed_crc;  // of what is in the buffer now, over TCP
+  Bytes payload;                  // empty if it was received into a posted buffer
+  bool in_posted_buffer = false;  // it was received into the posted buffer
+  std::uint64_t posted_epoch = 0;
+  std::optional<std::uint32_t> posted_crc;  // of what is in the buffer now, over TCP
 };
 
 // For one thread at a time.
@@ -43,14 +44,15 @@ class FrameReader {
   struct Receiver {
     std::uint32_t length_limit = 0;
     bool trusted = false;  // the peer has proved itself: it may open a lane
-    std::function<std::optional<Landings::Ticket>(const Header&)> place;
+    std::function<std::optional<PostedReceives::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
     std::function<void()> tell_of_room;    // the peer waits for room in its lane, and now there is some
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
   // Reads until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or
   // until `paused`. After a pause call it even if the socket has no more data.
-  End read(int fd, const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
+  End read(int fd, const Receiver& receiver, PostedReceives& posted_receives,
+           const std::atomic<bool>& paused);
   WireFault fault() const { return fault_; }
 
  private:
@@ -60,26 +62,28 @@ class FrameReader {
     bool all = false;  // everything that there was
   };
   Received receive(int fd, std::span<std::byte> straight, bool ahead);
-  bool consume(const Receiver& receiver, Landings& landings, const std::atomic<bool>& paused);
-  bool begin_payload(const Receiver& receiver, Landings& landings);
-  bool take_from_lane(const Receiver& receiver, Landings& landings);
+  bool consume(const Receiver& receiver, PostedReceives& posted_receives, const std::atomic<bool>& paused);
+  bool begin_payload(const Receiver& receiver, PostedReceives& posted_receives);
+  bool take_from_lane(const Receiver& receiver, PostedReceives& posted_receives);
   bool finish_frame(const Receiver& receiver);
   bool open_lane();
-  void absorb(std::span<const std::byte> bytes, Landings& landings);
+  void absorb(std::span<const std::byte> bytes, PostedReceives& posted_receives);
   template <typename Fill>
-  void take_in(std::size_t size, Landings& landings, Fill fill);
+  void take_in(std::size_t size, PostedReceives& posted_receives, Fill fill);
   template <typename Fill>
-  void add_in(std::size_t size, Landings& landings, Fill fill);
+  void add_in(std::size_t size, PostedReceives& posted_receives, Fill fill);
+  void add(std::span<std::byte> to, std::span<const std::byte> values);  // float by float
   bool fail(WireFault fault);
 
   const Medium medium_;
+  const std::unique_ptr<kernels::Ops> ops_;
   Bytes read_ahead_;
   std::span<const std::byte> ahead_;  // the part of it that is not consumed; empty except during a pause
   std::array<std::byte, header_size> header_bytes_{};
   std::size_t header_filled_ = 0;
   bool in_payload_ = false;
   Frame frame_;
-  std::optional<Landings::Ticket> ticket_;
+  std::optional<PostedReceives::Ticket> ticket_;
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
   bool taken_back_ =

@@ -1,10 +1,11 @@
-// The messages of the handshake, and the bytes that their proofs cover.
+// The handshake: its messages, the bytes that their proofs cover, and its order.
 #include "runtime/transport/handshake.h"
 
 #include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <sys/random.h>
+#include <utility>
 
 #include "runtime/base/exit_code.h"
 
@@ -110,6 +111,58 @@ std::optional<Digest> read_proof(std::span<const std::byte> payload) {
   const Digest proof = read_array<32>(reader);
   if (!reader.complete()) return {};
   return proof;
+}
+
+Handshake::Handshake(const Key& key, const std::string& run, Introduction ours, std::optional<PeerId> wanted)
+    : key_(key),
+      run_(run),
+      ours_(std::move(ours)),
+      wanted_(wanted),
+      awaits_(wanted ? Awaits::challenge : Awaits::hello) {}
+
+Handshake::Message Handshake::hello() const { return {MessageType::hello, hello_payload(ours_)}; }
+
+Handshake::Turn Handshake::on_frame(const Header& header, std::span<const std::byte> payload) {
+  switch (std::exchange(awaits_, Awaits::nothing)) {
+    case Awaits::hello:
+      return on_hello(header, payload);
+    case Awaits::challenge:
+      return on_challenge(header, payload);
+    case Awaits::proof:
+      return on_proof(header, payload);
+    case Awaits::nothing:
+      break;
+  }
+  return {.fault = "a message after the handshake has failed"};
+}
+
+Handshake::Turn Handshake::on_hello(const Header& header, std::span<const std::byte> payload) {
+  const auto dialler = read_hello(header, payload);
+  if (!dialler || dialler->id == ours_.id) return {.fault = "not a hello"};
+  theirs_ = *dialler;
+  awaits_ = Awaits::proof;
+  const Digest own = prove(key_, Side::listener, run_, theirs_, ours_);
+  return {.send = Message{MessageType::challenge, challenge_payload(ours_, own)}};
+}
+
+Handshake::Turn Handshake::on_challenge(const Header& header, std::span<const std::byte> payload) {
+  const auto challenge = read_challenge(header, payload);
+  if (!challenge) return {.fault = "not a challenge"};
+  theirs_ = challenge->listener;
+  if (!equal_in_constant_time(prove(key_, Side::listener, run_, ours_, theirs_), challenge->proof))
+    return {.fault = "it does not know the key of the run"};
+  if (theirs_.id != *wanted_)
+    return {.fault = "it is " + to_string(theirs_.id) + ", not " + to_string(*wanted_)};
+  const Digest own = prove(key_, Side::dialler, run_, ours_, theirs_);
+  return {.send = Message{MessageType::proof, proof_payload(own)}, .done = true};
+}
+
+Handshake::Turn Handshake::on_proof(const Header& header, std::span<const std::byte> payload) {
+  const auto proof = read_proof(payload);
+  const Digest expected = prove(key_, Side::dialler, run_, theirs_, ours_);
+  if (header.type != MessageType::proof || !proof || !equal_in_constant_time(expected, *proof))
+    return {.fault = "it does not know the key of the run"};
+  return {.done = true};
 }
 
 }  // namespace mlk::rt

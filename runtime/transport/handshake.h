@@ -1,4 +1,4 @@
-// The handshake by which two processes of a run prove themselves, as pure functions over bytes:
+// The handshake by which two processes of a run prove themselves, without sockets:
 //   dialler -> listener  hello      nonce, address
 //   listener -> dialler  challenge  nonce, address, proof that the listener holds the run's key
 //   dialler -> listener  proof      proof that the dialler holds it
@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/hmac.h"
 #include "runtime/base/payload.h"
@@ -57,5 +58,39 @@ struct Challenge {
 };
 std::optional<Challenge> read_challenge(const Header& header, std::span<const std::byte> payload);
 std::optional<Digest> read_proof(std::span<const std::byte> payload);
+
+// One side of a handshake: it is given the frames that come, and answers what to send. `key` and `run`
+// outlive it.
+class Handshake {
+ public:
+  // `wanted`: the dialler's side, which accepts no other peer; nothing: the listener's side.
+  Handshake(const Key& key, const std::string& run, Introduction ours, std::optional<PeerId> wanted = {});
+
+  struct Message {
+    MessageType type = MessageType::hello;
+    Bytes payload;
+  };
+  struct Turn {
+    std::optional<Message> send = {};
+    bool done = false;       // both sides have proved themselves: theirs() is true
+    std::string fault = {};  // if not empty, the connection must be closed
+  };
+  Message hello() const;  // the dialler says it first
+  Turn on_frame(const Header& header, std::span<const std::byte> payload);
+  const Introduction& theirs() const { return theirs_; }
+
+ private:
+  Turn on_hello(const Header& header, std::span<const std::byte> payload);
+  Turn on_challenge(const Header& header, std::span<const std::byte> payload);
+  Turn on_proof(const Header& header, std::span<const std::byte> payload);
+
+  enum class Awaits { hello, challenge, proof, nothing };
+  const Key& key_;
+  const std::string& run_;
+  const Introduction ours_;
+  const std::optional<PeerId> wanted_;
+  Introduction theirs_;
+  Awaits awaits_ = Awaits::hello;
+};
 
 }  // namespace mlk::rt

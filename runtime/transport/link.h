@@ -50,8 +50,8 @@ class Link {
   void give_up();
 
   // Receiving.
-  FrameReader::End read(const FrameReader::Receiver& receiver, Landings& landings) {
-    return reader_.read(fd_, receiver, landings, paused_);
+  FrameReader::End read(const FrameReader::Receiver& receiver, PostedReceives& posted_receives) {
+    return reader_.read(fd_, receiver, posted_receives, paused_);
   }
   WireFault fault() const { return reader_.fault(); }
 

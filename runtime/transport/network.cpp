@@ -1,24 +1,17 @@
-// The loop of the transport: reads, watches for silent peers, ends connections.
+// The rounds of the loop: reads, watches for silent peers, ends connections.
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
 
-constexpr Milliseconds tick_interval{100};
-// About the time in which a thread falls asleep and wakes up. Polling for so long first costs at most twice
-// the best possible (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a
-// shared-memory multiprocessor", SOSP 1991).
-constexpr std::chrono::microseconds spin_time{100}, short_wait{2 * spin_time};
+constexpr Milliseconds tick_interval = Loop::longest_round;
 
 // Whether the other host has left bytes unacknowledged for so long: it lost power, or the network is cut.
 // TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing for a while.
@@ -36,34 +29,15 @@ bool proves_death(int send_error) {
 
 }  // namespace
 
-// Yields first to any thread that could run on this core.
-int Transport::Impl::wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin) {
-  const auto size = static_cast<int>(events.size());
-  const auto start = std::chrono::steady_clock::now();
-  if (spin && waits_are_short_ && time > Milliseconds(0)) {
-    do {
-      if (const int count = epoll_wait(epoll_, events.data(), size, 0); count != 0) return count;
-      sched_yield();
-    } while (std::chrono::steady_clock::now() - start < spin_time);
-  }
-  const int count = epoll_wait(epoll_, events.data(), size, static_cast<int>(time.count()));
-  if (time > Milliseconds(0)) waits_are_short_ = std::chrono::steady_clock::now() - start < short_wait;
-  return count;
+SteadyTime Transport::Impl::next_round() const {
+  const auto next = closing_ ? std::nullopt : dialer_.next_round();
+  return next.value_or(SteadyTime::max());
 }
 
-void Transport::Impl::poll_once(SteadyTime deadline, bool spin) {
-  auto now = std::chrono::steady_clock::now();
-  auto until = tick_interval;
-  if (const auto next = dialer_.next_round(); next && !closing_) deadline = std::min(deadline, *next);
-  if (deadline < now + until)
-    until = std::max(std::chrono::ceil<Milliseconds>(deadline - now), Milliseconds(0));
-  std::array<epoll_event, 64> events;
-  const int count = wait_for_sockets(events, until, spin);
-  now = std::chrono::steady_clock::now();
+void Transport::Impl::serve_round(std::span<const epoll_event> events) {
+  const auto now = std::chrono::steady_clock::now();
   notice_pause(now);
-  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
-    handle(event.data.u64, event.events, now);
-  }
+  for (const epoll_event& event : events) handle(event.data.u64, event.events, now);
   run_commands();
   if (!closing_) start_rounds(now);
   if (now - last_tick_ >= tick_interval) tick(now);
@@ -79,13 +53,7 @@ void Transport::Impl::run_commands() {
 }
 
 void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime now) {
-  if (id == id_of_wake) {
-    std::uint64_t count;
-    (void)!::read(wake_, &count, sizeof count);
-    return;
-  }
-  if (id == id_of_listener) return accept_all(now);
-  if (id == id_of_local_listener) return accept_local(now);
+  if (id == Acceptor::tcp_id || id == Acceptor::local_id) return accept(id, now);
   if (id == id_of_resolver) {
     for (const auto& [ticket, addresses] : resolver_.take_results()) {
       const auto found = look_ups_.find(ticket);
@@ -129,10 +97,10 @@ void Transport::Impl::serve(Connection& connection) {
     receiver.length_limit = receiver.trusted ? options_.max_payload : handshake_payload_limit;
   };
   trust();
-  receiver.place = [&](const Header& header) -> std::optional<Landings::Ticket> {
+  receiver.place = [&](const Header& header) -> std::optional<PostedReceives::Ticket> {
     if (connection.stage != Stage::established) return {};
-    return landings_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
-                           header.length);
+    return posted_receives_.claim({connection.peer, header.type, header.generation, header.clock, header.key},
+                                  header.length);
   };
   receiver.deliver = [&](Frame&& frame) {
     const bool go_on = on_frame(connection, std::move(frame));
@@ -141,7 +109,7 @@ void Transport::Impl::serve(Connection& connection) {
   };
   receiver.tell_of_room = [&] { tell(connection, MessageType::heartbeat, {}); };
   const bool was_stranger = connection.stage != Stage::established;
-  switch (connection.link->read(receiver, landings_)) {
+  switch (connection.link->read(receiver, posted_receives_)) {
     case FrameReader::End::more_later:
       break;
     case FrameReader::End::fault:
@@ -157,7 +125,7 @@ void Transport::Impl::serve(Connection& connection) {
       notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
         connection.proven = false;
-        dead_unless_back_[connection.peer] = peers_return_until_;
+        connection.dead_at = peers_return_until_;
       }
       break;
     case FrameReader::End::unproven_loss:
@@ -179,7 +147,7 @@ void Transport::Impl::go_on_reading(PeerId peer) {
 
 void Transport::Impl::notice_room(Connection& connection) {
   if (connection.stage != Stage::established || !connection.link->room_again()) return;
-  push(Event{Event::Kind::room, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+  push(Event{.kind = Event::Kind::room, .peer = connection.peer, .incarnation = connection.incarnation});
 }
 
 void Transport::Impl::refuse(Connection& connection, std::string_view why) {
@@ -208,15 +176,11 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
       const auto active = active_.find(connection.peer);
       if (active != active_.end() && active->second == connection.link) active_.erase(active);
     }
-    if (!connection.proven) unproven_.insert(connection.peer);
-    push(Event{Event::Kind::down,
-               connection.peer,
-               connection.theirs.incarnation,
-               {},
-               connection.proven,
-               {},
-               {},
-               false});
+    if (!connection.proven) peers_.lost_without_proof(connection.peer, connection.dead_at);
+    push(Event{.kind = Event::Kind::down,
+               .peer = connection.peer,
+               .incarnation = connection.incarnation,
+               .proven = connection.proven});
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
@@ -225,10 +189,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now)) {
-      if (unproven_.erase(connection.peer) > 0) {
-        push(Event{
-            Event::Kind::down, connection.peer, last_incarnation_[connection.peer], {}, true, {}, {}, false});
-      }
+      if (const auto dead = peers_.nobody_listens(connection.peer)) push_death(*dead);
       // It was dialled because it is silent, and no process listens there: the old connection is half open.
       if (Connection* half = established(connection.peer)) half->doomed = true;
     }
@@ -251,17 +212,7 @@ void Transport::Impl::tick(SteadyTime now) {
   const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;
   suspended_at_tick_ = options_.suspended();
-  if (!accepting_) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    for (const auto& [listener, listener_id] :
-         {std::pair(listen_, id_of_listener), std::pair(listen_local_, id_of_local_listener)}) {
-      event.data.u64 = listener_id;
-      epoll_ctl(epoll_, EPOLL_CTL_ADD, listener,
-                &event);  // fails for the one that was not left out, which does no harm
-    }
-    accepting_ = true;
-  }
+  acceptor_->listen_again();
   std::vector<std::uint64_t> ended;
   for (auto& [id, connection] : connections_) {
     if (connection.doomed) {
@@ -276,7 +227,7 @@ void Transport::Impl::tick(SteadyTime now) {
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
         push(Event{
-            Event::Kind::silent, connection.peer, connection.theirs.incarnation, {}, false, {}, {}, false});
+            .kind = Event::Kind::silent, .peer = connection.peer, .incarnation = connection.incarnation});
         // The connection may be half open, or a newer incarnation may be there: a working connection replaces
         // it.
         dialer_.lost(connection.peer, now);
@@ -290,13 +241,7 @@ void Transport::Impl::tick(SteadyTime now) {
     }
   }
   for (const std::uint64_t id : ended) remove(id, now);
-  std::erase_if(dead_unless_back_, [&](const auto& entry) {
-    const auto [peer, until] = entry;
-    if (now < until) return false;
-    if (unproven_.erase(peer) > 0)
-      push(Event{Event::Kind::down, peer, last_incarnation_[peer], {}, true, {}, {}, false});
-    return true;
-  });
+  for (const auto& dead : peers_.overdue(now)) push_death(dead);
   closed_ = closing_ && connections_.empty();
 }
 

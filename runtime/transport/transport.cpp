@@ -1,41 +1,14 @@
-// The public side of the transport, and the choice of the thread that runs its loop. The loop itself is in
-// network.cpp.
+// The public side of the transport: what its callers' threads do. What its loop does is in network.cpp.
 #include "runtime/transport/transport.h"
 
-#include <cerrno>
 #include <ctime>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <utility>
 
 #include "runtime/base/exit_code.h"
-#include "runtime/base/listen.h"
-#include "runtime/transport/local_socket.h"
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
 namespace {
-
-SocketAddress bound_address(int fd) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
-  return address;
-}
-
-void watch(int epoll, int fd, std::uint64_t id) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = id;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
-// The backup thread runs the loop after it has stood still for so long: longer than a consumer needs for a
-// message, so that the two do not alternate at every message; too short to matter.
-constexpr Milliseconds backup_delay{2};
 
 std::chrono::nanoseconds read_clock(clockid_t clock) {
   timespec time{};
@@ -53,7 +26,7 @@ Transport::~Transport() = default;
 
 const std::string& Transport::address() const { return impl_->self_.address; }
 const Identity& Transport::self() const { return impl_->self_; }
-Landings& Transport::landings() { return impl_->landings_; }
+PostedReceives& Transport::posted_receives() { return impl_->posted_receives_; }
 void Transport::dial(PeerId peer, const std::string& host_port) { impl_->dial(peer, host_port); }
 void Transport::stop_dialling(PeerId peer) { impl_->stop_dialling(peer); }
 bool Transport::send(PeerId to, const Header& header, std::span<const std::byte> payload, WhenFull when_full,
@@ -73,102 +46,29 @@ Transport::Impl::Impl(Identity self, const Key& key, TransportOptions options, L
       key_(key),
       options_(options),
       log_(std::move(log)),
+      loop_({.next = [this] { return next_round(); },
+             .serve = [this](std::span<const epoll_event> events) { serve_round(events); }}),
       dialer_(options.retry_min, options.retry_max) {
   auto where = parse_host_port(self_.address);
   if (!where) throw Failure(ExitCode::bad_configuration, "MLK_ADDRESS is not host:port: " + self_.address);
-  SocketAddress bound;
-  bool local_taken = false;
-  // The UNIX socket first: a peer of this host that connects by TCP stays with TCP.
-  listen_ = listen_at(*where, options_.bind_patience, [&](int fd) {
-    bound = bound_address(fd);
-    if (!options_.unix_sockets) return;
-    listen_local_ = listen_locally(bound);
-    local_taken = listen_local_ < 0 && errno == EADDRINUSE;
-  });
-  where->port = ntohs(
-      reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6 has the port at the same place
+  acceptor_ = std::make_unique<Acceptor>(*where, options_.bind_patience, options_.unix_sockets);
+  where->port = acceptor_->port();
   self_.address = to_string(*where);
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  watch(epoll_, wake_, id_of_wake);
-  watch(epoll_, listen_, id_of_listener);
-  watch(epoll_, resolver_.fd(), id_of_resolver);
-  if (listen_local_ >= 0) watch(epoll_, listen_local_, id_of_local_listener);
-  if (local_taken)
+  acceptor_->watch(loop_.epoll());
+  loop_.watch(resolver_.fd(), id_of_resolver);
+  if (acceptor_->local_name_taken())
     log_("another process holds the UNIX socket beside " + self_.address + ": peers of this host use TCP");
   last_tick_ = std::chrono::steady_clock::now();
   suspended_at_tick_ = options_.suspended();
-  thread_ = std::thread([this] { run_backup(); });
+  loop_.start();
 }
 
 Transport::Impl::~Impl() {
-  {
-    const std::lock_guard lock(loop_mutex_);
-    stop_ = true;
-    backup_wakes_.notify_all();
-  }
-  wake();
-  thread_.join();
+  loop_.stop();
   connections_.clear();
   given_up_.clear();
   active_.clear();
   inbox_.clear();
-  ::close(listen_);
-  if (listen_local_ >= 0) ::close(listen_local_);
-  ::close(wake_);
-  ::close(epoll_);
-}
-
-// Runs the loop until done(), or until the deadline but at least once. If several threads wait, one runs the
-// loop, and the others check after each round.
-void Transport::Impl::run_loop_until(SteadyTime deadline, const std::function<bool()>& done) {
-  std::unique_lock lock(loop_mutex_);
-  ++waiting_;
-  for (bool looked = false; !done();) {
-    const bool late = std::chrono::steady_clock::now() >= deadline;
-    if (late && (looked || loop_taken_)) break;
-    if (loop_taken_) {
-      if (backup_runs_loop_) wake();
-      loop_free_.wait_until(lock, deadline);
-      continue;
-    }
-    loop_taken_ = true;
-    lock.unlock();
-    poll_once(deadline, true);
-    lock.lock();
-    loop_taken_ = false;
-    looked = true;
-    loop_free_.notify_all();
-  }
-  --waiting_;
-  ++waits_;
-  if (backup_rests_ && waiting_ == 0) backup_wakes_.notify_all();
-}
-
-void Transport::Impl::run_backup() {
-  std::unique_lock lock(loop_mutex_);
-  for (std::uint64_t seen = ~std::uint64_t{0}; !stop_;) {
-    if (waiting_ == 0 && waits_ == seen) {
-      loop_taken_ = backup_runs_loop_ = true;
-      lock.unlock();
-      poll_once(SteadyTime::max(), false);
-      lock.lock();
-      loop_taken_ = backup_runs_loop_ = false;
-      loop_free_.notify_all();
-    } else if (waiting_ > 0 && waits_ == seen) {  // a long wait
-      backup_rests_ = true;
-      backup_wakes_.wait(lock, [this] { return stop_ || waiting_ == 0; });
-      backup_rests_ = false;
-    } else {
-      seen = waits_;
-      backup_wakes_.wait_for(lock, backup_delay, [this] { return stop_.load(); });
-    }
-  }
-}
-
-void Transport::Impl::wake() const {
-  const std::uint64_t one = 1;
-  (void)!::write(wake_, &one, sizeof one);
 }
 
 void Transport::Impl::post(std::function<void()> command) {
@@ -176,7 +76,7 @@ void Transport::Impl::post(std::function<void()> command) {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
   }
-  wake();
+  loop_.wake();
 }
 
 void Transport::Impl::dial(PeerId peer, const std::string& host_port) {
@@ -206,13 +106,13 @@ bool Transport::Impl::send(PeerId to, const Header& header, std::span<const std:
   full.sender = self_.id;
   full.incarnation = self_.incarnation;
   const auto try_to_send = [&] {
-    return landings_.sending([&] {
+    return posted_receives_.sending([&] {
       return link->send(full, payload, when_full == WhenFull::wait ? 0 : options_.credit, checksum);
     });
   };
   auto sent = try_to_send();
   while (sent == Link::Sent::full && when_full == WhenFull::wait) {
-    run_loop_until(SteadyTime::max(), [&] { return link->has_room(); });
+    loop_.run_until(SteadyTime::max(), [&] { return link->has_room(); });
     sent = try_to_send();
   }
   if (sent == Link::Sent::yes) return true;
@@ -245,7 +145,7 @@ bool Transport::Impl::inbox_empty() {
 
 std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
   while (true) {
-    if (inbox_empty()) run_loop_until(deadline, [this] { return nudged_ || !inbox_empty(); });
+    if (inbox_empty()) loop_.run_until(deadline, [this] { return nudged_ || !inbox_empty(); });
     std::unique_lock lock(inbox_mutex_);
     if (inbox_.empty()) {
       nudged_ = false;
@@ -260,17 +160,22 @@ std::optional<Event> Transport::Impl::receive(SteadyTime deadline) {
         post([this, peer = item.event.peer] { go_on_reading(peer); });
       }
     }
-    if (!item.event.landed || item.landed_epoch == landings_.epoch()) return std::move(item.event);
+    if (!item.event.in_posted_buffer || item.posted_epoch == posted_receives_.epoch())
+      return std::move(item.event);
     ++late_;
   }
 }
 
 void Transport::Impl::nudge() {
   nudged_ = true;
-  wake();
+  loop_.wake();
 }
 
 void Transport::Impl::push(Event event) { push(Item{std::move(event), nullptr, 0, 0}); }
+
+void Transport::Impl::push_death(const PeerTable::Incarnation& dead) {
+  push(Event{.kind = Event::Kind::down, .peer = dead.peer, .incarnation = dead.number, .proven = true});
+}
 
 void Transport::Impl::push(Item item) {
   const std::lock_guard lock(inbox_mutex_);
@@ -288,8 +193,8 @@ void Transport::Impl::say_goodbye(int exit_code) {
       }
     }
   });
-  run_loop_until(std::chrono::steady_clock::now() + std::chrono::seconds(1),
-                 [this] { return closed_.load(); });
+  loop_.run_until(std::chrono::steady_clock::now() + std::chrono::seconds(1),
+                  [this] { return closed_.load(); });
 }
 
 std::optional<int> RateLimit::admit(SteadyTime now) {

@@ -13,7 +13,7 @@
 #include "runtime/base/payload.h"
 #include "runtime/transport/event.h"
 #include "runtime/transport/handshake.h"
-#include "runtime/transport/landings.h"
+#include "runtime/transport/posted_receives.h"
 #include "runtime/transport/wire.h"
 
 namespace mlk::rt {
@@ -51,8 +51,8 @@ struct Identity {
 
 // There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
 // a peer the one met later wins; the other is told so and never accepted again. Threads: one consumer calls
-// receive() and landings(); everything else is for any thread. `log` is called from any thread, one at a
-// time.
+// receive() and posted_receives(); everything else is for any thread. `log` is called from any thread, one at
+// a time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
@@ -90,7 +90,7 @@ class Transport {
   void nudge();
 
   // Buffers for frames that are to be received in place.
-  Landings& landings();
+  PostedReceives& posted_receives();
 
   // Counts a message that was dropped because it belongs to something that is over, such as an earlier
   // generation.

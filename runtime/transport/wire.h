@@ -27,6 +27,7 @@ struct PeerId {
 // "worker/3"
 std::string to_string(PeerId id);
 
+// A new type is the last of its group; is_known() and its test know the last ones.
 enum class MessageType : std::uint8_t {
   // Between transports.
   hello = 1,

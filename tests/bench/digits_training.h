@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
@@ -42,8 +43,9 @@ class Digits {
     config.lr = point.at("lr");
     config.momentum = point.at("momentum");
     config.weight_decay = point.at("decay");
-    rt::Mlp model({{point.at("hidden").get<int>()}}, data_.train.inputs(), data_.train.classes(), seed,
-                  *ops_);
+    const auto made = rt::make_model({{point.at("hidden").get<int>()}}, data_.train.inputs(),
+                                     data_.train.classes(), seed, *ops_);
+    rt::Model& model = *made;
     const rt::Optimizer optimizer(config, steps);
     std::vector<float> state(optimizer.slots() * model.parameters().size());
     std::vector<rt::Evaluation> curve;
@@ -68,7 +70,7 @@ class Digits {
     return data_.train.gather(ids_, buffer_);
   }
 
-  rt::Evaluation evaluate(rt::Mlp& model, bool diverged) const {
+  rt::Evaluation evaluate(rt::Model& model, bool diverged) const {
     if (diverged) return {worst_loss, 0};
     rt::Evaluation told = *model.evaluate(data_.held_out);
     if (!(told.loss < worst_loss)) told.loss = worst_loss;
@@ -77,7 +79,7 @@ class Digits {
 
   const rt::DataSplit data_;
   const std::unique_ptr<kernels::Ops> ops_;
-  rt::BatchBuffer buffer_;
+  rt::BatchBuffer buffer_{*ops_};
   std::vector<std::uint64_t> ids_;
 };
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/floats.h"
 #include "kernels/ops.h"
 #include "runtime/data/dataset.h"
@@ -126,12 +127,13 @@ int main(int argc, char** argv) {
   const auto precision = argc == 7 && std::string(argv[6]) == "bfloat16" ? bfloat16 : float32;
 
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(threads, precision);
-  mlk::rt::Mlp model(config, inputs, classes, 1, *ops);
+  const std::unique_ptr<mlk::rt::Model> made = mlk::rt::make_model(config, inputs, classes, 1, *ops);
+  mlk::rt::Model& model = *made;
   const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
   const mlk::rt::Dataset data = noise();
   mlk::kernels::Floats momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
-  mlk::rt::BatchBuffer buffer;
+  mlk::rt::BatchBuffer buffer(*ops);
   std::uint64_t position = 0;
   double sum = 0;
   const auto step = [&] {

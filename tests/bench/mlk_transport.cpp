@@ -26,6 +26,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
 #include "runtime/base/freed_memory.h"
 #include "runtime/collectives/ring.h"
@@ -95,27 +96,27 @@ std::unique_ptr<Transport> connect_all(PeerId self, int index, bool tcp, const s
 
 void allreduce(int rank, int members, std::size_t floats, int iterations, bool tcp) {
   std::vector<PeerId> lower;
-  Ring::Place place{1, 0, {}, static_cast<std::size_t>(rank)};
+  Ring::Group group{1, 0, {}, static_cast<std::size_t>(rank)};
   for (int i = 0; i < members; ++i) {
     const PeerId peer{Role::worker, static_cast<std::uint32_t>(i)};
     if (i < rank) lower.push_back(peer);
-    place.ranks.push_back(peer.rank);
+    group.ranks.push_back(peer.rank);
   }
   std::vector<Event> early;
   const auto transport = connect_all({Role::worker, static_cast<std::uint32_t>(rank)}, rank, tcp, lower,
-                                     place.ranks.size() - 1, early);
+                                     group.ranks.size() - 1, early);
   Ring ring(*transport, floats);
   for (Event& event : early) ring.keep(std::move(event));
   std::vector<float> data(floats, 1.0f);
   const double mean = mean_of(iterations, [&] {
-    ++place.step;
+    ++group.step;
     const auto pump = [&](std::optional<Event>& event, Milliseconds time) {
       event = transport->receive(Clock::now() + time);
       // A member that has all it needs may leave before the others; for those that die there is the alarm.
       if (event && event->kind != Event::Kind::message) event.reset();
       return true;
     };
-    if (!ring.sum(data, place, pump)) give_up("a sum was given up");
+    if (!ring.sum(data, group, pump)) give_up("a sum was given up");
   });
   if (rank == 0) std::printf("%.3f\n", mean);
   transport->say_goodbye(0);
@@ -132,7 +133,7 @@ void serve(std::size_t floats, bool tcp) {
     if (event->kind == Event::Kind::message) {
       const std::size_t size = event->payload.size() / sizeof(float);
       const auto sum = std::span(shard).subspan(event->header.key * chunk_floats, size);
-      ops->accumulate({reinterpret_cast<const float*>(event->payload.data()), size}, sum);
+      ops->add_scaled(sum, 1, {reinterpret_cast<const float*>(event->payload.data()), size}, sum);
       owed[event->header.key] = event->header;
     }
     while (!owed.empty() && transport->has_room({Role::worker, 0})) {
@@ -160,8 +161,8 @@ void push_pull(std::size_t floats, int iterations, bool tcp) {
       return std::span(all).subspan(key * chunk_floats, std::min(chunk_floats, floats - key * chunk_floats));
     };
     for (std::uint32_t key = 0; key < chunks; ++key) {
-      transport->landings().expect({server, MessageType::weights, 0, clock, key},
-                                   std::as_writable_bytes(part(weights, key)));
+      transport->posted_receives().post({server, MessageType::weights, 0, clock, key},
+                                        std::as_writable_bytes(part(weights, key)));
     }
     for (std::uint32_t key = 0; key < chunks; ++key) {
       Header header;
@@ -175,7 +176,7 @@ void push_pull(std::size_t floats, int iterations, bool tcp) {
     for (std::uint32_t left = chunks; left > 0;) {
       const auto event = transport->receive(Clock::now() + bound);
       if (!event || event->kind == Event::Kind::down) give_up("the server does not answer");
-      left -= event->kind == Event::Kind::message && event->landed;
+      left -= event->kind == Event::Kind::message && event->in_posted_buffer;
     }
   });
   std::printf("%.3f\n", mean);

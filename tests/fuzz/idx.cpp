@@ -7,6 +7,7 @@
 #include <zlib.h>
 #endif
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/dataset.h"
 #include "tests/fuzz/demand.h"
@@ -59,7 +60,8 @@ void use(const Dataset& data) {
   demand(data.size() > 0 && data.inputs() > 0 && data.classes() > 0);
   std::vector<std::uint64_t> ids(data.size());
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   const Batch batch = data.gather(ids, buffer);
   demand(batch.inputs.size() == ids.size() * static_cast<std::size_t>(data.inputs()));
   for (const std::int32_t label : batch.labels) demand(label >= 0 && label < data.classes());

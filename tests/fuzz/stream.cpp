@@ -79,20 +79,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     FrameReader reader(Medium::tcp);
     const std::atomic<bool> paused{false};
-    Landings landings;
-    Bytes landing(frames[input.ConsumeIntegralInRange<std::size_t>(0, frames.size() - 1)].payload.size());
-    landings.expect({{Role::worker, 1}, MessageType::push, 0, 0, 0}, landing);
+    PostedReceives posted_receives;
+    Bytes buffer(frames[input.ConsumeIntegralInRange<std::size_t>(0, frames.size() - 1)].payload.size());
+    posted_receives.post({{Role::worker, 1}, MessageType::push, 0, 0, 0}, buffer);
     std::size_t arrived = 0;
     FrameReader::Receiver receiver;
     receiver.length_limit = length_limit;
     receiver.place = [&](const Header& header) {
-      return landings.claim({{Role::worker, 1}, header.type, 0, header.clock, header.key}, header.length);
+      return posted_receives.claim({{Role::worker, 1}, header.type, 0, header.clock, header.key},
+                                   header.length);
     };
     receiver.deliver = [&](Frame&& frame) {
       demand(arrived < frames.size());
       const Sent& sent = frames[arrived++];
       demand(frame.header == sent.header);
-      demand(frame.landed ? std::ranges::equal(landing, sent.payload) : frame.payload == sent.payload);
+      demand(frame.in_posted_buffer ? std::ranges::equal(buffer, sent.payload)
+                                    : frame.payload == sent.payload);
       return true;
     };
     std::size_t written = 0;
@@ -106,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       } else {
         ::shutdown(ends[1], SHUT_WR);
       }
-      end = reader.read(ends[0], receiver, landings, paused);
+      end = reader.read(ends[0], receiver, posted_receives, paused);
     }
     if (!spoilt) demand(arrived == whole && (end == FrameReader::End::fault) == too_long);
   }

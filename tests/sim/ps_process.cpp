@@ -111,7 +111,7 @@ void PsProcess::deliver(rt::Event&& event) {
   if (!running()) return;
   s_.invariants.heard(incarnation_, event.peer, event.incarnation);
   if (worker_) {
-    if (event.kind == rt::Event::Kind::message) land(event);
+    if (event.kind == rt::Event::Kind::message) receive_in_place(event);
     inbox_.push_back(std::move(event));
     return take_in();
   }

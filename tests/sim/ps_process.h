@@ -81,7 +81,7 @@ class PsProcess {
   void handle_server(const rt::Event& event);
   void handle_worker(const rt::Event& event);
   bool ends_with(const rt::Event& event);
-  void land(rt::Event& event);
+  void receive_in_place(rt::Event& event);
   void end(rt::ExitCode code, const std::string& why);
   void send(rt::PeerId to, const rt::Header& header, const rt::Bytes& payload);
   void check_shard(const std::string& what) const;
@@ -115,7 +115,7 @@ class PsProcess {
   void carry_out(const rt::End& wanted) { end(wanted.code, wanted.message); }
   // Of workers.
   void carry_out(const rt::ExpectWeights& wanted);
-  void carry_out(const rt::CancelLandings&) { expected_.clear(); }
+  void carry_out(const rt::CancelReceives&) { expected_.clear(); }
   void carry_out(const rt::SendChunk& wanted);
   void carry_out(const rt::StoreWeights& wanted);
   void carry_out(const rt::TakeNextWeights&);

@@ -69,7 +69,7 @@ void PsProcess::handle_worker(const rt::Event& event) {
 }
 
 // Weights that are expected go to their place as they arrive, whatever the worker is at.
-void PsProcess::land(rt::Event& event) {
+void PsProcess::receive_in_place(rt::Event& event) {
   const rt::Header& header = event.header;
   if (header.type != rt::MessageType::weights || header.key >= chunks_.size() ||
       chunks_[header.key].server != event.peer.rank ||
@@ -79,7 +79,7 @@ void PsProcess::land(rt::Event& event) {
   std::ranges::copy(floats_in(event.payload),
                     target.begin() + static_cast<std::ptrdiff_t>(chunks_[header.key].offset));
   event.payload.clear();
-  event.landed = true;
+  event.in_posted_buffer = true;
 }
 
 void PsProcess::carry_out(const rt::ExpectWeights& wanted) {

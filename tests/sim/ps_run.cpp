@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "kernels/reference/reference_ops.h"
 #include "tests/sim/ps_process.h"
 #include "tests/sim/ps_wire.h"
 

@@ -23,6 +23,8 @@
 
 namespace mlk::sim {
 
+// scenario.cpp has the names of the kinds in this order, draws them and reads them. In run.cpp happen() does
+// them, and calm() takes back those that last.
 struct Fault {
   enum class Kind { start, kill, lose_host, freeze, thaw, cut, heal, disk_full, disk_slow };
   Duration at{0};

@@ -110,6 +110,15 @@ TEST_CASE("status fits a terminal of 60 and of 120 columns") {
         std::string::npos);
 }
 
+TEST_CASE("a line of metrics never ends between a name and its value") {
+  for (std::size_t width = 40; width < 80; ++width) {
+    const std::string text = shown(failed_run(), width);
+    CAPTURE(text);
+    for (const char* metric : {"loss 0.3123", "accuracy 0.9", "samples_per_s 68753"})
+      CHECK(text.find(metric) != std::string::npos);
+  }
+}
+
 TEST_CASE("on a terminal many ranks that only run are one line; in a pipe each has its own") {
   RunStatus status = failed_run();
   for (int i = 2; i < 40; ++i) {

@@ -7,9 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/vector_loops.h"
 #include "kernels/ops.h"
-#include "kernels/reference_ops.h"
-#include "kernels/vector_loops.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;
@@ -84,8 +85,8 @@ TEST_CASE("with bfloat16 nothing but the inputs of products is rounded") {
   auto ops = make_cpu_ops(1, Precision::bfloat16), reference = make_reference_ops();
   const std::vector<float> fine = {1 + 0x1p-20f, -3 - 0x1p-19f};
   auto sum = fine, expected = fine;
-  ops->accumulate(fine, sum);
-  reference->accumulate(fine, expected);
+  ops->add_scaled(fine, 1, sum, sum);
+  reference->add_scaled(fine, 1, expected, expected);
   CHECK(sum == expected);
   const float one = 1, tiny = 0x1p-20f;
   float c = 1;

@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;

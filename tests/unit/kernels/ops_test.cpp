@@ -10,7 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/vector_loops.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;
@@ -140,10 +142,14 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
     CHECK(mean == expected_mean);
     CHECK(square == expected_square);
 
-    expected = got = x;
-    reference->accumulate(y, expected);
-    ops->accumulate(y, got);
-    CHECK(got == expected);
+    for (const float factor : {1.0f, 0.3f, 0.0f}) {
+      reference->scale(factor, y, expected);
+      ops->scale(factor, y, got);
+      CHECK(got == expected);
+      reference->add_scaled(x, factor, y, expected);
+      ops->add_scaled(x, factor, y, got);
+      CHECK(got == expected);
+    }
 
     // Sums over rows: the reference keeps them in double.
     std::vector<float> expected_sum(static_cast<std::size_t>(columns)),
@@ -156,6 +162,63 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
     reference->bias_backward(rows, columns, y.data(), expected_sum.data());
     ops->bias_backward(rows, columns, y.data(), sum.data());
     check_close(sum, expected_sum, 1e-5);
+  }
+}
+
+TEST_CASE("vectors are scaled and added up where they lie as well as elsewhere") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    const auto ops = make();
+    CAPTURE(ops->name());
+    Numbers numbers;
+    const auto x = numbers(71), y = numbers(71);
+    std::vector<float> out(71), sum = x, other = y;
+    ops->add_scaled(x, -0.5f, y, out);
+    for (std::size_t i = 0; i < x.size(); ++i) CHECK(out[i] == x[i] + -0.5f * y[i]);
+    ops->add_scaled(sum, -0.5f, y, sum);
+    CHECK(sum == out);
+    ops->add_scaled(x, -0.5f, other, other);
+    CHECK(other == out);
+    ops->scale(4, x, out);
+    for (std::size_t i = 0; i < x.size(); ++i) CHECK(out[i] == 4 * x[i]);
+    sum = x;
+    ops->scale(4, sum, sum);
+    CHECK(sum == out);
+  }
+}
+
+TEST_CASE("scaled by 0 even NaN becomes 0") {
+  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+    const auto ops = make();
+    const std::vector<float> x(19, not_a_number);
+    std::vector<float> out(19, 1);
+    ops->scale(0, x, out);
+    CHECK(out == std::vector<float>(19, 0));
+  }
+}
+
+TEST_CASE("a batch has the rows and labels that its ids name, repeated ones too") {
+  const std::vector<std::uint64_t> ids = {5, 0, 5, 6, 1, 2, 3, 4, 0};
+  for (const int columns : {1, 3, 130}) {
+    CAPTURE(columns);
+    const auto width = static_cast<std::size_t>(columns);
+    std::vector<std::uint8_t> table(7 * width);
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
+    for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
+      const auto ops = make();
+      CAPTURE(ops->name());
+      std::vector<float> rows(ids.size() * width, not_a_number);
+      ops->gather_rows(ids, columns, table.data(), 1.0f / 255, rows.data());
+      bool same = true;
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        same =
+            same && rows[i] == static_cast<float>(table[ids[i / width] * width + i % width]) * (1.0f / 255);
+      CHECK(same);
+      std::vector<std::int32_t> labels(ids.size());
+      ops->gather_labels(ids, table.data(), labels.data());
+      for (std::size_t i = 0; i < ids.size(); ++i) CHECK(labels[i] == table[ids[i]]);
+      ops->gather_rows({}, columns, table.data(), 1, nullptr);
+      ops->gather_labels({}, table.data(), nullptr);
+    }
   }
 }
 
@@ -190,8 +253,11 @@ TEST_CASE("all instruction sets give the same bits") {
     CHECK(a == b);
     CHECK(ma == mb);
     CHECK(square_a == square_b);
-    loops.accumulate(size, y.data(), a.data());
-    portable.accumulate(size, y.data(), b.data());
+    loops.scale(size, 0.3f, y.data(), a.data());
+    portable.scale(size, 0.3f, y.data(), b.data());
+    CHECK(a == b);
+    loops.add_scaled(size, x.data(), 0.3f, y.data(), a.data());
+    portable.add_scaled(size, x.data(), 0.3f, y.data(), b.data());
     CHECK(a == b);
     for (std::size_t i = 0; i < size; ++i) a[i] = b[i] = static_cast<float>(i) * -0.15f;
     loops.exponentials(size, a.data());

@@ -99,3 +99,17 @@ TEST_CASE("the runtime's exit codes are those of the contract, and the final one
     CHECK_MESSAGE(code.find("= " + std::string(number)) != std::string::npos, number);
   }
 }
+
+TEST_CASE("every metric that the runtime prints or serves is in the contract") {
+  const std::string contract = contract_text();
+  const fs::path metrics = top / "runtime" / "metrics";
+  std::set<std::string> names =
+      matches(text_of(metrics / "reporter.cpp"), std::regex("(?:add|count)\\(\"([a-z_]+)\""));
+  names.merge(
+      matches(text_of(metrics / "prometheus.cpp"), std::regex("(?:one|head)\\(\\s*\"(mlk_[a-z_]+)\"")));
+  REQUIRE(names.size() >= 20);
+  for (const std::string& name : names) {
+    const bool there = std::regex_search(contract, std::regex("[` ]" + name + "[`={]"));
+    CHECK_MESSAGE(there, name, " is not explained under \"Metrics\" in runtime/CONTRACT.md");
+  }
+}

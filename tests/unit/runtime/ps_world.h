@@ -21,6 +21,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/ps/ps_server_machine.h"
 #include "runtime/ps/ps_worker_machine.h"
 
@@ -391,7 +392,7 @@ class World {
   static std::size_t offset_of(std::uint32_t chunk) { return chunk == 0 ? 0 : 4; }
   static std::size_t size_of(std::uint32_t chunk) { return chunk == 0 ? 4 : 2; }
   void carry_out(PeerId, const ExpectWeights&) {}
-  void carry_out(PeerId, const CancelLandings&) {}
+  void carry_out(PeerId, const CancelReceives&) {}
   void carry_out(PeerId peer, const SendChunk& wanted) {
     const std::vector<float> ones(floats_, 1);
     const auto& all = wanted.header.type == MessageType::push ? ones : processes_[peer].model;

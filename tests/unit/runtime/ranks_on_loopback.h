@@ -24,6 +24,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/collectives/allreduce.h"
 #include "runtime/train/single.h"
@@ -191,8 +192,9 @@ struct LoopbackRun {
   // The newest checkpoint.
   rt::TrainingState state() const {
     const rt::Log log("test", -1);
-    const rt::Mlp model(config.model, 16, 3, 1, *kernels::make_reference_ops());
-    auto found = rt::CheckpointStore(folder / "checkpoints", 3, log).load_newest(model.tensors());
+    const auto ops = kernels::make_reference_ops();
+    const auto model = rt::make_model(config.model, 16, 3, 1, *ops);
+    auto found = rt::CheckpointStore(folder / "checkpoints", 3, log).load_newest(model->tensors());
     REQUIRE(found);
     return std::move(*found);
   }

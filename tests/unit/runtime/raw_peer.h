@@ -96,7 +96,7 @@ struct Subject {
       text += " type " + std::to_string(static_cast<int>(event.header.type)) + " clock " +
               std::to_string(event.header.clock) + " key " + std::to_string(event.header.key);
     if (!event.payload.empty()) text += " payload " + std::to_string(event.payload.size());
-    if (event.landed) text += " landed";
+    if (event.in_posted_buffer) text += " in posted buffer";
     if (event.checksum) text += " checksum " + std::to_string(*event.checksum);
     return text;
   }

@@ -22,14 +22,14 @@ struct RingMember {
 
   bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
            std::uint64_t generation = 1) {
-    return ring->sum(data, place(index, count, step, generation), pump());
+    return ring->sum(data, group_of(index, count, step, generation), pump());
   }
 
-  static Ring::Place place(std::uint32_t index, std::uint32_t count, std::uint64_t step,
-                           std::uint64_t generation = 1) {
-    Ring::Place place{generation, step, {}, index};
-    for (std::uint32_t rank = 0; rank < count; ++rank) place.ranks.push_back(rank);
-    return place;
+  static Ring::Group group_of(std::uint32_t index, std::uint32_t count, std::uint64_t step,
+                              std::uint64_t generation = 1) {
+    Ring::Group group{generation, step, {}, index};
+    for (std::uint32_t rank = 0; rank < count; ++rank) group.ranks.push_back(rank);
+    return group;
   }
 
   Ring::Pump pump() {
@@ -130,7 +130,7 @@ TEST_CASE("a vector that is still being computed is added up bucket by bucket") 
             }
           });
           whole[rank] = members[rank].ring->sum(
-              data[rank], buckets, [&] { return ready.load(); }, RingMember::place(rank, count, step),
+              data[rank], buckets, [&] { return ready.load(); }, RingMember::group_of(rank, count, step),
               members[rank].pump());
           computation.join();
           if (!whole[rank]) return;
@@ -271,7 +271,7 @@ TEST_CASE("one member alone waits for its own summand, bucket by bucket") {
   std::vector<float> data(100, 2);
   std::size_t ready = 0;
   CHECK(members[0].ring->sum(
-      data, buckets, [&] { return ready; }, RingMember::place(0, 1, 0),
+      data, buckets, [&] { return ready; }, RingMember::group_of(0, 1, 0),
       [&](std::optional<Event>& event, Milliseconds) {
         event.reset();
         ++ready;

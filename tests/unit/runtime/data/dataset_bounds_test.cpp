@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/dataset.h"
 #include "tests/unit/runtime/idx_files.h"
@@ -64,7 +65,8 @@ std::string pattern(std::size_t size) {
 }
 
 bool holds(const Dataset& data, std::uint64_t sample, const std::string& pixels) {
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   const std::vector<float> inputs = inputs_of(data, {sample}, buffer);
   const float scale = 1.0f / 250;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -196,7 +198,8 @@ TEST_CASE("held-out images have the height and the width of those to train on, a
   CHECK(data.held_out.size() == 2);
   CHECK(data.held_out.inputs() == 2);
   CHECK(data.held_out.classes() == 4);
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   CHECK(inputs_of(data.train, {0}, buffer) == std::vector<float>{1, 0.5f});
   // Scaled as those to train on, also where they are brighter.
   CHECK(inputs_of(data.held_out, {1, 0}, buffer) == std::vector<float>{0.75f, 1, 0.25f, 0.5f});
@@ -207,13 +210,14 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
   const TemporaryFolder folder;
   write_learnable(folder.path());
   const DataSplit data = load_idx(folder.path().string());
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   std::vector<std::vector<float>> alone;
   for (std::uint64_t id = 0; id < 40; ++id) {
-    BatchBuffer own;
+    BatchBuffer own(*ops);
     alone.push_back(inputs_of(data.held_out, {id}, own));
     CHECK(alone.back().size() == 16);
-    CHECK(own.labels.at(0) == static_cast<std::int32_t>(id % 3));
+    CHECK(own.labels.data()[0] == static_cast<std::int32_t>(id % 3));
   }
   for (const std::size_t size : {1u, 4u, 5u, 40u, 9u, 0u, 2u}) {
     std::vector<std::uint64_t> ids;
@@ -225,7 +229,7 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
       labels.push_back(static_cast<std::int32_t>(ids.back() % 3));
     }
     CHECK(inputs_of(data.held_out, ids, buffer) == expected);
-    CHECK(std::equal(labels.begin(), labels.end(), buffer.labels.begin()));
+    CHECK(std::equal(labels.begin(), labels.end(), buffer.labels.data()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "tests/unit/runtime/idx_files.h"
 
@@ -46,7 +47,8 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(data.train.classes() == 10);
   CHECK(data.held_out.size() == 1);
   CHECK(data.held_out.classes() == 10);
-  BatchBuffer buffer;
+  const auto ops = mlk::kernels::make_cpu_ops();
+  BatchBuffer buffer(*ops);
   const std::vector<std::uint64_t> ids = {1, 0, 1};
   Batch batch = data.train.gather(ids, buffer);
   CHECK(batch.size == 3);

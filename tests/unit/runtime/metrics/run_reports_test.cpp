@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/train/single.h"
 #include "runtime/train/trainer.h"

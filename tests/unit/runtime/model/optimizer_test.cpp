@@ -8,7 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
+#include "kernels/reference/reference_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/random.h"
 

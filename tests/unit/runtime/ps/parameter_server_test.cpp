@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/ops.h"
+#include "kernels/reference/reference_ops.h"
 
 using namespace mlk::rt;
 using Outcome = ParameterShard::Outcome;

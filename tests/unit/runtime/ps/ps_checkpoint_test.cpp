@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
 using namespace mlk::rt;

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/ps/ps_weight_book.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
@@ -19,8 +20,8 @@ struct Exchange {
   static constexpr PeerId server{Role::server, 0};
   ScriptedPeers others{{Role::worker, 0}, 1, 1};
   std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
-  Mlp model{{{3}}, 4, 2, 1, *ops};
-  const std::vector<Chunk> chunks = cut_chunks(model.tensors(), 1);
+  const std::unique_ptr<Model> model = make_model({{3}}, 4, 2, 1, *ops);
+  const std::vector<Chunk> chunks = cut_chunks(model->tensors(), 1);
   WeightBook book;
   std::unique_ptr<WeightExchange> floats;
 
@@ -31,7 +32,7 @@ struct Exchange {
     const auto carry_out = [&] {
       for (auto& decision : turn.in_order) {
         if (const auto* wanted = std::get_if<ExpectWeights>(&decision)) floats->expect(*wanted);
-        if (std::holds_alternative<CancelLandings>(decision)) floats->cancel();
+        if (std::holds_alternative<CancelReceives>(decision)) floats->cancel();
         if (const auto* wanted = std::get_if<SendChunk>(&decision)) floats->send(*wanted);
         if (const auto* wanted = std::get_if<StoreWeights>(&decision)) floats->store(*wanted, received);
         if (std::holds_alternative<TakeNextWeights>(decision)) floats->take_next();
@@ -53,7 +54,7 @@ struct Exchange {
   }
   explicit Exchange(bool sync) : book(chunks, sync, others.config().steps) {
     others.config().consistency.sync = sync;
-    floats = std::make_unique<WeightExchange>(others.job(), others.peers(), model);
+    floats = std::make_unique<WeightExchange>(others.job(), others.peers(), *model);
     others.on_event([this](Event&& event) {
       if (event.kind == Event::Kind::message && event.header.type == MessageType::weights)
         act([&](WorkerTurn& turn) { book.on_weights(event, turn); }, event.payload);
@@ -111,7 +112,7 @@ TEST_CASE("async: a push says of which version its weights were, and its own cou
   CHECK_FALSE(worker.book.answered());
   worker.give(1, 9, 2);
   worker.others.until("is answered", [&] { return worker.book.answered(); });
-  CHECK(worker.model.parameters()[0] == 2);
+  CHECK(worker.model->parameters()[0] == 2);
   worker.push(0, 0, 4);
   const Header second = worker.pushed();
   CHECK(second.clock == 2);
@@ -130,14 +131,14 @@ TEST_CASE("async: what comes of an earlier push answers none of a later one") {
   worker.give(1, 9, 2);
   worker.give(3, 10, 5);
   worker.others.until("is answered", [&] { return worker.book.answered(); });
-  CHECK(worker.model.parameters()[0] == 5);
+  CHECK(worker.model->parameters()[0] == 5);
 }
 
 TEST_CASE(
     "sync: a push names the step, the slice and its samples, and the weights of the next step gather "
     "beside") {
   Exchange worker(true);
-  const float before = worker.model.parameters()[0];
+  const float before = worker.model->parameters()[0];
   worker.push(7, 2, 4);
   const Header pushed = worker.pushed();
   CHECK(pushed.clock == 7);
@@ -145,11 +146,11 @@ TEST_CASE(
   CHECK_FALSE(worker.book.has_next(8));
   worker.give(8, 8, 3);
   worker.others.until("has all", [&] { return worker.book.has_next(8); });
-  CHECK(worker.model.parameters()[0] == before);
+  CHECK(worker.model->parameters()[0] == before);
   CHECK(worker.book.is_beyond(7));
   CHECK_FALSE(worker.book.is_beyond(8));
   worker.floats->take_next();
-  CHECK(worker.model.parameters()[0] == 3);
+  CHECK(worker.model->parameters()[0] == 3);
 }
 
 TEST_CASE(
@@ -162,13 +163,13 @@ TEST_CASE(
   worker.give(5, 5, 4);
   worker.others.until("has all", [&] { return worker.book.has_next(5); });
   CHECK(worker.settle(4) == 5);
-  CHECK(worker.model.parameters()[0] == 4);
+  CHECK(worker.model->parameters()[0] == 4);
 }
 
 TEST_CASE("a server is seeded with the model's weights, in its round") {
   Exchange worker(true);
   worker.seed(0, 12, 99);
-  const auto parameters = std::span<const float>(worker.model.parameters());
+  const auto parameters = std::span<const float>(worker.model->parameters());
   for (const Chunk& chunk : worker.chunks) {
     const Event seed = worker.others.hear(Exchange::server, {MessageType::seed});
     CHECK(seed.header.key == chunk.id);

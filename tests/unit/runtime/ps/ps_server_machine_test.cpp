@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/coordinator_run.h"
 
 namespace mlk::rt {

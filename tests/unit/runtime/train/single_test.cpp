@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/runtime/idx_files.h"
 
@@ -180,17 +181,18 @@ TEST_CASE("Adam goes on from weights without its state as from a start, not with
   bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
   REQUIRE(bench.run() == ExitCode::trained);
   const CheckpointStore store(bench.env.checkpoints, 3, bench.log);
-  Mlp model(bench.config.model, 16, 3, 1, *mlk::kernels::make_reference_ops());
-  const auto trained = store.load_newest(model.tensors());
+  const auto ops = mlk::kernels::make_reference_ops();
+  const auto model = make_model(bench.config.model, 16, 3, 1, *ops);
+  const auto trained = store.load_newest(model->tensors());
   REQUIRE(trained);
   // As if the weights had come from elsewhere, late in a run.
   Snapshot weights;
   weights.restart(5000, trained->position, trained->parameters.size());
   weights.add(0, 0, trained->parameters);
-  REQUIRE(store.save(weights, model.tensors()));
+  REQUIRE(store.save(weights, model->tensors()));
   bench.config.steps = 5001;
   REQUIRE(bench.run() == ExitCode::trained);
-  const auto next = store.load_newest(model.tensors());
+  const auto next = store.load_newest(model->tensors());
   REQUIRE(next);
   double largest = 0;
   for (std::size_t i = 0; i < next->parameters.size(); ++i)

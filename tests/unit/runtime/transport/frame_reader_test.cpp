@@ -23,7 +23,7 @@ struct Pair {
   std::unique_ptr<Link> writer;
   FrameReader reader{Medium::one_host};
   FrameReader::Receiver receiver;
-  Landings landings;
+  PostedReceives posted_receives;
   std::atomic<bool> paused{false};
   std::vector<Frame> frames;
   int told_of_room = 0;
@@ -51,7 +51,7 @@ struct Pair {
     header.type = type;
     CHECK(writer->send(header, std::vector<std::byte>(size, std::byte{7}), 1 << 20) == Link::Sent::yes);
   }
-  FrameReader::End read() { return reader.read(ends[1], receiver, landings, paused); }
+  FrameReader::End read() { return reader.read(ends[1], receiver, posted_receives, paused); }
 };
 
 }  // namespace
@@ -87,8 +87,8 @@ TEST_CASE("floats are added to their buffer however the stream is cut") {
     std::vector<float> values(cut < 10 ? 1000 : 200'000), sum(values.size(), 0.5f);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 999);
     pair.receiver.place = [&](const Header&) {
-      pair.landings.expect({}, std::as_writable_bytes(std::span(sum)), Landing::add);
-      return pair.landings.claim({}, values.size() * sizeof(float));
+      pair.posted_receives.post({}, std::as_writable_bytes(std::span(sum)), ReceiveMode::add);
+      return pair.posted_receives.claim({}, values.size() * sizeof(float));
     };
     Header header;
     header.type = MessageType::reduce;
@@ -102,16 +102,16 @@ TEST_CASE("floats are added to their buffer however the stream is cut") {
       const ssize_t sent =
           ::send(pair.ends[0], stream.data() + at, std::min(cut, stream.size() - at), MSG_DONTWAIT);
       if (sent > 0) at += static_cast<std::size_t>(sent);
-      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.landings, pair.paused) ==
+      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.posted_receives, pair.paused) ==
               FrameReader::End::more_later);
     }
     while (pair.frames.empty())
-      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.landings, pair.paused) ==
+      REQUIRE(reader.read(pair.ends[1], pair.receiver, pair.posted_receives, pair.paused) ==
               FrameReader::End::more_later);
-    CHECK(pair.frames[0].landed);
+    CHECK(pair.frames[0].in_posted_buffer);
     for (float& value : values) value += 0.5f;
     CHECK(sum == values);
-    CHECK(pair.frames[0].landed_crc == crc32c(sum.data(), header.length));
+    CHECK(pair.frames[0].posted_crc == crc32c(sum.data(), header.length));
   }
 }
 

@@ -27,7 +27,76 @@ Digest some_proof() {
   return proof;
 }
 
+// Both sides of a handshake, and the answers up to the listener's last one.
+struct TwoSides {
+  const Key listeners_key, diallers_key;
+  const std::string run = "run";
+  const PeerId three{Role::worker, 3}, four{Role::worker, 4};
+  Handshake listener, dialler;
+
+  TwoSides(char listener_digit, char dialler_digit, PeerId wanted)
+      : listeners_key(parse_key(std::string(64, listener_digit))),
+        diallers_key(parse_key(std::string(64, dialler_digit))),
+        listener(listeners_key, run, introduction("three:3")),
+        dialler(diallers_key, run, {four, 88, "four:4", {}}, wanted) {}
+
+  static Header header_from(PeerId id, std::uint64_t incarnation, MessageType type) {
+    Header header;
+    header.type = type;
+    header.sender = id;
+    header.incarnation = incarnation;
+    return header;
+  }
+  Handshake::Turn challenge() {
+    const auto hello = dialler.hello();
+    return listener.on_frame(header_from(four, 88, hello.type), hello.payload);
+  }
+  Handshake::Turn proof() {
+    const auto turn = challenge();
+    return dialler.on_frame(header_from(three, 77, turn.send->type), turn.send->payload);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("two sides with one key prove themselves to each other in three messages") {
+  TwoSides sides('a', 'a', {Role::worker, 3});
+  const auto proof = sides.proof();
+  CHECK(proof.done);
+  CHECK(proof.fault.empty());
+  CHECK(sides.dialler.theirs().id == sides.three);
+  CHECK(sides.dialler.theirs().address == "three:3");
+  const auto last =
+      sides.listener.on_frame(TwoSides::header_from(sides.four, 88, proof.send->type), proof.send->payload);
+  CHECK(last.done);
+  CHECK_FALSE(last.send);
+  CHECK(sides.listener.theirs().id == sides.four);
+  CHECK(sides.listener.theirs().incarnation == 88);
+}
+
+TEST_CASE("a side with another key is found out, and so is a rank that was not wanted") {
+  TwoSides strangers('a', 'b', {Role::worker, 3});
+  const auto unknown = strangers.proof();
+  CHECK(unknown.fault == "it does not know the key of the run");
+  CHECK_FALSE(unknown.done);
+  CHECK_FALSE(unknown.send);
+  TwoSides other_rank('a', 'a', {Role::worker, 7});
+  CHECK(other_rank.proof().fault == "it is worker/3, not worker/7");
+  TwoSides forged('a', 'a', {Role::worker, 3});
+  forged.challenge();
+  const auto refused =
+      forged.listener.on_frame(TwoSides::header_from(forged.four, 88, MessageType::proof), some_proof());
+  CHECK(refused.fault == "it does not know the key of the run");
+  CHECK_FALSE(refused.done);
+}
+
+TEST_CASE("a side takes no message out of order, and none after a fault") {
+  TwoSides sides('a', 'a', {Role::worker, 3});
+  const auto early =
+      sides.listener.on_frame(TwoSides::header_from(sides.four, 88, MessageType::proof), some_proof());
+  CHECK(early.fault == "not a hello");
+  CHECK_FALSE(sides.challenge().fault.empty());
+}
 
 TEST_CASE("hello, challenge and proof arrive as they were sent, the name in the header") {
   const auto hello = read_hello(header_of(MessageType::hello), hello_payload(introduction("host:7")));

@@ -138,13 +138,13 @@ TEST_CASE("a paused link reports nothing that comes and no end, until it is resu
   FrameReader::Receiver receiver;
   receiver.place = [](const Header&) { return std::nullopt; };
   receiver.deliver = [&](Frame&&) { return ++delivered > 0; };
-  Landings landings;
-  CHECK(ends.link->read(receiver, landings) == FrameReader::End::more_later);
+  PostedReceives posted_receives;
+  CHECK(ends.link->read(receiver, posted_receives) == FrameReader::End::more_later);
   CHECK(delivered == 0);
   ends.link->resume();
   CHECK_FALSE(ends.link->paused());
   CHECK(ends.reported() == EPOLLIN);
-  CHECK(ends.link->read(receiver, landings) == FrameReader::End::more_later);
+  CHECK(ends.link->read(receiver, posted_receives) == FrameReader::End::more_later);
   CHECK(delivered == 1);
   CHECK(ends.reported() == 0);
   ends.link->pause();
@@ -152,7 +152,7 @@ TEST_CASE("a paused link reports nothing that comes and no end, until it is resu
   CHECK(ends.reported() == 0);
   ends.link->resume();
   CHECK((ends.reported() & EPOLLRDHUP) != 0);
-  CHECK(ends.link->read(receiver, landings) == FrameReader::End::end_of_stream);
+  CHECK(ends.link->read(receiver, posted_receives) == FrameReader::End::end_of_stream);
 }
 
 TEST_CASE("a paused link still reports that it can write what is queued") {
@@ -350,7 +350,7 @@ struct Reading {
   int ends[2] = {-1, -1};
   FrameReader reader;
   FrameReader::Receiver receiver;
-  Landings landings;
+  PostedReceives posted_receives;
   std::atomic<bool> paused{false};
   std::vector<Frame> frames;
   std::uint32_t sequence = 0;
@@ -360,8 +360,8 @@ struct Reading {
     receiver.length_limit = 1000;
     receiver.trusted = true;
     receiver.place = [this](const Header& header) {
-      return landings.claim({header.sender, header.type, header.generation, header.clock, header.key},
-                            header.length);
+      return posted_receives.claim({header.sender, header.type, header.generation, header.clock, header.key},
+                                   header.length);
     };
     receiver.deliver = [this](Frame&& frame) {
       frames.push_back(std::move(frame));
@@ -402,7 +402,7 @@ struct Reading {
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
     REQUIRE(::sendmsg(ends[0], &message, 0) == static_cast<ssize_t>(bytes.size()));
   }
-  FrameReader::End read() { return reader.read(ends[1], receiver, landings, paused); }
+  FrameReader::End read() { return reader.read(ends[1], receiver, posted_receives, paused); }
 };
 
 TEST_CASE("a frame with a wrong number, length, or checksum is a fault, and none is delivered") {
@@ -444,7 +444,8 @@ TEST_CASE("the ends of a socket are told apart") {
   ::close(std::exchange(reset.ends[0], -1));
   CHECK(reset.read() == FrameReader::End::reset);
   Reading none(Medium::tcp);
-  CHECK(none.reader.read(-1, none.receiver, none.landings, none.paused) == FrameReader::End::unproven_loss);
+  CHECK(none.reader.read(-1, none.receiver, none.posted_receives, none.paused) ==
+        FrameReader::End::unproven_loss);
   CHECK(none.read() == FrameReader::End::more_later);
 }
 
@@ -461,7 +462,7 @@ TEST_CASE("who wants no more frames gets none, and that is no fault of the wire"
 TEST_CASE("a place is asked for a payload, and for none where there is none") {
   Reading run(Medium::tcp);
   int asked = 0;
-  run.receiver.place = [&](const Header&) -> std::optional<Landings::Ticket> {
+  run.receiver.place = [&](const Header&) -> std::optional<PostedReceives::Ticket> {
     ++asked;
     return {};
   };
@@ -470,32 +471,32 @@ TEST_CASE("a place is asked for a payload, and for none where there is none") {
   CHECK(run.read() == FrameReader::End::more_later);
   CHECK(asked == 1);
   REQUIRE(run.frames.size() == 2);
-  CHECK_FALSE(run.frames[1].landed);
-  CHECK_FALSE(run.frames[1].landed_crc);
+  CHECK_FALSE(run.frames[1].in_posted_buffer);
+  CHECK_FALSE(run.frames[1].posted_crc);
 }
 
 TEST_CASE("of a frame whose buffer is taken back when it has half come, nothing more is written there") {
-  for (const Landing how : {Landing::replace, Landing::add}) {
+  for (const ReceiveMode how : {ReceiveMode::replace, ReceiveMode::add}) {
     Reading run(Medium::tcp);
     const std::vector<float> values(100, 2.0f);
     std::vector<float> buffer(100, 1.0f);
-    run.landings.expect({{Role::server, 3}, MessageType::push, 0, 0, 5},
-                        std::as_writable_bytes(std::span(buffer)), how);
-    const std::uint64_t epoch = run.landings.epoch();
+    run.posted_receives.post({{Role::server, 3}, MessageType::push, 0, 0, 5},
+                             std::as_writable_bytes(std::span(buffer)), how);
+    const std::uint64_t epoch = run.posted_receives.epoch();
     const Bytes frame = run.frame(std::as_bytes(std::span(values)));
     const auto first = std::span(frame).first(header_size + 200);
     run.write(first);
     CHECK(run.read() == FrameReader::End::more_later);
-    run.landings.cancel_all();
+    run.posted_receives.cancel_all();
     for (const std::size_t at : {first.size(), first.size() + 100}) {
       run.write(std::span(frame).subspan(at, 100));
       CHECK(run.read() == FrameReader::End::more_later);
     }
     REQUIRE(run.frames.size() == 1);
-    CHECK(run.frames[0].landed);
-    CHECK(run.frames[0].landed_epoch == epoch);
+    CHECK(run.frames[0].in_posted_buffer);
+    CHECK(run.frames[0].posted_epoch == epoch);
     CHECK(run.frames[0].payload.empty());
-    const float half = how == Landing::add ? 3.0f : 2.0f;
+    const float half = how == ReceiveMode::add ? 3.0f : 2.0f;
     for (std::size_t i = 0; i < buffer.size(); ++i) REQUIRE(buffer[i] == (i < 50 ? half : 1.0f));
   }
 }
@@ -530,7 +531,7 @@ TEST_CASE("a descriptor that is no lane is refused, and closed") {
   CHECK(open_descriptors() <= before);
 }
 
-TEST_CASE("what comes by the lane lands, or is added, where it is expected") {
+TEST_CASE("what comes by the lane goes into its posted buffer, or is added to it") {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   Reading run(Medium::one_host);
   run.receiver.length_limit = 1 << 20;
@@ -539,12 +540,12 @@ TEST_CASE("what comes by the lane lands, or is added, where it is expected") {
     Link writer(run.ends[0], epoll, 1, "writer", Medium::one_host);
     const std::vector<float> values(10'000, 2.0f);
     std::vector<float> replaced(10'000, 1.0f), added(10'000, 1.0f);
-    const auto expect = [&](std::uint32_t key, std::vector<float>& buffer, Landing how) {
-      run.landings.expect({{Role::server, 3}, MessageType::push, 0, 0, key},
-                          std::as_writable_bytes(std::span(buffer)), how);
+    const auto expect = [&](std::uint32_t key, std::vector<float>& buffer, ReceiveMode how) {
+      run.posted_receives.post({{Role::server, 3}, MessageType::push, 0, 0, key},
+                               std::as_writable_bytes(std::span(buffer)), how);
     };
-    expect(1, replaced, Landing::replace);
-    expect(2, added, Landing::add);
+    expect(1, replaced, ReceiveMode::replace);
+    expect(2, added, ReceiveMode::add);
     for (const std::uint32_t key : {1u, 2u, 3u}) {
       Header header = links::some_header();
       header.key = key;
@@ -554,10 +555,10 @@ TEST_CASE("what comes by the lane lands, or is added, where it is expected") {
     for (int calls = 0; calls < 10 && run.frames.size() < 3; ++calls)
       CHECK(run.read() == FrameReader::End::more_later);
     REQUIRE(run.frames.size() == 3);
-    CHECK(run.frames[0].landed);
-    CHECK(run.frames[1].landed);
-    CHECK_FALSE(run.frames[1].landed_crc);
-    CHECK_FALSE(run.frames[2].landed);
+    CHECK(run.frames[0].in_posted_buffer);
+    CHECK(run.frames[1].in_posted_buffer);
+    CHECK_FALSE(run.frames[1].posted_crc);
+    CHECK_FALSE(run.frames[2].in_posted_buffer);
     CHECK(replaced == values);
     CHECK(added == std::vector<float>(10'000, 3.0f));
     CHECK(std::ranges::equal(run.frames[2].payload, std::as_bytes(std::span(values))));

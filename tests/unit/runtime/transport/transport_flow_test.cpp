@@ -38,7 +38,7 @@ TEST_CASE("the limits and times of a transport are these, if nobody names others
   CHECK(event.kind == Event::Kind::message);
   CHECK(event.incarnation == 0);
   CHECK_FALSE(event.proven);
-  CHECK_FALSE(event.landed);
+  CHECK_FALSE(event.in_posted_buffer);
   CHECK_FALSE(event.checksum);
 }
 
@@ -384,19 +384,19 @@ TEST_CASE("who said goodbye dials nobody, lets nobody in and is connected with n
   CHECK_FALSE(listener.is_dialled());
 }
 
-TEST_CASE("a payload lands with the checksum of what is in its buffer") {
+TEST_CASE("a payload comes with the checksum of what is in its buffer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
   subject.next();
   const std::vector<float> values{1, 2, 3}, sums{11, 22, 33};
   std::vector<float> replaced(3), added{10, 20, 30};
-  const auto expect = [&](std::uint32_t key, std::vector<float>& buffer, Landing how) {
-    subject.transport->landings().expect({zero, MessageType::reduce, 0, 5, key},
-                                         std::as_writable_bytes(std::span(buffer)), how);
+  const auto expect = [&](std::uint32_t key, std::vector<float>& buffer, ReceiveMode how) {
+    subject.transport->posted_receives().post({zero, MessageType::reduce, 0, 5, key},
+                                              std::as_writable_bytes(std::span(buffer)), how);
   };
-  expect(1, replaced, Landing::replace);
-  expect(2, added, Landing::add);
+  expect(1, replaced, ReceiveMode::replace);
+  expect(2, added, ReceiveMode::add);
   const auto send = [&](std::uint32_t key) {
     peer.send(RawPeer::header(MessageType::reduce, key, 5), std::as_bytes(std::span(values)));
   };
@@ -405,10 +405,10 @@ TEST_CASE("a payload lands with the checksum of what is in its buffer") {
   };
   const std::string message = "message worker/0 #7 type 70 clock 5 key ";
   send(1);
-  CHECK(subject.told() == message + "1 landed checksum " + checksum(values));
+  CHECK(subject.told() == message + "1 in posted buffer checksum " + checksum(values));
   CHECK(replaced == values);
   send(2);
-  CHECK(subject.told() == message + "2 landed checksum " + checksum(sums));
+  CHECK(subject.told() == message + "2 in posted buffer checksum " + checksum(sums));
   CHECK(added == sums);
   send(3);  // expected by nobody
   CHECK(subject.told() == message + "3 payload 12");

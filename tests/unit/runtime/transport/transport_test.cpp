@@ -130,18 +130,18 @@ TEST_CASE("a large payload is received in the buffer named for it") {
     next(*worker, Event::Kind::up);
     // Small, for the lane, and too large for it.
     for (const std::size_t size : {std::size_t{77}, std::size_t{300'003}, std::size_t{5'000'003}}) {
-      Bytes sent(size), landed(size);
+      Bytes sent(size), received(size);
       for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
-      server->landings().expect({worker0, MessageType::push, 0, 9, 3}, landed);
+      server->posted_receives().post({worker0, MessageType::push, 0, 9, 3}, received);
       CHECK(worker->send(server0, push(3, 8), sent));
       CHECK(worker->send(server0, push(3, 9), sent));
       const Event elsewhere = next(*server, Event::Kind::message);
-      CHECK_FALSE(elsewhere.landed);
+      CHECK_FALSE(elsewhere.in_posted_buffer);
       CHECK(elsewhere.payload == sent);
       const Event message = next(*server, Event::Kind::message);
-      CHECK(message.landed);
+      CHECK(message.in_posted_buffer);
       CHECK(message.payload.empty());
-      CHECK(landed == sent);
+      CHECK(received == sent);
     }
   }
 }
@@ -158,10 +158,10 @@ TEST_CASE("a payload can be added to what is in its buffer") {
     for (const std::size_t size : {10u, 1000u, 70'000u, 1'000'000u}) {
       std::vector<float> sum(size, 1.5f), values(size);
       for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i % 1000);
-      server->landings().expect({worker0, MessageType::push, 0, 9, 3}, std::as_writable_bytes(std::span(sum)),
-                                Landing::add);
+      server->posted_receives().post({worker0, MessageType::push, 0, 9, 3},
+                                     std::as_writable_bytes(std::span(sum)), ReceiveMode::add);
       CHECK(worker->send(server0, push(3, 9), std::as_bytes(std::span(values))));
-      CHECK(next(*server, Event::Kind::message).landed);
+      CHECK(next(*server, Event::Kind::message).in_posted_buffer);
       for (float& value : values) value += 1.5f;
       CHECK(sum == values);
     }
@@ -183,21 +183,21 @@ TEST_CASE("a nudge ends a wait, and no more than one") {
 }
 
 TEST_CASE("a buffer that was taken back is not written to any more, and can be named again") {
-  Landings landings;
+  PostedReceives posted_receives;
   std::vector<std::byte> buffer(10);
-  const LandingKey key{worker0, MessageType::push, 1, 2, 3};
-  landings.expect(key, buffer);
-  CHECK_FALSE(landings.claim(key, 9));
-  CHECK_FALSE(landings.claim({worker1, MessageType::push, 1, 2, 3}, 10));
-  const auto ticket = landings.claim(key, 10);
+  const ReceiveKey key{worker0, MessageType::push, 1, 2, 3};
+  posted_receives.post(key, buffer);
+  CHECK_FALSE(posted_receives.claim(key, 9));
+  CHECK_FALSE(posted_receives.claim({worker1, MessageType::push, 1, 2, 3}, 10));
+  const auto ticket = posted_receives.claim(key, 10);
   REQUIRE(ticket);
-  CHECK(landings.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{1}; }));
-  CHECK_FALSE(landings.claim(key, 10));
-  landings.cancel_all();
-  CHECK_FALSE(landings.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{2}; }));
+  CHECK(posted_receives.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{1}; }));
+  CHECK_FALSE(posted_receives.claim(key, 10));
+  posted_receives.cancel_all();
+  CHECK_FALSE(posted_receives.use(*ticket, [](std::span<std::byte> b) { b[0] = std::byte{2}; }));
   CHECK(buffer[0] == std::byte{1});
-  landings.expect(key, buffer);
-  CHECK(landings.claim(key, 10));
+  posted_receives.post(key, buffer);
+  CHECK(posted_receives.claim(key, 10));
 }
 
 TEST_CASE("a peer that is gone is noticed at once, and met again with its new incarnation") {
@@ -461,17 +461,17 @@ TEST_CASE("after this host was suspended a connection that has ended proves noth
   CHECK_FALSE(next(*worker, Event::Kind::down).proven);
 }
 
-TEST_CASE("what has landed in a buffer that was taken back since is dropped and counted") {
+TEST_CASE("what was received into a buffer that was taken back since is dropped and counted") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
   next(*worker, Event::Kind::up);
   next(*server, Event::Kind::up);
-  Bytes landed(100);
-  server->landings().expect({worker0, MessageType::push, 0, 0, 3}, landed);
+  Bytes received(100);
+  server->posted_receives().post({worker0, MessageType::push, 0, 0, 3}, received);
   CHECK(worker->send(server0, push(3), Bytes(100)));
   while (server->held_bytes() == 0) std::this_thread::sleep_for(1ms);
-  server->landings().cancel_all();
+  server->posted_receives().cancel_all();
   CHECK(worker->send(server0, push(4)));
   CHECK(next(*server, Event::Kind::message).header.key == 4);
   CHECK(server->late_messages() == 1);

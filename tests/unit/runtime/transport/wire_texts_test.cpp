@@ -23,8 +23,8 @@
 #include "runtime/ps/leases.h"
 #include "runtime/transport/dialer.h"
 #include "runtime/transport/handshake.h"
-#include "runtime/transport/landings.h"
 #include "runtime/transport/local_socket.h"
+#include "runtime/transport/posted_receives.h"
 #include "tests/unit/runtime/raw_peer.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
@@ -106,7 +106,8 @@ TEST_CASE("the types of messages are in three ranges, and none beside them is kn
   for (int type = 0; type < 256; ++type) {
     CAPTURE(type);
     const bool known = (type >= 1 && type <= 6) || (type >= 16 && type <= 33) || (type >= 64 && type <= 72);
-    CHECK(is_known(static_cast<MessageType>(type)) == known);
+    CHECK_MESSAGE(is_known(static_cast<MessageType>(type)) == known,
+                  "a new type: name it in is_known() of wire.cpp, and its number here");
   }
 }
 
@@ -207,37 +208,37 @@ TEST_CASE("a text in a payload is cut at 65535 bytes, and bytes beyond the end r
 
 TEST_CASE(
     "a buffer waits for the frame with its five marks, and the last one that was named for them counts") {
-  Landings landings;
+  PostedReceives posted_receives;
   std::array<std::byte, 4> first{}, second{};
-  const LandingKey key{{Role::worker, 1}, MessageType::push, 2, 3, 4};
-  CHECK(landings.epoch() == 0);
-  landings.expect(key, first);
-  landings.expect(key, second, Landing::add);
-  for (const LandingKey& other : {LandingKey{{Role::server, 1}, MessageType::push, 2, 3, 4},
-                                  LandingKey{{Role::worker, 2}, MessageType::push, 2, 3, 4},
-                                  LandingKey{{Role::worker, 1}, MessageType::pull, 2, 3, 4},
-                                  LandingKey{{Role::worker, 1}, MessageType::push, 9, 3, 4},
-                                  LandingKey{{Role::worker, 1}, MessageType::push, 2, 9, 4},
-                                  LandingKey{{Role::worker, 1}, MessageType::push, 2, 3, 9}})
-    CHECK_FALSE(landings.claim(other, 4));
-  CHECK_FALSE(landings.claim(key, 5));
-  const auto ticket = landings.claim(key, 4);
+  const ReceiveKey key{{Role::worker, 1}, MessageType::push, 2, 3, 4};
+  CHECK(posted_receives.epoch() == 0);
+  posted_receives.post(key, first);
+  posted_receives.post(key, second, ReceiveMode::add);
+  for (const ReceiveKey& other : {ReceiveKey{{Role::server, 1}, MessageType::push, 2, 3, 4},
+                                  ReceiveKey{{Role::worker, 2}, MessageType::push, 2, 3, 4},
+                                  ReceiveKey{{Role::worker, 1}, MessageType::pull, 2, 3, 4},
+                                  ReceiveKey{{Role::worker, 1}, MessageType::push, 9, 3, 4},
+                                  ReceiveKey{{Role::worker, 1}, MessageType::push, 2, 9, 4},
+                                  ReceiveKey{{Role::worker, 1}, MessageType::push, 2, 3, 9}})
+    CHECK_FALSE(posted_receives.claim(other, 4));
+  CHECK_FALSE(posted_receives.claim(key, 5));
+  const auto ticket = posted_receives.claim(key, 4);
   REQUIRE(ticket);
   CHECK(ticket->buffer.data() == second.data());
-  CHECK(ticket->how == Landing::add);
+  CHECK(ticket->how == ReceiveMode::add);
   CHECK(ticket->epoch == 0);
-  landings.expect(key, first);
+  posted_receives.post(key, first);
   {
-    const LandingsGuard guard(landings);
+    const PostedReceivesGuard guard(posted_receives);
   }
-  CHECK(landings.epoch() == 1);
-  CHECK_FALSE(landings.claim(key, 4));
-  landings.expect(key, first);
-  const auto next = landings.claim(key, 4);
+  CHECK(posted_receives.epoch() == 1);
+  CHECK_FALSE(posted_receives.claim(key, 4));
+  posted_receives.post(key, first);
+  const auto next = posted_receives.claim(key, 4);
   REQUIRE(next);
-  CHECK(next->how == Landing::replace);
+  CHECK(next->how == ReceiveMode::replace);
   CHECK(next->epoch == 1);
-  CHECK(landings.sending([] { return 7; }) == 7);
+  CHECK(posted_receives.sending([] { return 7; }) == 7);
 }
 
 TEST_CASE("hosts and ports are parsed and told as they are written") {

@@ -1,4 +1,4 @@
-#include "runtime/model/model.h"
+#include "runtime/model/mlp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
+#include "kernels/reference/reference_ops.h"
 #include "runtime/base/random.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/optimizer.h"
@@ -122,7 +124,7 @@ TEST_CASE("the mean of the gradients of equal parts is the gradient of the whole
   for (std::size_t part = 0; part < 3; ++part) {
     model.loss_and_gradients(
         {data.batch.inputs.subspan(part * 8 * 7, 8 * 7), data.batch.labels.subspan(part * 8, 8), 8});
-    ops->accumulate(model.gradients(), sum);
+    ops->add_scaled(sum, 1, model.gradients(), sum);
   }
   for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE(std::abs(sum[i] / 3 - whole[i]) < 1e-6f);
 }
@@ -200,7 +202,7 @@ TEST_CASE(
     Mlp model({{8}}, 16, 3, 1, *ops);
     const Optimizer optimizer({.lr = 0.1, .momentum = 0.9}, 200);
     std::vector<float> momentum(model.parameters().size());
-    BatchBuffer buffer;
+    BatchBuffer buffer(*ops);
     const double before = model.evaluate(data.held_out)->loss;
     for (std::uint64_t position = 0; position < 200 * 16; position += 16) {
       std::vector<std::uint64_t> ids;

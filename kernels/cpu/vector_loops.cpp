@@ -1,8 +1,9 @@
 // One body for each loop, inlined into one function for each instruction set. This file is compiled with -O3,
 // so that the compiler uses vectors, and without contraction to fused multiply-add, which only some
 // processors have: the bits of a run must not depend on the processor.
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/vector_loops.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -30,7 +31,12 @@
                    const AdamStep& step) {                                                                  \
     body::adam(size, parameters, gradients, mean, square, step);                                            \
   }                                                                                                         \
-  target void accumulate(std::size_t size, const float* x, float* sum) { body::accumulate(size, x, sum); }  \
+  target void scale(std::size_t size, float factor, const float* x, float* out) {                           \
+    body::scale(size, factor, x, out);                                                                      \
+  }                                                                                                         \
+  target void add_scaled(std::size_t size, const float* x, float factor, const float* y, float* out) {      \
+    body::add_scaled(size, x, factor, y, out);                                                              \
+  }                                                                                                         \
   target void exponentials(std::size_t size, float* x) { body::exponentials(size, x); }                     \
   target void round_to_bfloat16(std::size_t size, const float* in, BFloat16* out) {                         \
     body::round_to_bfloat16(size, in, out);                                                                 \
@@ -42,8 +48,8 @@
     body::scale_bytes(size, in, scale, out);                                                                \
   }                                                                                                         \
   constexpr VectorLoops table(const char* name) {                                                           \
-    return {name, add_bias,   add_bias_relu, bias_backward,     bias_relu_backward,  sgd,                   \
-            adam, accumulate, exponentials,  round_to_bfloat16, round_like_bfloat16, scale_bytes};          \
+    return {name,  add_bias,   add_bias_relu, bias_backward,     bias_relu_backward,  sgd,        adam,     \
+            scale, add_scaled, exponentials,  round_to_bfloat16, round_like_bfloat16, scale_bytes};         \
   }
 
 namespace mlk::kernels {
@@ -113,8 +119,16 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
   }
 }
 
-MLK_INLINE void accumulate(std::size_t size, const float* __restrict x, float* __restrict sum) {
-  for (std::size_t i = 0; i < size; ++i) sum[i] += x[i];
+// The output of the next two may be an input, element by element, which ivdep allows and __restrict does not.
+MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
+  if (factor == 0) return static_cast<void>(std::fill_n(out, size, 0.0f));
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < size; ++i) out[i] = factor * x[i];
+}
+
+MLK_INLINE void add_scaled(std::size_t size, const float* x, float factor, const float* y, float* out) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < size; ++i) out[i] = x[i] + factor * y[i];
 }
 
 // e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, e^r by its

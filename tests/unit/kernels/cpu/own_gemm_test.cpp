@@ -4,9 +4,9 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/avx2_gemm.h"
-#include "kernels/avx512_gemm.h"
-#include "kernels/reference_ops.h"
+#include "kernels/cpu/avx2_gemm.h"
+#include "kernels/cpu/avx512_gemm.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;

@@ -25,7 +25,8 @@ struct VectorLoops {
               const SgdStep& step);
   void (*adam)(std::size_t size, float* parameters, const float* gradients, float* mean, float* square,
                const AdamStep& step);
-  void (*accumulate)(std::size_t size, const float* x, float* sum);
+  void (*scale)(std::size_t size, float factor, const float* x, float* out);
+  void (*add_scaled)(std::size_t size, const float* x, float factor, const float* y, float* out);
 
   // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place. Below -80 the result is that of
   // -80, so that no result is denormal, which would be slow.

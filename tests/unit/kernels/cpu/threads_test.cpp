@@ -10,9 +10,10 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/ops.h"
-#include "kernels/reference_ops.h"
-#include "kernels/thread_pool.h"
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;
@@ -121,7 +122,10 @@ TEST_CASE("updates by three threads give the bits of one") {
   shared->adam(b, gradients, state_b, square_b, step);
   CHECK(a == b);
   CHECK(square_a == square_b);
-  alone->accumulate(gradients, a);
-  shared->accumulate(gradients, b);
+  alone->add_scaled(gradients, 0.3f, x, a);
+  shared->add_scaled(gradients, 0.3f, x, b);
+  CHECK(a == b);
+  alone->scale(0.3f, gradients, a);
+  shared->scale(0.3f, gradients, b);
   CHECK(a == b);
 }

@@ -1,5 +1,7 @@
 // Ops for CPUs. Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector
 // loops. The rest: the reference. Large operations are cut into parts for several threads.
+#include "kernels/cpu/cpu_ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
@@ -13,11 +15,11 @@
 #include <dnnl.h>
 #endif
 
-#include "kernels/avx2_gemm.h"
-#include "kernels/avx512_gemm.h"
-#include "kernels/reference_ops.h"
-#include "kernels/thread_pool.h"
-#include "kernels/vector_loops.h"
+#include "kernels/cpu/avx2_gemm.h"
+#include "kernels/cpu/avx512_gemm.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_loops.h"
+#include "kernels/reference/reference_ops.h"
 
 namespace mlk::kernels {
 namespace {
@@ -75,11 +77,19 @@ class CpuOps final : public ReferenceOps {
                   step);
     });
   }
-  void accumulate(std::span<const float> x, std::span<float> sum) override {
-    by_range(sum.size(), [&](std::size_t at, std::size_t size) {
-      loops_.accumulate(size, x.data() + at, sum.data() + at);
+  void scale(float factor, std::span<const float> x, std::span<float> out) override {
+    by_range(out.size(), [&](std::size_t at, std::size_t size) {
+      loops_.scale(size, factor, x.data() + at, out.data() + at);
     });
   }
+  void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                  std::span<float> out) override {
+    by_range(out.size(), [&](std::size_t at, std::size_t size) {
+      loops_.add_scaled(size, x.data() + at, factor, y.data() + at, out.data() + at);
+    });
+  }
+  void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
+                   float* out) override;
 
  private:
   // Calls work(part, parts) for each part.
@@ -131,6 +141,20 @@ float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float*
     out[labels[row]] -= 1.0f / static_cast<float>(rows);
   }
   return rows == 0 ? 0 : static_cast<float>(loss / rows);
+}
+
+// Rows lie anywhere in memory, and the processor cannot guess the next one: it is asked to fetch a few ahead.
+void CpuOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                         float scale, float* out) {
+  constexpr std::size_t ahead = 4, cache_line = 64;
+  const auto width = static_cast<std::size_t>(columns);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + ahead < ids.size()) {
+      const std::uint8_t* next = table + ids[i + ahead] * width;
+      for (std::size_t byte = 0; byte < width; byte += cache_line) __builtin_prefetch(next + byte);
+    }
+    loops_.scale_bytes(width, table + ids[i] * width, scale, out + i * width);
+  }
 }
 
 #if MLK_ONEDNN

@@ -1,14 +1,14 @@
 // After K. Goto and R. van de Geijn, Anatomy of high-performance matrix multiplication (TOMS 34, 2008), with
 // a tile of 6 x 16 sums in registers. Both matrices are packed in blocks. 16 columns of b stay in L1 while
 // they meet all rows of a block of a, which fits L2.
-#include "kernels/avx2_gemm.h"
+#include "kernels/cpu/avx2_gemm.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/strided.h"
+#include "kernels/cpu/strided.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

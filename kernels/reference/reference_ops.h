@@ -2,6 +2,8 @@
 // faster ones.
 #pragma once
 
+#include <memory>
+
 #include "kernels/bfloat16.h"
 #include "kernels/ops.h"
 
@@ -16,6 +18,9 @@ void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, 
 class ReferenceOps : public Ops {
  public:
   std::string_view name() const override { return "reference"; }
+  std::span<float> place(std::span<float> tensor) override { return tensor; }
+  std::span<const float> read(std::span<const float> tensor) override { return tensor; }
+  void write(std::span<const float> values, std::span<float> tensor) override;
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override;
   void add_bias(int rows, int columns, const float* bias, float* x) override;
@@ -32,7 +37,20 @@ class ReferenceOps : public Ops {
            const SgdStep& step) override;
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
             std::span<float> square, const AdamStep& step) override;
-  void accumulate(std::span<const float> x, std::span<float> sum) override;
+  void scale(float factor, std::span<const float> x, std::span<float> out) override;
+  void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                  std::span<float> out) override;
+  void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
+                   float* out) override;
+  void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                     std::int32_t* out) override;
+
+ protected:
+  Memory allocate_bytes(std::size_t bytes) override;
 };
+
+// Plain loops, written for reading: the tests compare the other implementations with it, and it is the
+// fallback.
+std::unique_ptr<Ops> make_reference_ops();
 
 }  // namespace mlk::kernels

@@ -1,7 +1,7 @@
 // Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in L1 while it meets the rows of
 // a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike there, only a matrix that has to be transposed is
 // packed: each number of a is read once for 32 columns, so its place in memory hardly matters.
-#include "kernels/avx512_gemm.h"
+#include "kernels/cpu/avx512_gemm.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/strided.h"
+#include "kernels/cpu/strided.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // Parts are handed out one by one under a lock, since a part takes far longer than the lock.
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/thread_pool.h"
 
 #include <system_error>
 #include <utility>

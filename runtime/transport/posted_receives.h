@@ -15,24 +15,24 @@ namespace mlk::rt {
 
 // A frame is received into a buffer if all five fields agree and its length is the length of the buffer.
 // Otherwise it gets memory of its own.
-struct LandingKey {
+struct ReceiveKey {
   PeerId from;
   MessageType type = MessageType::heartbeat;
   std::uint64_t generation = 0, clock = 0;
   std::uint32_t key = 0;
 
-  auto operator<=>(const LandingKey&) const = default;
+  auto operator<=>(const ReceiveKey&) const = default;
 };
 
 // How a payload gets into its buffer: it replaces the content, or it is added float by float. Both happen
 // while it arrives: if the frame breaks off, or its checksum is wrong, a part of it may be in the buffer.
-enum class Landing { replace, add };
+enum class ReceiveMode { replace, add };
 
-// Safe for one consumer and the transport's loop. A buffer belongs to the loop from expect() until the event
+// Safe for one consumer and the transport's loop. A buffer belongs to the loop from post() until the event
 // of its frame, or until cancel_all() returns.
-class Landings {
+class PostedReceives {
  public:
-  void expect(const LandingKey& key, std::span<std::byte> buffer, Landing how = Landing::replace) {
+  void post(const ReceiveKey& key, std::span<std::byte> buffer, ReceiveMode how = ReceiveMode::replace) {
     const std::lock_guard lock(mutex_);
     waiting_[key] = {buffer, how, epoch_};
   }
@@ -53,10 +53,10 @@ class Landings {
   // For the loop: the right to fill a buffer until cancel_all().
   struct Ticket {
     std::span<std::byte> buffer;
-    Landing how = Landing::replace;
+    ReceiveMode how = ReceiveMode::replace;
     std::uint64_t epoch = 0;
   };
-  std::optional<Ticket> claim(const LandingKey& key, std::size_t length) {
+  std::optional<Ticket> claim(const ReceiveKey& key, std::size_t length) {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(key);
     if (found == waiting_.end() || found->second.buffer.size() != length) return {};
@@ -88,20 +88,20 @@ class Landings {
  private:
   mutable std::mutex mutex_;
   std::uint64_t epoch_ = 0;
-  std::map<LandingKey, Ticket> waiting_;
+  std::map<ReceiveKey, Ticket> waiting_;
 };
 
 // Takes the buffers back when it is destroyed. Declared after them, it keeps the transport from writing into
 // freed memory, however the scope ends.
-class LandingsGuard {
+class PostedReceivesGuard {
  public:
-  explicit LandingsGuard(Landings& landings) : landings_(landings) {}
-  ~LandingsGuard() { landings_.cancel_all(); }
-  LandingsGuard(const LandingsGuard&) = delete;
-  LandingsGuard& operator=(const LandingsGuard&) = delete;
+  explicit PostedReceivesGuard(PostedReceives& posted_receives) : posted_receives_(posted_receives) {}
+  ~PostedReceivesGuard() { posted_receives_.cancel_all(); }
+  PostedReceivesGuard(const PostedReceivesGuard&) = delete;
+  PostedReceivesGuard& operator=(const PostedReceivesGuard&) = delete;
 
  private:
-  Landings& landings_;
+  PostedReceives& posted_receives_;
 };
 
 }  // namespace mlk::rt

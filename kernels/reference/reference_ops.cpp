@@ -1,9 +1,12 @@
 // Each operation as its definition says. Sums of many terms are kept in double, so that the reference does
 // not add rounding errors of its own.
-#include "kernels/reference_ops.h"
+#include "kernels/reference/reference_ops.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+
+#include "kernels/floats.h"
 
 namespace mlk::kernels {
 namespace {
@@ -49,6 +52,18 @@ template void reference_gemm(Transpose, Transpose, int, int, int, float, const f
                              float, float*, int);
 template void reference_gemm(Transpose, Transpose, int, int, int, float, const BFloat16*, int,
                              const BFloat16*, int, float, float*, int);
+
+Memory ReferenceOps::allocate_bytes(std::size_t bytes) {
+  Memory memory(CacheLineAllocator<std::byte>().allocate(bytes), [](void* place) {
+    CacheLineAllocator<std::byte>().deallocate(static_cast<std::byte*>(place), 0);
+  });
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+void ReferenceOps::write(std::span<const float> values, std::span<float> tensor) {
+  if (values.data() != tensor.data()) std::ranges::copy(values, tensor.begin());
+}
 
 void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                         const float* a, const float* b, float beta, float* c) {
@@ -146,8 +161,28 @@ void ReferenceOps::adam(std::span<float> parameters, std::span<const float> grad
   }
 }
 
-void ReferenceOps::accumulate(std::span<const float> x, std::span<float> sum) {
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+void ReferenceOps::scale(float factor, std::span<const float> x, std::span<float> out) {
+  // Not 0 * x: x may hold anything, also NaN.
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = factor == 0 ? 0 : factor * x[i];
+}
+
+void ReferenceOps::add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                              std::span<float> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = x[i] + factor * y[i];
+}
+
+void ReferenceOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                               float scale, float* out) {
+  const auto width = static_cast<std::size_t>(columns);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    for (std::size_t i = 0; i < width; ++i)
+      out[row * width + i] = static_cast<float>(table[ids[row] * width + i]) * scale;
+  }
+}
+
+void ReferenceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                                 std::int32_t* out) {
+  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = table[ids[i]];
 }
 
 std::unique_ptr<Ops> make_reference_ops() { return std::make_unique<ReferenceOps>(); }

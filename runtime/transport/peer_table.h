@@ -1,0 +1,53 @@
+// What is known of the incarnations of each peer, over all of its connections. Has no sockets and no clock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "runtime/transport/wire.h"
+
+namespace mlk::rt {
+
+// Of two incarnations of a peer the one that connected later wins. The other is fenced: never accepted again.
+class PeerTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Incarnation {
+    PeerId peer;
+    std::uint64_t number = 0;
+  };
+
+  bool is_fenced(PeerId peer, std::uint64_t incarnation) const;
+
+  // This incarnation is connected now. The answer: the one before, if it was lost without proof of its death
+  // and this proves it.
+  std::optional<Incarnation> connected(PeerId peer, std::uint64_t incarnation);
+
+  // The connection has ended, but the peer may be alive. With `until` it counts as dead if it is not
+  // connected again by then.
+  void lost_without_proof(PeerId peer, std::optional<Time> until);
+
+  // No process listens at the peer's addresses. The answer: the incarnation that was lost without proof, if
+  // there is one: this proves its death.
+  std::optional<Incarnation> nobody_listens(PeerId peer);
+
+  // Takes out those whose time is over: they count as dead.
+  std::vector<Incarnation> overdue(Time now);
+
+ private:
+  static constexpr std::size_t most_fenced = 256;
+
+  struct Entry {
+    std::optional<std::uint64_t> last;  // incarnation
+    bool unproven = false;              // lost, but perhaps alive
+    std::optional<Time> dead_at;        // unless it is back
+    std::set<std::uint64_t> fenced;
+  };
+  std::map<PeerId, Entry> entries_;
+};
+
+}  // namespace mlk::rt

@@ -1,0 +1,108 @@
+"""Every command that README, manual pages and runtime/README.md show is run as it stands there, or NOT_RUN says why it is not."""
+
+import json
+import re
+import shutil
+
+import mlk
+import pytest
+
+# Commands that are not run here, with the reason, and what runs them instead where something does.
+NOT_RUN = {
+    "make demo": "builds; tests/e2e/test_readme.py runs the demo",
+    "make test": "runs this test",
+    "make help": "make: prints a fixed text",
+    "cmake --install build --prefix ~/.local": "builds",
+    'eval "$(tests/cluster/up)"': "cluster: tests/run starts it for the step `cluster`",
+    "tests/cluster/down": "cluster: tests/run stops it after the step `cluster`",
+    "source <(mlk completion zsh)": "terminal: for zsh; tests/e2e/test_process.py looks at the script",
+}
+
+# Commands that are to fail, and their exit codes.
+EXITS = {"sed s/momentum/momentun/ examples/digits-ps.yaml | mlk submit --local -": 2}
+
+# What a page, or one of its commands, takes for granted: the runs and sweeps that examples name.
+RUN = "mlk submit --wait digits-ps.yaml"
+SLOW_RUN = "mlk submit --set train.steps=1000000 digits-ps.yaml"
+SWEEP = "mlk sweep --wait --objective 'maximize accuracy' digits.yaml lr=0.1,0.05; mlk wait digits"
+BEFORE = {
+    "mlk-best.1": SWEEP,
+    "mlk-completion.1": "mkdir -p ~/.config/fish/completions",
+    "mlk delete digits-ps": RUN,
+    "mlk ls digits-ps -o name | xargs mlk delete --no-wait": RUN,
+    "mlk-local.1": "mkdir data",
+    "mlk-logs.1": RUN,
+    "mlk-ls.1": RUN,
+    "mlk-results.1": SWEEP,
+    "mlk-resume.1": "mlk submit --set train.steps=3000 digits-ps.yaml; mlk stop digits-ps",
+    "mlk-status.1": RUN,
+    "mlk-stop.1": SLOW_RUN,
+    "mlk-wait.1": f"{RUN}; mlk submit --wait examples/digits-single.yaml",
+}
+
+MANUALS = sorted(path.name for path in (mlk.ROOT / "man").iterdir())
+PAGES = ["README.md", "runtime/README.md", *MANUALS]
+
+
+def in_manual(text):
+    """The lines of the examples: each block between .nf and .fi in which a line calls mlk."""
+    plain = text.replace("\\e\n", "\\\n").replace("\\-", "-").replace("\\(ti", "~").replace("\\(aq", "'").replace("\\e", "\\")
+    blocks = [block for block in re.findall(r"^\.nf\n(.*?)^\.fi$", plain, re.M | re.S) if re.search(r"\bmlk [a-z]", block)]
+    return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+
+
+def in_markdown(text):
+    """Lines after a prompt, blocks and indented lines that begin with a program, and calls of mlk within a sentence."""
+    fenced = re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S)
+    lines = [line for block in fenced for line in block.splitlines()]
+    lines += re.findall(r"^    (\S.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    shown = []
+    for line in lines:
+        if line.startswith("$ "):
+            shown.append(line[2:])
+        elif re.match(r"(mlk|make|cmake|MLK_RUN=\S+) (?!step=)(?!:)", line) and not line.startswith(("mlk: ", "make  ")):
+            shown.append(re.split(r"  +", line)[0])  # a description follows after blanks
+    return shown + re.findall(r"`(mlk [a-z]+ [^`]+|source [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+
+
+def commands_of(page):
+    if page in MANUALS:
+        return in_manual((mlk.ROOT / "man" / page).read_text(encoding="utf-8"))
+    return in_markdown((mlk.ROOT / page).read_text(encoding="utf-8"))
+
+
+def make_checkout(folder):
+    """A folder as the pages expect it: examples that take moments, and the files that they name."""
+    shutil.copytree(mlk.EXAMPLES, folder / "examples")
+    (folder / "build").symlink_to(mlk.BUILD)
+    for path in (folder / "examples").glob("*.yaml"):
+        path.write_text(re.sub(r"^(  steps: )\d+", r"\g<1>100", path.read_text(encoding="utf-8"), flags=re.M), encoding="utf-8")
+        (folder / path.name).write_text(path.read_text(encoding="utf-8").replace("files: data/", "files: examples/data/"), encoding="utf-8")
+    single = (folder / "digits-single.yaml").read_text(encoding="utf-8")
+    for name in ("digits", "experiment"):
+        (folder / f"{name}.yaml").write_text(single.replace("name: digits-single", f"name: {name}"), encoding="utf-8")
+    contract = (mlk.ROOT / "runtime/CONTRACT.md").read_text(encoding="utf-8")
+    config = json.loads(re.search(r"^```json\n(.*?)^```$", contract, re.M | re.S)[1])
+    config |= {"mode": "single", "consistency": "sync", "steps": 20, "workers": {"count": 1, "min": 1}, "servers": {"count": 0}}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)])
+def test_the_commands_that_a_page_shows_can_be_run_as_they_stand_there(fresh_embedded, tmp_path, page):
+    make_checkout(tmp_path)
+    env = {**fresh_embedded.env, "HOME": str(tmp_path), "MLK_LOCAL": "1"}
+    prepare = "{{ {}; }} || exit 99".format
+    script = ["set -o pipefail", prepare(BEFORE.get(page, ":"))]
+    for number, command in enumerate(commands_of(page), 1):
+        if command in NOT_RUN:
+            continue
+        failed = f"{{ echo 'command {number} exited with' $code >&2; exit 98; }}"
+        script += [prepare(BEFORE.get(command, ":")), f"echo 'command {number}' >&2", command, f"code=$?; [ $code = {EXITS.get(command, 0)} ] || {failed}"]
+    mlk.run("bash", "-c", "\n".join(script), check=0, timeout=240, env=env, cwd=tmp_path)
+
+
+def test_the_tables_of_this_test_name_only_what_the_pages_show():
+    shown = [command for page in PAGES for command in commands_of(page)]
+    assert len(shown) > 60
+    assert set(NOT_RUN) | set(EXITS) <= set(shown), (set(NOT_RUN) | set(EXITS)) - set(shown)
+    assert set(BEFORE) <= set(PAGES) | set(shown)

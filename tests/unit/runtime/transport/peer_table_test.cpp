@@ -1,0 +1,81 @@
+// Which incarnation of a peer counts, and what proves that one is dead.
+#include "runtime/transport/peer_table.h"
+
+#include <doctest/doctest.h>
+
+namespace mlk::rt {
+namespace {
+namespace peer_tables {
+
+using namespace std::chrono_literals;
+
+constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1};
+const PeerTable::Time start{};
+
+TEST_CASE("an incarnation is fenced as soon as another one of its rank is connected") {
+  PeerTable peers;
+  CHECK_FALSE(peers.is_fenced(zero, 1));
+  CHECK_FALSE(peers.connected(zero, 1));
+  CHECK_FALSE(peers.connected(zero, 1));  // again, after a cut
+  CHECK_FALSE(peers.is_fenced(zero, 1));
+  CHECK_FALSE(peers.connected(zero, 2));
+  CHECK(peers.is_fenced(zero, 1));
+  CHECK_FALSE(peers.is_fenced(zero, 2));
+  CHECK_FALSE(peers.is_fenced(one, 1));
+}
+
+TEST_CASE("the death of a lost incarnation is proven once, by its successor or by refused connections") {
+  PeerTable peers;
+  peers.connected(zero, 1);
+  CHECK_FALSE(peers.nobody_listens(zero));  // it was not lost
+  CHECK_FALSE(peers.nobody_listens(one));   // it was never there
+  peers.lost_without_proof(zero, {});
+  const auto replaced = peers.connected(zero, 2);
+  REQUIRE(replaced);
+  CHECK(replaced->peer == zero);
+  CHECK(replaced->number == 1);
+  CHECK_FALSE(peers.nobody_listens(zero));
+  peers.lost_without_proof(zero, {});
+  const auto gone = peers.nobody_listens(zero);
+  REQUIRE(gone);
+  CHECK(gone->number == 2);
+  CHECK_FALSE(peers.nobody_listens(zero));
+  CHECK_FALSE(peers.connected(zero, 3));  // that the one before is dead was known
+}
+
+TEST_CASE("a lost incarnation that is back in time proves nothing") {
+  PeerTable peers;
+  peers.connected(zero, 1);
+  peers.lost_without_proof(zero, {});
+  CHECK_FALSE(peers.connected(zero, 1));
+  CHECK_FALSE(peers.nobody_listens(zero));
+}
+
+TEST_CASE("a peer that is to be back by a time counts as dead after it, once") {
+  PeerTable peers;
+  peers.connected(zero, 1);
+  peers.connected(one, 5);
+  peers.lost_without_proof(zero, start + 7s);
+  peers.lost_without_proof(one, start + 7s);
+  CHECK(peers.overdue(start + 6s).empty());
+  peers.connected(one, 5);
+  const auto dead = peers.overdue(start + 7s);
+  REQUIRE(dead.size() == 1);
+  CHECK(dead[0].peer == zero);
+  CHECK(dead[0].number == 1);
+  CHECK(peers.overdue(start + 8s).empty());
+}
+
+TEST_CASE("a peer remembers a bounded number of fenced incarnations") {
+  PeerTable peers;
+  for (std::uint64_t incarnation = 1; incarnation <= 400; ++incarnation) peers.connected(zero, incarnation);
+  int fenced = 0;
+  for (std::uint64_t incarnation = 1; incarnation <= 400; ++incarnation)
+    fenced += peers.is_fenced(zero, incarnation);
+  CHECK(fenced == 256);
+  CHECK(peers.is_fenced(zero, 399));
+}
+
+}  // namespace peer_tables
+}  // namespace
+}  // namespace mlk::rt
