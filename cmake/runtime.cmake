@@ -39,7 +39,7 @@ mlk_test(runtime mlk_runtime)
 # Runs in a simulated world: tests/sim/run.h. Built always, so that it cannot rot.
 file(GLOB mlk_sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cpp)
 add_executable(sim ${mlk_sim_sources})
-target_link_libraries(sim PRIVATE mlk_runtime_collectives)
+target_link_libraries(sim PRIVATE mlk_runtime_collectives mlk_runtime_ps)
 
 # For `make bench`; built always, so that they cannot rot.
 add_executable(bench_step tests/bench/mlk_step.cpp)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/code_probe.h"
+
 namespace mlk::rt {
 
 Leases::Leases(const Config& config)
@@ -22,6 +24,7 @@ void Leases::restart(std::uint64_t step, std::uint64_t position) {
 
 void Leases::release(Worker& worker) {
   if (!worker.lease) return;
+  code_probe("ps.lease-returned");
   if (!sync_) {
     --outstanding_;
     lost_samples_ += batch_;
@@ -59,7 +62,10 @@ std::optional<Leases::Grant> Leases::grant(std::uint32_t rank) {
     return worker.lease;
   }
   if (step_ + outstanding_ >= steps_) return {};
-  if (staleness_ && worker.clock > slowest() + static_cast<std::uint64_t>(*staleness_)) return {};
+  if (staleness_ && worker.clock > slowest() + static_cast<std::uint64_t>(*staleness_)) {
+    code_probe("ps.beyond-staleness");
+    return {};
+  }
   ++outstanding_;
   worker.lease = Grant{step_, 0, next_position_, worker.clock, done_by_others(rank)};
   next_position_ += batch_;

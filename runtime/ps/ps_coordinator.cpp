@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/model/optimizer.h"
 #include "runtime/ps/ps_timers.h"
@@ -48,6 +49,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
     if (servers_.erase(peer.rank) == 0) return;
     if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
     turn.log(to_string(peer) + " is lost");
+    code_probe("ps.server-lost");
     checkpoints_.give_up(to_string(peer) + " is lost", turn);
     if (under_way) ++restarts_;
     start_gathering(turn);
@@ -60,6 +62,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
     ++generation_.number;
   if (offers_.erase(peer.rank) == 0) return;
+  code_probe("ps.worker-lost");
   parked_.erase(peer.rank);
   if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
   if (under_way) ++restarts_;
@@ -70,6 +73,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
 }
 
 void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
+  code_probe("ps.worker-cut-off");
   peer_down(worker, turn);
   connected_.insert(worker.rank);
 }
@@ -174,6 +178,7 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
 // Training stands still until all servers have copied their shards; at the end of the run or of this process
 // until the checkpoint is there, or cannot be made.
 void Coordinator::save(Turn& turn) {
+  code_probe("ps.saving");
   phase_ = Phase::saving;
   saving_since_ = next_try_ = turn.now;
   tried_step_.reset();
@@ -220,6 +225,7 @@ bool Coordinator::save_last(Turn& turn) {
       return false;
     }
     if (turn.now < next_try_) return false;
+    code_probe("ps.last-save-again");
   }
   start_checkpoint(turn);
   return false;
@@ -238,6 +244,7 @@ void Coordinator::written(std::uint32_t server, const WrittenMessage& written, T
 void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;
+  if (reporter_told_) code_probe("ps.another-reports");
   reporter_told_ = reporter;
   const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress(turn)};
   send(turn, {Role::worker, reporter}, MessageType::trained, leases_.step(), 0, 0, encode(trained));
@@ -258,12 +265,14 @@ Progress Coordinator::take_progress(Turn& turn) {
 
 void Coordinator::worker_reported(std::span<const std::byte> result) {
   if (phase_ != Phase::ending) return;
+  code_probe("ps.reported");
   phase_ = Phase::finished;
   result_.assign(result.begin(), result.end());
 }
 
 void Coordinator::stop(SteadyTime now) {
   if (stopping_ || phase_ == Phase::finished) return;
+  code_probe("ps.stopping");
   stopping_ = true;
   stopping_step_ = leases_.step();
   stopping_since_ = now;
@@ -287,6 +296,7 @@ void Coordinator::tick(Turn& turn) {
   if (turn.now >= next_wait_) {
     next_wait_ = turn.now + ps_timers::wait_message_interval;
     const std::uint8_t flags = phase_ == Phase::gathering ? 0 : flag_running;
+    if (!parked_.empty()) code_probe("ps.wait-told");
     for (const std::uint32_t worker : parked_)
       send(turn, {Role::worker, worker}, MessageType::wait, leases_.step(), 0, flags);
   }

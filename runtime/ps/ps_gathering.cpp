@@ -3,12 +3,14 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/ps/ps_coordinator.h"
 
 namespace mlk::rt {
 
 // joined: a worker that has just done so.
 void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
+  code_probe("ps.gathering");
   if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now nobody was missing
   phase_ = Phase::gathering;
   offers_.clear();  // every worker is to join again when it has all servers
@@ -53,6 +55,7 @@ void Coordinator::gather(Turn& turn) {
   const double waited = enough_since_ ? std::chrono::duration<double>(turn.now - *enough_since_).count() : 0;
   const bool servers_there = static_cast<int>(servers_.size()) + 1 >= settings_.config.servers.count;
   if (servers_there && may_start(present, wanted, minimum, waited)) {
+    if (present < wanted) code_probe("ps.gathered-without-some");
     patience_.restart(turn.now);
     decide(turn);
     return;
@@ -86,9 +89,11 @@ void Coordinator::decide(Turn& turn) {
   if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
     turn.log("the weights of step " + std::to_string(leases_.step()) +
              " are lost in part, and no worker has any");
+    code_probe("ps.lost-in-part");
     forget(turn);
   }
   if (has_weights_ || !settings_.saves) return go_on_from({}, turn);
+  code_probe("ps.loading");
   loading_ = true;
   turn.decide(LoadCheckpoint{});
 }
@@ -117,7 +122,10 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
   phase_ = Phase::seeding;
-  if (servers.empty()) return maybe_run(turn);
+  if (servers.empty()) {
+    code_probe("ps.nothing-to-seed");
+    return maybe_run(turn);
+  }
 
   if (from_checkpoint && saved->misfit) return turn.decide(*saved->misfit);
   seeding_.open(servers, turn);
@@ -126,6 +134,7 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     if (servers.contains(server)) has_weights = false;
   }
   if (from_checkpoint) {
+    code_probe("ps.seeds-from-checkpoint");
     turn.log("goes on from the checkpoint of step " + std::to_string(saved->step));
     leases_.restart(saved->step, saved->position);
     restored_step_ = saved->step;
@@ -133,6 +142,9 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     seeding_.from_checkpoint(turn);
     if (servers.contains(0)) has_weights_ = true;
   } else {
+    if (best->second.clock == 0) code_probe("ps.seeds-initial");
+    if (best->second.clock > 0) code_probe("ps.seeds-from-worker");
+    if (from_offline) code_probe("ps.seeds-offline-steps");
     say_who_seeds(best->first, best->second, servers, turn);
     seeding_.from_worker(best->first, turn);
     // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
@@ -146,6 +158,7 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
 // This server was lost, and the run was not: the workers know what it had counted. How far they came with
 // what it had leased to them nobody knows, so all of it counts as lost.
 void Coordinator::take_over() {
+  code_probe("ps.takes-over");
   for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
   ++restarts_;
   if (settings_.config.consistency.sync) return;
@@ -193,6 +206,7 @@ void Coordinator::own_seeded(Turn& turn) {
 
 void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
+  code_probe("ps.training");
   phase_ = Phase::running;
   turn.log("training with " + std::to_string(offers_.size()) + " of " +
            std::to_string(settings_.config.workers.count) + " workers from step " +

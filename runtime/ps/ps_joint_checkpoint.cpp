@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/ps/ps_timers.h"
 
@@ -34,7 +35,10 @@ void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {
 
 void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
   // A part that came too late for its checkpoint would fill the disk for as long as no other can be made.
-  if (!round_ || round_->aside != written.aside) return turn.decide(DiscardAside{written.aside});
+  if (!round_ || round_->aside != written.aside) {
+    code_probe("ps.part-too-late");
+    return turn.decide(DiscardAside{written.aside});
+  }
   if (round_->writing.erase(server) == 0) return;
   if (written.file.name != part_name(server))
     return give_up(server_name(server) + ": " + written.reason, turn);
@@ -42,6 +46,7 @@ void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& writt
   round_->manifest.files.push_back(written.file);
   if (!round_->writing.empty()) return;
   std::ranges::sort(round_->manifest.files, {}, &WrittenFile::name);
+  code_probe("ps.parts-written");
   committing_ = written.step;
   disk_works_ = true;
   turn.decide(CommitCheckpoint{round_->aside, round_->manifest});
@@ -50,11 +55,14 @@ void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& writt
 
 void JointCheckpoints::disk_done(bool committed) {
   disk_works_ = false;
-  if (committed) committed_ = committing_;
+  if (!committed) return;
+  code_probe("ps.checkpoint-made");
+  committed_ = committing_;
 }
 
 void JointCheckpoints::give_up(const std::string& reason, Turn& turn) {
   if (!round_) return;
+  code_probe("ps.checkpoint-given-up");
   turn.log(no_checkpoint_line(round_->manifest.step, reason));
   disk_works_ = true;
   turn.decide(DiscardAside{round_->aside, true});

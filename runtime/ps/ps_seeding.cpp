@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/ps/ps_timers.h"
 
 namespace mlk::rt {
@@ -29,6 +30,7 @@ void Seeding::open(std::set<std::uint32_t> servers, Turn& turn) {
 std::set<std::uint32_t> Seeding::give_up(Turn& turn) {
   worker_.reset();
   if (std::exchange(open_, {}).empty()) return {};
+  code_probe("ps.seeding-given-up");
   broken_off_.insert(round_);
   if (of_round_.contains(0)) turn.decide(OpenSeeding{0});
   return std::exchange(of_round_, {});

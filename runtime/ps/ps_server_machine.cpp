@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/membership/peers.h"
 #include "runtime/ps/ps_timers.h"
 
@@ -92,6 +93,7 @@ void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);
   if (peer.role != Role::worker || linked == linked_.end() || linked->second != event.incarnation) return;
+  code_probe("ps.heard-again");
   if (coordinator_) {
     coordinator_->worker_up(peer);
     Header header;
@@ -107,8 +109,10 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
   // It was on its way when the run ended; what it is told first may have been refused for want of room.
-  if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready))
+  if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
+    code_probe("ps.told-too-late");
     return tell_finished(event.peer, result_, turn);
+  }
   if (from_worker && header.generation != 0) workers_[rank] = header.generation;
   switch (header.type) {
     case MessageType::join:
@@ -169,6 +173,7 @@ void ServerMachine::tick(Turn& turn) {
 // The run is trained: all who are there are told, and all who come from now on.
 void ServerMachine::finish(const Bytes& result, Turn& turn) {
   if (finished_) return;
+  code_probe("ps.finish-told");
   finished_ = turn.now;
   turn.decide(RunIsTrained{});
   result_ = result;
@@ -211,12 +216,14 @@ void ServerMachine::end_if_over(Turn& turn) {
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !leader_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
+      code_probe("ps.server-terminated");
       End end{ExitCode::terminated, false, "terminated"};
       if (coordinator_) end.checkpoint = coordinator_->committed();
       return turn.decide(end);
     }
   }
   if (turn.now - heard_ <= patience()) return;
+  code_probe("ps.no-worker-heard");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
   // One that replaces another and meets nobody knows nothing of the run, which may still need a server.

@@ -31,6 +31,6 @@ inline constexpr seconds trained_patience{10};
 inline constexpr milliseconds worker_look_interval{100};
 inline constexpr milliseconds cut_off_after{1000};     // it tells server 0 that it has lost another
 inline constexpr milliseconds pull_again_after{500};   // for weights that do not come by themselves
-inline constexpr double answer_patience_seconds = 10;  // longer than that it says that it waits for an answer
+inline constexpr double answer_patience_seconds = 10;  // then it says so, and looks for the last checkpoint
 
 }  // namespace mlk::rt::ps_timers

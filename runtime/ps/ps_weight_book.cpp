@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
+
 namespace mlk::rt {
 namespace {
 
@@ -42,11 +44,17 @@ void WeightBook::on_weights(const Event& event, WorkerTurn& turn) {
   if (header.key >= chunks_.size()) return;
   const Chunk& chunk = chunks_[header.key];
   if (!event.in_posted_buffer && event.payload.size() != chunk.size * sizeof(float)) return;
-  if (!sync_ && header.clock != pushes_) return turn.decide(CountLate{});  // an answer to something given up
+  if (!sync_ && header.clock != pushes_) {  // an answer to something given up
+    code_probe("ps.answer-too-late");
+    return turn.decide(CountLate{});
+  }
   // A frame with memory of its own may have come before another that was received in place since: it must not
   // be written over that.
-  if (sync_ && !event.in_posted_buffer && (header.clock < awaited_ || (pulled_ && header.clock != awaited_)))
+  const bool not_awaited = header.clock < awaited_ || (pulled_ && header.clock != awaited_);
+  if (sync_ && !event.in_posted_buffer && not_awaited) {
+    code_probe("ps.weights-too-late");
     return turn.decide(CountLate{});
+  }
   if (!event.in_posted_buffer) turn.decide(StoreWeights{chunk.id});
   version_[chunk.id] = header.offset;
   if (!sync_) unanswered_.erase(chunk.id);

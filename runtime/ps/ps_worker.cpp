@@ -79,7 +79,7 @@ class PsWorker {
 ExitCode PsWorker::run() {
   act([this](WorkerTurn& turn) { machine_.start(turn); });
   while (!ended_) {
-    if (machine_.looks_for_last()) {
+    if (machine_.looks_for_last(std::chrono::steady_clock::now())) {
       found_ = last_.find(trainer_.tensors());
       if (found_) act([this](WorkerTurn& turn) { machine_.found_last(turn); });
       if (ended_) break;

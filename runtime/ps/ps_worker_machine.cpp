@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/ps/ps_timers.h"
 
 namespace mlk::rt {
@@ -29,6 +30,11 @@ void WorkerMachine::start(WorkerTurn& turn) { await_servers(turn); }
 Milliseconds WorkerMachine::wait(SteadyTime now) const {
   return state_ == State::awaiting_servers && goes_on_offline(now) ? Milliseconds(0)
                                                                    : ps_timers::worker_look_interval;
+}
+
+bool WorkerMachine::looks_for_last(SteadyTime now) const {
+  return state_ == State::awaiting_servers ||
+         (state_ == State::asking && patience_.seconds(now) > ps_timers::answer_patience_seconds);
 }
 
 void WorkerMachine::handle(const Event& event, WorkerTurn& turn) {
@@ -85,6 +91,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
 void WorkerMachine::tick(WorkerTurn& turn) {
   if (state_ == State::awaiting_servers && !stopping_ && goes_on_offline(turn.now)) {
     if (!told_offline_) {
+      code_probe("ps.goes-offline");
       turn.log("goes on offline for " + std::to_string(config_.offline_seconds) + " s at most, from step " +
                std::to_string(clock_));
     }
@@ -169,6 +176,7 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
 void WorkerMachine::settle(WorkerTurn& turn) {
   const auto step = book_.settle(clock_, turn);
   if (!step) return;
+  code_probe("ps.weights-came-before-loss");
   position_ += (*step - clock_) * slices_of_step(config_) * static_cast<std::uint64_t>(config_.data.batch);
   clock_ = *step;
 }
@@ -176,6 +184,7 @@ void WorkerMachine::settle(WorkerTurn& turn) {
 // While a server is lost the worker goes on offline, if the run had begun, for a while. Servers that have all
 // ended come back no more: then the last checkpoint is there, where there are checkpoints.
 void WorkerMachine::await_servers(WorkerTurn& turn) {
+  code_probe("ps.awaits-servers");
   state_ = State::awaiting_servers;
   settle(turn);
   awaiting_since_ = turn.now;
@@ -194,6 +203,7 @@ void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   miss(missing_servers(), turn);
   // Later than it would have noticed itself if the server were lost to all.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
+    code_probe("ps.tells-cut-off");
     told_coordinator_ = true;
     Header header;
     header.type = MessageType::cut_off;
@@ -210,6 +220,7 @@ void WorkerMachine::offline_advanced(bool made, std::uint64_t step, std::uint64_
 }
 
 void WorkerMachine::found_last(WorkerTurn& turn) {
+  code_probe("ps.last-found");
   turn.decide(AbandonOfflineStep{});
   turn.decide(EndWithFound{});
 }
@@ -226,6 +237,7 @@ void WorkerMachine::have_servers(WorkerTurn& turn) {
 }
 
 void WorkerMachine::join(WorkerTurn& turn) {
+  code_probe("ps.joins");
   settle(turn);
   work_.reset();
   trained_.reset();
@@ -255,8 +267,12 @@ void WorkerMachine::next_slice(WorkerTurn& turn) {
 }
 
 void WorkerMachine::leave_slice(WorkerTurn& turn) {
-  if (finished_) return turn.decide(EndTrained{result_});
+  if (finished_) {
+    code_probe("ps.worker-ends");
+    return turn.decide(EndTrained{result_});
+  }
   if (!stopping_) return await_servers(turn);
+  code_probe("ps.worker-terminated");
   if (ready_.done) say_ready(turn);  // the last slice was pushed whole, and counts
   turn.decide(EndTerminated{});
 }
@@ -326,6 +342,7 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
   // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step
   // further, because a worker died between its pushes; and what does not come.
   regress_ = book_.is_beyond(clock);
+  if (regress_) code_probe("ps.weights-beyond");
   if (must_pull_ || regress_) book_.pull(clock, must_pull_, turn);
   if (book_.has_next(clock)) return have_weights(turn);
   pull_again_ = turn.now + ps_timers::pull_again_after;
@@ -342,6 +359,7 @@ void WorkerMachine::go_on_fetching(bool idle, WorkerTurn& turn) {
       return leave_slice(turn);
     case Outcome::done:
       if (have) return have_weights(turn);
+      code_probe("ps.pulls-again");
       book_.pull(fetched_clock_, false, turn);
       pull_again_ = turn.now + ps_timers::pull_again_after;
   }

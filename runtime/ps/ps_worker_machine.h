@@ -31,8 +31,8 @@ class WorkerMachine {
   // SIGTERM: counts with the next call.
   void stop() { stopping_ = true; }
 
-  // The checkpoint of the last step is to be looked for, as its servers may not come back.
-  bool looks_for_last() const { return state_ == State::awaiting_servers; }
+  // The checkpoint of the last step is to be looked for: its servers may not come back, or know of no run.
+  bool looks_for_last(SteadyTime now) const;
   void found_last(WorkerTurn& turn);
 
   // Answers to decisions (ps_worker_turn.h).

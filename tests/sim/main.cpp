@@ -1,4 +1,4 @@
-// sim: runs of allreduce in a simulated world, each from the number of its seed or from a scenario.
+// sim: runs of allreduce and of parameter servers in a simulated world, each from the number of its seed or from a scenario.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/sim/probes.h"
+#include "tests/sim/ps_run.h"
 #include "tests/sim/run.h"
 
 namespace {
@@ -16,11 +17,12 @@ namespace {
 using namespace mlk::sim;
 
 constexpr const char* usage =
-    "usage: sim --seeds A..B [--ranks N]       one run for each seed; exit 1 if one breaks a rule\n"
-    "       sim --seed N [--ranks N] [--trace] [--text]\n"
+    "usage: sim [--mode allreduce|ps] --seeds A..B [--ranks N]\n"
+    "                                          one run for each seed; exit 1 if one breaks a rule\n"
+    "       sim [--mode allreduce|ps] --seed N [--ranks N] [--trace] [--text]\n"
     "       sim FILE... [--trace]              scenarios (tests/sim/scenarios)\n"
     "--plant given_up_ends: with this fault in the simulated transport\n"
-    "--trace prints every event, --text the seed's scenario; --mode allreduce is the only mode\n"
+    "--trace prints every event, --text the seed's scenario; the mode is allreduce unless ps is named\n"
     "--probes: in how many runs each probe of the code was passed, a line for each\n"
     "--first: ends with the first seed that breaks a rule\n"
     "--seconds N: begins no run after so many seconds\n";
@@ -29,7 +31,7 @@ struct Arguments {
   std::uint64_t first = 0, last = 0;
   std::uint32_t ranks = 0;
   Plants plants;
-  bool seeds = false, trace = false, text = false, probes = false, first_only = false;
+  bool ps = false, seeds = false, trace = false, text = false, probes = false, first_only = false;
   double seconds = 1e9;
   std::vector<std::string> files;
 };
@@ -61,7 +63,9 @@ Arguments parse(int argc, char** argv) {
     } else if (words[i] == "--ranks") {
       arguments.ranks = static_cast<std::uint32_t>(number(value()));
     } else if (words[i] == "--mode") {
-      if (value() != "allreduce") throw std::invalid_argument(words[i]);
+      const std::string mode = value();
+      if (mode != "allreduce" && mode != "ps") throw std::invalid_argument(mode);
+      arguments.ps = mode == "ps";
     } else if (words[i] == "--plant") {
       if (value() != "given_up_ends") throw std::invalid_argument(words[i]);
       arguments.plants.given_up_ends = true;
@@ -90,15 +94,35 @@ Print printer(bool trace) {
   return [](const std::string& line) { std::printf("%s\n", line.c_str()); };
 }
 
+Outcome run_text(const std::string& text, const Arguments& arguments) {
+  if (is_ps_scenario(text)) return simulate(parse_ps_scenario(text), printer(arguments.trace));
+  Scenario scenario = parse_scenario(text);
+  scenario.settings.network.plants = arguments.plants;
+  return simulate(scenario, printer(arguments.trace));
+}
+
+Outcome run_seed(std::uint64_t seed, const Arguments& arguments) {
+  const auto show = [&](const auto& scenario) {
+    if (arguments.text) std::printf("%s", to_text(scenario).c_str());
+  };
+  if (arguments.ps) {
+    const PsScenario scenario = draw_ps(seed, arguments.ranks);
+    show(scenario);
+    return simulate(scenario, printer(arguments.trace));
+  }
+  Scenario scenario = draw(seed, arguments.ranks);
+  scenario.settings.network.plants = arguments.plants;
+  show(scenario);
+  return simulate(scenario, printer(arguments.trace));
+}
+
 int run_files(const Arguments& arguments) {
   int code = 0;
   for (const std::string& path : arguments.files) {
     std::ifstream file(path);
     std::stringstream text;
     if (!(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
-    Scenario scenario = parse_scenario(text.str());
-    scenario.settings.network.plants = arguments.plants;
-    const Outcome outcome = simulate(scenario, printer(arguments.trace));
+    const Outcome outcome = run_text(text.str(), arguments);
     std::printf("%s: %s\n", path.c_str(),
                 outcome.violation.value_or(outcome.lost_vote ? "split by a lost vote" : "ok").c_str());
     if (outcome.violation) code = 1;
@@ -117,10 +141,7 @@ int run_seeds(const Arguments& arguments) {
   for (std::uint64_t seed = arguments.first; seed <= arguments.last && took() < arguments.seconds; ++seed) {
     ++runs;
     next_run();
-    Scenario scenario = draw(seed, arguments.ranks);
-    scenario.settings.network.plants = arguments.plants;
-    if (arguments.text) std::printf("%s", to_text(scenario).c_str());
-    const Outcome outcome = simulate(scenario, printer(arguments.trace));
+    const Outcome outcome = run_seed(seed, arguments);
     if (outcome.violation) {
       ++broken;
       std::printf("seed %lu: %s\n", static_cast<unsigned long>(seed), outcome.violation->c_str());

@@ -278,7 +278,7 @@ class World {
       if (same.server) {
         act(peer, [](ServerMachine& machine, Turn& turn) { machine.tick(turn); });
       } else if (!same.busy) {
-        if (same.worker->looks_for_last() && saved_ && saved_->step == setup_.steps)
+        if (same.worker->looks_for_last(now_) && saved_ && saved_->step == setup_.steps)
           return act(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.found_last(turn); });
         act(peer, [](WorkerMachine& machine, WorkerTurn& turn) { machine.tick(turn); });
       }

@@ -280,9 +280,23 @@ TEST_CASE("a worker that is told to stop says what it has done, and is terminate
 
 TEST_CASE("a worker that finds the last checkpoint while its servers are away ends with it") {
   Played worker({});
-  CHECK(worker.machine.looks_for_last());
+  CHECK(worker.machine.looks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
   CHECK(worker.ended_with_found);
+}
+
+// Server 0 may be the successor of one that lived on, and has trained the run to its end.
+TEST_CASE("a worker looks for the last checkpoint while server 0 knows of no run that goes on") {
+  Played worker({});
+  worker.happens(Event::Kind::up, 0);
+  CHECK_FALSE(worker.machine.looks_for_last(worker.now));
+  worker.now += seconds(9);
+  worker.hears(Type::wait, 0, 0, flag_running);
+  worker.now += seconds(9);
+  CHECK_FALSE(worker.machine.looks_for_last(worker.now));
+  worker.hears(Type::wait, 0, 0);
+  worker.now += seconds(2);
+  CHECK(worker.machine.looks_for_last(worker.now));
 }
 
 TEST_CASE("without sync a worker whose weights are new enough computes at once") {

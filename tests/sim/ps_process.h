@@ -1,0 +1,159 @@
+// One process of a simulated run with parameter servers: the real machine, in a shell that does what
+// ps_server.cpp and ps_worker.cpp do with it. The model is six floats; computing and the disk are time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "runtime/ps/ps_server_machine.h"
+#include "runtime/ps/ps_worker_machine.h"
+#include "tests/sim/ps_invariants.h"
+
+namespace mlk::sim {
+
+// The folder of checkpoints, which all servers share. Every process that dies leaves its part as it is.
+struct PsDisk {
+  struct Checkpoint {
+    std::uint64_t step = 0, position = 0;
+    rt::RunHistory history;
+    std::vector<float> weights = std::vector<float>(model_floats, 0);
+    std::set<std::string> whole;  // parts
+    bool lost = false;            // some of it
+  };
+  bool there = true, full = false;
+  int slowness = 1;
+  bool had_last = false;  // the checkpoint of the last step was made
+  std::map<std::string, Checkpoint> aside;
+  std::map<std::uint64_t, Checkpoint> made;  // by step
+
+  bool has(std::uint64_t step) const { return made.contains(step); }
+};
+
+// What a process needs of the world around it.
+struct PsSurroundings {
+  Clock& clock;
+  Random& random;
+  Network& network;
+  PsDisk& disk;
+  PsInvariants& invariants;
+  kernels::Ops& ops;
+  const PsScenario& scenario;
+  std::function<void(Network::Rank place, rt::ExitCode code, const std::string& why)> ended;
+  std::function<void(Network::Rank place, const std::string& line)> trace;  // may be empty
+};
+
+class PsProcess {
+ public:
+  PsProcess(const PsSurroundings& surroundings, Network::Rank place, rt::PeerId id)
+      : s_(surroundings), place_(place), id_(id) {}
+
+  void start(std::uint64_t incarnation, int failures);
+  void stop();  // the process is gone, with all that it knew
+  void terminate();
+  bool running() const { return server_ || worker_; }
+  bool trained() const { return trained_; }  // it knows that the run is
+  std::uint64_t incarnation() const { return incarnation_; }
+  void freeze() { frozen_ = true; }
+  void thaw();
+  void deliver(rt::Event&& event);
+  // A worker that is connected with all servers and has nothing to do has heard nothing of server 0 for so
+  // long.
+  Duration unheard() const;
+  std::string describe() const;
+
+ private:
+  void plan(Duration time, Clock::Action action);
+  void plan_tick(Duration time);
+  void tick();
+  void tick_server();
+  void start_worker();
+  void tick_worker();
+  bool goes_on_offline() const;
+  void take_in();
+  void handle_server(const rt::Event& event);
+  void handle_worker(const rt::Event& event);
+  bool ends_with(const rt::Event& event);
+  void receive_in_place(rt::Event& event);
+  void end(rt::ExitCode code, const std::string& why);
+  void send(rt::PeerId to, const rt::Header& header, const rt::Bytes& payload);
+  void check_shard(const std::string& what) const;
+  void trace(const std::string& line) const {
+    if (s_.trace) s_.trace(place_, line);
+  }
+  bool sync() const { return s_.scenario.consistency.sync; }
+  Duration writing_time() const;
+  template <typename Call>
+  void act_server(Call call);
+  template <typename Call>
+  void act_worker(Call call);
+  // Takes the time of a slice, in which no message is taken in.
+  void work(std::function<void(rt::WorkerMachine&, rt::WorkerTurn&)> answer);
+
+  void carry_out(const rt::Effects::Effect& effect);
+  void carry_out(const rt::Failure& failure) { end(failure.code, failure.what()); }
+  void carry_out(const rt::CountLate&) { late_ = true; }
+  // Of servers.
+  void carry_out(const rt::OpenSeeding& wanted);
+  void carry_out(const rt::LoadCheckpoint&);
+  void carry_out(const rt::SeedFromCheckpoint& wanted);
+  void carry_out(const rt::CapturePart& wanted);
+  void carry_out(const rt::CommitCheckpoint& wanted);
+  void carry_out(const rt::DiscardAside& wanted);
+  void carry_out(const rt::ShowRun&) {}
+  void carry_out(const rt::SendMark& wanted);
+  void carry_out(const rt::RequireShared&) {}
+  void carry_out(const rt::FlushWeights& wanted);
+  void carry_out(const rt::RunIsTrained&) { trained_ = true; }
+  void carry_out(const rt::End& wanted) { end(wanted.code, wanted.message); }
+  // Of workers.
+  void carry_out(const rt::ExpectWeights& wanted);
+  void carry_out(const rt::CancelReceives&) { expected_.clear(); }
+  void carry_out(const rt::SendChunk& wanted);
+  void carry_out(const rt::StoreWeights& wanted);
+  void carry_out(const rt::TakeNextWeights&);
+  void carry_out(const rt::TurnClock&) {}
+  void carry_out(const rt::ForgetTimes&) {}
+  void carry_out(const rt::OfflineSlice& wanted);
+  void carry_out(const rt::AbandonOfflineStep&) { offline_slice_ = 0; }
+  void carry_out(const rt::ForgetOfflineSteps&) { offline_slice_ = 0; }
+  void carry_out(const rt::NoteCheckpoint&) {}
+  void carry_out(const rt::NoteProgress&) {}
+  void carry_out(const rt::ReportStep& wanted);
+  void carry_out(const rt::Evaluate& wanted);
+  void carry_out(const rt::ComputeSlice& wanted);
+  void carry_out(const rt::CountStep&);
+  void carry_out(const rt::EndTrained&);
+  void carry_out(const rt::EndWithFound&);
+  void carry_out(const rt::EndTerminated&) { end(rt::ExitCode::terminated, "terminated"); }
+
+  const PsSurroundings& s_;
+  const Network::Rank place_;
+  const rt::PeerId id_;
+  std::uint64_t incarnation_ = 0;
+  bool frozen_ = false, busy_ = false, trained_ = false;
+  std::uint64_t tick_ = 0;                // the one that is planned
+  std::vector<Clock::Action> postponed_;  // while it is frozen
+  std::deque<rt::Event> inbox_;           // while it is busy
+  std::unique_ptr<rt::ServerMachine> server_;
+  bool writing_ = false;  // its part of a checkpoint
+  bool late_ = false;     // the last message was of no use
+  std::unique_ptr<rt::WorkerMachine> worker_;
+  std::vector<rt::Chunk> chunks_;
+  std::vector<float> model_, next_;  // next: sync: weights of the clock to come
+  std::uint64_t position_ = 0;       // of the slice
+  std::uint64_t offline_slice_ = 0;
+  std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> expected_;  // generation, tag, chunk
+  const rt::Event* handled_ = nullptr;
+  std::set<std::uint32_t> up_;  // a worker's servers
+  SteadyTime heard_;            // of server 0, or was busy
+};
+
+}  // namespace mlk::sim

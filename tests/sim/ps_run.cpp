@@ -1,0 +1,336 @@
+#include "tests/sim/ps_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "kernels/reference/reference_ops.h"
+#include "tests/sim/ps_process.h"
+#include "tests/sim/ps_wire.h"
+
+namespace mlk::sim {
+namespace {
+
+using rt::PeerId;
+using rt::Role;
+using Place = Network::Rank;
+
+constexpr Duration first_pause = 10s, longest_pause = 40s, grace = 30s;
+constexpr Duration settled_after = 60s;  // of calm: all are started again and connected
+constexpr Duration unheard_limit = 15s;
+constexpr std::uint64_t most_ps_events = 5'000'000;
+
+// Every process has a place; servers have a second one, for a successor beside them.
+std::vector<PeerId> places(const PsScenario& scenario) {
+  std::vector<PeerId> ids = scenario.processes();
+  for (std::uint32_t rank = 0; rank < scenario.servers; ++rank) ids.push_back({Role::server, rank});
+  return ids;
+}
+
+class PsRun {
+ public:
+  PsRun(const PsScenario& scenario, const Print& print)
+      : scenario_(scenario),
+        print_(print),
+        ids_(places(scenario)),
+        random_(mix(scenario.seed, 4)),
+        begin_(clock_.now()),
+        network_(
+            clock_, random_, scenario.network, ids_,
+            [this](Place place, rt::Event&& event) { deliver(place, std::move(event)); },
+            print ? Network::Trace([this](Place place, const std::string& line) { say(place, line); })
+                  : Network::Trace()),
+        invariants_(scenario),
+        surroundings_{clock_,
+                      random_,
+                      network_,
+                      disk_,
+                      invariants_,
+                      *ops_,
+                      scenario,
+                      [this](Place place, rt::ExitCode code, const std::string& why) {
+                        ended(place, code, why);
+                      },
+                      print ? [this](Place place, const std::string& line) { say(place, line); }
+                            : std::function<void(Place, const std::string&)>()} {
+    disk_.there = scenario.disk;
+    for (Place place = 0; place < ids_.size(); ++place)
+      processes_.emplace_back(surroundings_, place, ids_[place]);
+    for (const PsFault& fault : scenario.faults) {
+      clock_.at(begin_ + fault.at, [this, fault] { happen(fault); });
+      quiet_ = std::max(quiet_, begin_ + fault.at);
+    }
+    clock_.at(quiet_, [this] { calm(); });
+  }
+
+  Outcome run() {
+    Outcome outcome;
+    try {
+      while (!over()) {
+        if (clock_.now() > deadline() || outcome.events > most_ps_events)
+          throw Violation("the run does not end: " + stuck());
+        if (!clock_.step()) throw Violation("nothing happens any more: " + stuck());
+        ++outcome.events;
+      }
+    } catch (const Violation& violation) {
+      outcome.violation = violation.what();
+    }
+    outcome.time = clock_.now() - begin_;
+    outcome.commits = invariants_.grants();
+    return outcome;
+  }
+
+ private:
+  // What the Job of a rank knows.
+  struct Job {
+    bool done = false;
+    int failures = 0;
+    std::uint64_t starts = 0;
+    Place place = 0;  // of the process that it started last
+    std::optional<SteadyTime> started;
+  };
+
+  void deliver(Place place, rt::Event&& event) {
+    if (print_ && event.kind == rt::Event::Kind::message) say(place, describe_ps(event));
+    processes_[place].deliver(std::move(event));
+  }
+
+  void say(Place place, const std::string& line) const {
+    char head[64];
+    std::snprintf(head, sizeof head, "%11.6f  %-9s ",
+                  std::chrono::duration<double>(clock_.now() - begin_).count(),
+                  (to_string(ids_[place]) + (place < first_spare() ? "" : "'")).c_str());
+    print_(head + line);
+  }
+
+  Place first_spare() const { return scenario_.workers + scenario_.servers; }
+  Place current(PeerId id) const {
+    const auto job = jobs_.find(id);
+    return job == jobs_.end() ? network_.number(id) : job->second.place;
+  }
+  bool isolated(Place place) const { return isolated_.contains(place); }
+
+  void start(PeerId id) {
+    Job& job = jobs_[id];
+    if (job.starts == 0) job.place = network_.number(id);
+    const bool beside = processes_[job.place].running();
+    if (job.done || (beside && !isolated(job.place))) return;
+    if (beside) {
+      const Place first = network_.number(id), spare = first + scenario_.servers;
+      job.place = job.place == first ? spare : first;
+      if (processes_[job.place].running()) vanish(job.place);  // a third does not live
+    }
+    ++job.starts;
+    job.started = clock_.now();
+    isolated_.erase(job.place);
+    processes_[job.place].start(1 + network_.number(id) + 1000 * job.starts, job.failures);
+  }
+
+  void vanish(Place place) {
+    network_.kill(place);
+    processes_[place].stop();
+  }
+
+  // The Job of a process that has ended starts it again.
+  void ended(Place place, rt::ExitCode code, const std::string& why) {
+    if (print_) say(place, "ends with " + std::to_string(static_cast<int>(code)) + ": " + why);
+    const PeerId id = ids_[place];
+    Job& job = jobs_[id];
+    const bool replaced = isolated_.erase(place) > 0;
+    if (code == rt::ExitCode::trained && !replaced) {
+      job.done = true;
+      (invariants_.is_evaluated() ? trained_ : abandoned_) = true;
+    }
+    if (rt::is_final(code)) throw Violation(to_string(id) + " ends the run: " + why);
+    if (code == rt::ExitCode::peers_lost && !replaced && !trained_ && settled() &&
+        clock_.now() > quiet_ + scenario_.patience + settled_after)
+      throw Violation(to_string(id) + " gives up, though all can reach each other: " + why);
+    if (job.done || replaced) return;
+    start_later(id);
+  }
+
+  void start_later(PeerId id) {
+    if (id.role == Role::worker && scenario_.never.contains(id.rank)) return;
+    const Duration pause =
+        std::min(first_pause * (1 << std::min(jobs_[id].failures++, 2)), longest_pause);
+    clock_.after(pause, [this, id] { start(id); });
+  }
+
+  void happen(const PsFault& fault) {
+    const Place place = current(fault.first);
+    PsProcess& process = processes_[place];
+    using enum PsFault::Kind;
+    if (print_ && process.running() && fault.kind < cut) say(place, fault_text(fault.kind));
+    switch (fault.kind) {
+      case PsFault::Kind::start:
+        return this->start(fault.first);
+      case kill:
+      case lose_host:
+        if (!process.running()) return;
+        fault.kind == kill ? network_.kill(place) : network_.lose_host(place);
+        process.stop();
+        return ended(place, rt::ExitCode::internal_error, "killed");
+      case freeze:
+        if (!process.running()) return;
+        network_.freeze(place);
+        return process.freeze();
+      case thaw:
+        return thaw_at(place);
+      case term:
+        return terminate(place);
+      case isolate:
+        return isolate_at(place);
+      case come_back:
+        return heal_all(fault.first);
+      case PsFault::Kind::cut:
+        return network_.cut(place, current(fault.second));
+      case heal:
+        return network_.heal(place, current(fault.second));
+      case disk_full:
+        disk_.full = fault.value != 0;
+        return;
+      case disk_slow:
+        disk_.slowness = std::max(fault.value, 1);
+        return;
+      case disk_lost:
+        disk_lost_ = disk_lost_ || disk_.has(scenario_.steps);
+        disk_.made.clear();
+        for (auto& [name, aside] : disk_.aside) aside.lost = true;
+        return;
+    }
+  }
+
+  static std::string fault_text(PsFault::Kind kind) {
+    static constexpr const char* texts[] = {"is to start", "is killed",  "loses its host", "freezes",
+                                            "thaws",       "is stopped", "is isolated",
+                                            "is reached again"};
+    return texts[static_cast<int>(kind)];
+  }
+
+  void thaw_at(Place place) {
+    if (!network_.is_frozen(place)) return;
+    processes_[place].thaw();
+    if (processes_[place].running()) network_.thaw(place);
+  }
+
+  // SIGTERM, and SIGKILL after the grace.
+  void terminate(Place place) {
+    PsProcess& process = processes_[place];
+    if (!process.running()) return;
+    process.terminate();
+    clock_.after(grace, [this, place, own = process.incarnation()] {
+      PsProcess& same = processes_[place];
+      if (!same.running() || same.incarnation() != own) return;
+      vanish(place);
+      ended(place, rt::ExitCode::terminated, "killed after its grace");
+    });
+  }
+
+  void isolate_at(Place place) {
+    if (!processes_[place].running() || isolated(place)) return;
+    isolated_.insert(place);
+    for (Place other = 0; other < ids_.size(); ++other) {
+      if (other == place) continue;
+      network_.cut(place, other);
+      network_.cut(other, place);
+    }
+    start_later(ids_[place]);
+  }
+
+  void heal_all(PeerId id) {
+    for (Place place = 0; place < ids_.size(); ++place) {
+      if (ids_[place] != id) continue;
+      for (Place other = 0; other < ids_.size(); ++other) heal_between(place, other);
+    }
+  }
+  void heal_between(Place one, Place other) {
+    if (one == other) return;
+    if (network_.is_cut(one, other)) network_.heal(one, other);
+    if (network_.is_cut(other, one)) network_.heal(other, one);
+  }
+
+  // From here on nothing more goes wrong. Of a server that has a successor no more is left: its host is given
+  // up.
+  void calm() {
+    for (Place place = 0; place < ids_.size(); ++place) {
+      thaw_at(place);
+      for (Place other = 0; other < ids_.size(); ++other) heal_between(place, other);
+      if (isolated_.erase(place) == 0) continue;
+      if (current(ids_[place]) != place) {
+        if (processes_[place].running()) vanish(place);
+      }
+    }
+    disk_.full = false;
+    disk_.slowness = 1;
+    watch();
+  }
+
+  bool settled() const { return clock_.now() > quiet_ + settled_after; }
+
+  // In calm server 0 tells every worker every few seconds what it is to do, or to wait.
+  void watch() {
+    clock_.after(1s, [this] { watch(); });
+    if (!settled()) return;
+    for (const PsProcess& process : processes_) {
+      if (process.unheard() > unheard_limit + 2 * scenario_.network.longest)
+        throw Violation(process.describe() + ", and server 0 tells it nothing");
+    }
+  }
+
+  // All workers know that the run is trained, and all servers have ended. Where nothing is on disk one that
+  // comes late cannot know.
+  bool over() const {
+    if (abandoned_) return true;
+    if (!trained_) return false;
+    if (!disk_.there || disk_lost_) return true;
+    for (const auto& [id, job] : jobs_) {
+      const bool comes = id.role == Role::server || !scenario_.never.contains(id.rank) ||
+                         processes_[job.place].running();
+      if (!job.done && comes) return false;
+    }
+    return true;
+  }
+
+  // In calm: everyone is started again and connected; servers are seeded, perhaps twice; then all steps, each
+  // as if one worker did all of it.
+  SteadyTime deadline() const {
+    const auto steps = static_cast<std::int64_t>(scenario_.steps);
+    const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;
+    return quiet_ + settled_after + scenario_.patience + 2 * scenario_.late + 60s + 2 * grace +
+           steps * (slices * scenario_.compute + 12 * scenario_.network.longest) + 20 * scenario_.write;
+  }
+
+  std::string stuck() const {
+    std::string text;
+    for (const PsProcess& process : processes_) {
+      if (!process.running()) continue;
+      text += (text.empty() ? "" : "; ") + process.describe();
+    }
+    return text;
+  }
+
+  const PsScenario& scenario_;
+  const Print& print_;
+  const std::vector<PeerId> ids_;
+  Clock clock_;
+  Random random_;
+  const SteadyTime begin_;
+  SteadyTime quiet_ = begin_;
+  Network network_;
+  PsDisk disk_;
+  bool disk_lost_ = false;  // with the last checkpoint
+  bool trained_ = false;    // a rank has ended so
+  bool abandoned_ = false;  // a server has met no worker for all of its patience: it ends with 0
+  PsInvariants invariants_;
+  std::unique_ptr<kernels::Ops> ops_ = kernels::make_reference_ops();
+  const PsSurroundings surroundings_;
+  std::deque<PsProcess> processes_;  // by their places
+  std::map<PeerId, Job> jobs_;
+  std::set<Place> isolated_;  // places whose processes their Jobs have given up
+};
+
+}  // namespace
+
+Outcome simulate(const PsScenario& scenario, const Print& print) { return PsRun(scenario, print).run(); }
+
+}  // namespace mlk::sim

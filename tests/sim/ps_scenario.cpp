@@ -1,0 +1,345 @@
+#include "tests/sim/ps_scenario.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+namespace mlk::sim {
+namespace {
+
+using Kind = PsFault::Kind;
+using rt::PeerId;
+using rt::Role;
+
+constexpr std::array<const char*, 13> ps_fault_names = {
+    "start",  "kill", "lose_host", "freeze",    "thaw",      "term",     "isolate",
+    "return", "cut",  "heal",      "disk_full", "disk_slow", "disk_lost"};
+
+bool of_two(Kind kind) { return kind == Kind::cut || kind == Kind::heal; }
+bool of_disk(Kind kind) {
+  return kind == Kind::disk_full || kind == Kind::disk_slow || kind == Kind::disk_lost;
+}
+
+double to_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+Duration to_duration(double time) { return Duration(std::llround(time * 1e9)); }
+
+// Things that belong together: what begins also ends.
+class FaultDraw {
+ public:
+  // Half of them happen in what an earlier one has brought about.
+  FaultDraw(Random& random, PsScenario& scenario, Duration storm)
+      : random_(random), scenario_(scenario), processes_(scenario.processes()) {
+    const Duration last = scenario.faults.back().at;
+    const bool follows = scenario.faults.back().kind != Kind::start && random_.one_in(2);
+    begin_ = follows ? last + random_.between(Duration(0), Duration(15s))
+                     : random_.between(Duration(500ms), storm);
+    // Short ones are within all patience, long ones beyond.
+    end_ = begin_ + (random_.one_in(2) ? random_.between(Duration(10ms), Duration(4s))
+                                       : random_.between(Duration(4s), Duration(40s)));
+  }
+
+  void draw() {
+    switch (random_.below(20)) {
+      case 0:
+      case 1:
+      case 2:
+        return add(begin_, Kind::kill, any());
+      case 3:
+        return add(begin_, Kind::lose_host, any());
+      case 4:
+      case 5:
+        return pair(Kind::freeze, Kind::thaw, any());
+      case 6:
+        return pair(Kind::isolate, Kind::come_back, {Role::server, server()});
+      case 7:  // one way
+        return cut(any(), any());
+      case 8:
+      case 9: {  // both ways
+        const PeerId one = any(), other{Role::server, server()};
+        cut(one, other);
+        return cut(other, one);
+      }
+      case 10:
+        return random_.one_in(3) ? term_all() : add(begin_, Kind::term, any());
+      case 11:  // killed twice: the second time while the others still see to the first
+        add(begin_, Kind::kill, any());
+        return add(begin_ + random_.between(Duration(10ms), Duration(12s)), Kind::kill, any());
+      case 12:
+      case 13:
+      case 14:
+      case 15:
+        return at_seeding();
+      case 16:  // many at once
+        for (const PeerId process : processes_) {
+          if (random_.one_in(2)) add(begin_, Kind::kill, process);
+        }
+        return;
+      default:
+        return disk();
+    }
+  }
+
+ private:
+  // A server is killed, and something else happens at about the time at which its successor is seeded.
+  void at_seeding() {
+    add(begin_, Kind::kill, {Role::server, server()});
+    begin_ += random_.between(Duration(10s), Duration(14s));
+    const PeerId process = any();
+    if (random_.one_in(3)) return add(begin_, Kind::kill, process);
+    end_ = begin_ + random_.between(Duration(1s), Duration(40s));
+    if (random_.one_in(2)) return pair(Kind::freeze, Kind::thaw, process);
+    const PeerId other{Role::server, server()};
+    cut(process, other);
+    cut(other, process);
+  }
+
+  PeerId any() { return processes_[random_.below(processes_.size())]; }
+  std::uint32_t server() { return static_cast<std::uint32_t>(random_.below(scenario_.servers)); }
+  void add(Duration at, Kind kind, PeerId first, PeerId second = {}, int value = 0) {
+    scenario_.faults.push_back({at, kind, first, second, value});
+  }
+  void pair(Kind from, Kind until, PeerId process) {
+    add(begin_, from, process);
+    add(end_, until, process);
+  }
+  void cut(PeerId from, PeerId to) {
+    if (from == to) return;
+    add(begin_, Kind::cut, from, to);
+    add(end_, Kind::heal, from, to);
+  }
+  void term_all() {
+    for (const PeerId process : processes_)
+      add(begin_ + random_.between(Duration(0), Duration(1s)), Kind::term, process);
+  }
+  void disk() {
+    if (random_.one_in(4)) return add(begin_, Kind::disk_lost, {});
+    const bool full = random_.one_in(2);
+    const auto kind = full ? Kind::disk_full : Kind::disk_slow;
+    add(begin_, kind, {}, {}, full ? 1 : static_cast<int>(random_.between(5, 100)));
+    add(end_, kind, {}, {}, full ? 0 : 1);
+  }
+
+  Random& random_;
+  PsScenario& scenario_;
+  const std::vector<PeerId> processes_;
+  Duration begin_{0}, end_{0};
+};
+
+PeerId parse_process(const std::string& word) {
+  const std::size_t slash = word.find('/');
+  if (slash == std::string::npos) throw std::invalid_argument(word);
+  const auto rank = static_cast<std::uint32_t>(std::stoul(word.substr(slash + 1)));
+  return {word.starts_with("server") ? Role::server : Role::worker, rank};
+}
+
+rt::Consistency parse_consistency(const std::string& word) {
+  rt::Consistency consistency;
+  consistency.sync = word == "sync";
+  if (word != "sync" && word != "async") consistency.staleness = std::stoi(word);
+  return consistency;
+}
+
+PsFault parse_ps_fault(std::istringstream& words) {
+  PsFault fault;
+  double at = 0;
+  std::string name, process;
+  if (!(words >> at >> name)) throw std::invalid_argument("at");
+  fault.at = to_duration(at);
+  const auto found = std::ranges::find(ps_fault_names, name);
+  if (found == ps_fault_names.end()) throw std::invalid_argument(name);
+  fault.kind = static_cast<Kind>(found - ps_fault_names.begin());
+  if (!of_disk(fault.kind)) {
+    words >> process;
+    fault.first = parse_process(process);
+  } else if (fault.kind != Kind::disk_lost) {
+    words >> fault.value;
+  }
+  if (of_two(fault.kind)) {
+    words >> process;
+    fault.second = parse_process(process);
+  }
+  return fault;
+}
+
+// What is read by a line's first word.
+std::map<std::string, std::function<void(std::istringstream&)>> readers(PsScenario& s) {
+  const auto count = [](auto& target) {
+    return [&target](std::istringstream& words) { words >> target; };
+  };
+  const auto time = [](Duration& target) {
+    return [&target](std::istringstream& words) {
+      double milliseconds = 0;
+      words >> milliseconds;
+      target = to_duration(milliseconds / 1000);
+    };
+  };
+  const auto whole_seconds = [](std::chrono::seconds& target) {
+    return [&target](std::istringstream& words) {
+      int value = 0;
+      words >> value;
+      target = std::chrono::seconds(value);
+    };
+  };
+  return {{"mode", [](std::istringstream& words) { std::string mode; words >> mode; }},
+          {"seed", count(s.seed)},
+          {"workers", count(s.workers)},
+          {"servers", count(s.servers)},
+          {"minimum", count(s.minimum)},
+          {"steps", count(s.steps)},
+          {"checkpoint_every", count(s.checkpoint_every)},
+          {"disk", count(s.disk)},
+          {"frozen_are_lost", count(s.network.frozen_are_lost)},
+          {"patience", whole_seconds(s.patience)},
+          {"late", whole_seconds(s.late)},
+          {"offline", whole_seconds(s.offline)},
+          {"compute", time(s.compute)},
+          {"write", time(s.write)},
+          {"way", time(s.network.longest)},
+          {"consistency",
+           [&s](std::istringstream& words) {
+             std::string word;
+             words >> word;
+             s.consistency = parse_consistency(word);
+           }},
+          {"never",
+           [&s](std::istringstream& words) {
+             std::uint32_t rank = 0;
+             words >> rank;
+             s.never.insert(rank);
+           }},
+          {"at", [&s](std::istringstream& words) { s.faults.push_back(parse_ps_fault(words)); }}};
+}
+
+}  // namespace
+
+rt::Config PsScenario::config() const {
+  rt::Config config;
+  config.mode = rt::Mode::ps;
+  config.workers = {static_cast<int>(workers), static_cast<int>(minimum)};
+  config.servers = {static_cast<int>(servers)};
+  config.steps = steps;
+  config.data.batch = batch;
+  config.consistency = consistency;
+  config.optimizer.lr = 1.0 / 128;
+  config.checkpoint.every = checkpoint_every;
+  config.patience_seconds = static_cast<int>(patience.count());
+  config.offline_seconds = static_cast<int>(offline.count());
+  return config;
+}
+
+std::vector<PeerId> PsScenario::processes() const {
+  std::vector<PeerId> ids;
+  for (std::uint32_t rank = 0; rank < workers; ++rank) ids.push_back({Role::worker, rank});
+  for (std::uint32_t rank = 0; rank < servers; ++rank) ids.push_back({Role::server, rank});
+  return ids;
+}
+
+PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
+  Random random(mix(seed, 3));
+  PsScenario s;
+  s.seed = seed;
+  s.servers = static_cast<std::uint32_t>(random.between(1, 3));
+  s.workers = static_cast<std::uint32_t>(random.one_in(200) ? random.between(9, 37)
+                                         : random.one_in(6) ? random.between(4, 8)
+                                                            : random.between(1, 3));
+  if (ranks > 1) {
+    s.servers = std::min(s.servers, ranks - 1);
+    s.workers = ranks - s.servers;
+  }
+  s.minimum = static_cast<std::uint32_t>(random.between(1, s.workers));
+  s.consistency.sync = random.one_in(2);
+  if (!s.consistency.sync && random.one_in(2)) s.consistency.staleness = static_cast<int>(random.below(4));
+  s.steps = random.between(6, 30);
+  if (!s.consistency.sync) s.steps *= std::min(s.workers, 4u);
+  s.checkpoint_every = random.between(1, 12);
+  s.patience = std::chrono::seconds(random.between(90, 180));
+  s.offline = std::chrono::seconds(random.one_in(2) ? random.between(1, 20) : 0);
+  s.compute = random.between(Duration(20ms), Duration(random.one_in(3) ? 3s : 1200ms));
+  s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 500ms));
+  s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
+  s.network.frozen_are_lost = random.one_in(3);
+  s.disk = !random.one_in(4);
+  for (const PeerId process : s.processes()) {
+    s.faults.push_back({random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start,
+                        process, {}, 0});
+  }
+  // Before the end of training, if nothing holds it up.
+  const Duration training = static_cast<std::int64_t>(s.steps) * s.compute / (s.consistency.sync ? 1 : 2);
+  const Duration storm = std::clamp<Duration>(training + (random.one_in(3) ? 15s : 0s), 2s, 60s);
+  for (auto left = random.below(10); left > 0; --left) FaultDraw(random, s, storm).draw();
+  if (random.one_in(3)) {
+    for (auto left = random.below(s.workers - s.minimum + 1); left > 0; --left)
+      s.never.insert(static_cast<std::uint32_t>(random.below(s.workers)));
+  }
+  return s;
+}
+
+bool is_ps_scenario(const std::string& text) {
+  return text.starts_with("mode ps\n") || text.find("\nmode ps\n") != std::string::npos;
+}
+
+PsScenario parse_ps_scenario(const std::string& text) {
+  PsScenario scenario;
+  const auto read = readers(scenario);
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) continue;
+    const auto wrong = std::runtime_error("line " + std::to_string(number) + ": " + line);
+    const auto found = read.find(word);
+    if (found == read.end()) throw wrong;
+    try {
+      found->second(words);
+    } catch (const std::logic_error&) {
+      throw wrong;
+    }
+    if (!words || words >> word) throw wrong;
+  }
+  const auto known = scenario.processes();
+  const auto is_known = [&](PeerId id) { return std::ranges::find(known, id) != known.end(); };
+  bool starts = false;
+  for (const PsFault& fault : scenario.faults) {
+    starts = starts || fault.kind == Kind::start;
+    if ((!of_disk(fault.kind) && !is_known(fault.first)) || (of_two(fault.kind) && !is_known(fault.second)))
+      throw std::runtime_error("at: no such process");
+  }
+  for (const PeerId process : known) {
+    if (!starts) scenario.faults.push_back({Duration(0), Kind::start, process, {}, 0});
+  }
+  return scenario;
+}
+
+std::string to_text(const PsScenario& s) {
+  std::ostringstream text;
+  text.precision(12);
+  text << "mode ps\nseed " << s.seed << "\nworkers " << s.workers << "\nservers " << s.servers << "\nminimum "
+       << s.minimum << "\nconsistency "
+       << (s.consistency.sync        ? "sync"
+           : s.consistency.staleness ? std::to_string(*s.consistency.staleness)
+                                     : "async")
+       << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk " << s.disk
+       << "\nfrozen_are_lost " << s.network.frozen_are_lost << "\npatience " << s.patience.count()
+       << "\nlate " << s.late.count() << "\noffline " << s.offline.count() << "\ncompute "
+       << to_seconds(s.compute) * 1000 << "\nwrite " << to_seconds(s.write) * 1000 << "\nway "
+       << to_seconds(s.network.longest) * 1000 << "\n";
+  for (const std::uint32_t rank : s.never) text << "never " << rank << "\n";
+  for (const PsFault& fault : s.faults) {
+    text << "at " << to_seconds(fault.at) << " " << ps_fault_names[static_cast<std::size_t>(fault.kind)];
+    if (!of_disk(fault.kind)) {
+      text << " " << to_string(fault.first);
+    } else if (fault.kind != Kind::disk_lost) {
+      text << " " << fault.value;
+    }
+    if (of_two(fault.kind)) text << " " << to_string(fault.second);
+    text << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace mlk::sim

@@ -1,0 +1,72 @@
+// What is to happen in a simulated run with parameter servers: drawn from a seed, or read from a file.
+//
+// The text is that of scenario.h, begun by a line `mode ps`. What differs:
+//   workers 3, servers 2, minimum 1 (workers), consistency sync, or async, or N (bounded staleness)
+//   offline 10         offline_seconds
+//   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, term (SIGTERM),
+//                            isolate (nobody reaches it or is reached by it, and its Job starts a
+//                            successor beside it), return (it is reached again),
+//                            cut FROM TO, heal FROM TO, start
+//   at 4.5 disk_full 0 or 1, disk_slow FACTOR, disk_lost
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/config.h"
+#include "runtime/transport/wire.h"
+#include "tests/sim/network.h"
+
+namespace mlk::sim {
+
+struct PsFault {
+  enum class Kind {
+    start,
+    kill,
+    lose_host,
+    freeze,
+    thaw,
+    term,
+    isolate,
+    come_back,
+    cut,
+    heal,
+    disk_full,
+    disk_slow,
+    disk_lost
+  };
+  Duration at{0};
+  Kind kind = Kind::kill;
+  rt::PeerId first = {}, second = {};
+  int value = 0;  // of the disk
+};
+
+struct PsScenario {
+  std::uint64_t seed = 0;
+  std::uint32_t workers = 2, servers = 1, minimum = 1;
+  rt::Consistency consistency;
+  std::uint64_t steps = 20, checkpoint_every = 5;
+  int batch = 4;
+  std::chrono::seconds patience{120}, late{60}, offline{0};
+  Duration compute{50ms}, write{100ms};
+  NetworkSettings network;
+  bool disk = true;
+  std::vector<PsFault> faults;
+  std::set<std::uint32_t> never;  // workers that are not started again
+
+  rt::Config config() const;
+  std::vector<rt::PeerId> processes() const;
+};
+
+// ranks: of workers and servers together; 0 leaves their number to the seed.
+PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks);
+
+bool is_ps_scenario(const std::string& text);
+// Throws std::runtime_error that names the line.
+PsScenario parse_ps_scenario(const std::string& text);
+std::string to_text(const PsScenario& scenario);
+
+}  // namespace mlk::sim
