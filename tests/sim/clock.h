@@ -16,6 +16,9 @@ using rt::SteadyTime;
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
+// How long the Job of a process waits before it starts it again, and a kubelet after SIGTERM before it kills.
+constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
+
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): the same on every machine.
 class Random {
  public:

@@ -15,7 +15,6 @@ using rt::PeerId;
 using rt::Role;
 using Place = Network::Rank;
 
-constexpr Duration first_pause = 10s, longest_pause = 40s, grace = 30s;
 constexpr Duration settled_after = 60s;  // of calm: all are started again and connected
 constexpr Duration unheard_limit = 15s;
 constexpr std::uint64_t most_ps_events = 5'000'000;
@@ -152,7 +151,7 @@ class PsRun {
   void start_later(PeerId id) {
     if (id.role == Role::worker && scenario_.never.contains(id.rank)) return;
     const Duration pause =
-        std::min(first_pause * (1 << std::min(jobs_[id].failures++, 2)), longest_pause);
+        std::min(first_restart * (1 << std::min(jobs_[id].failures++, 2)), longest_restart);
     clock_.after(pause, [this, id] { start(id); });
   }
 
@@ -218,7 +217,7 @@ class PsRun {
     PsProcess& process = processes_[place];
     if (!process.running()) return;
     process.terminate();
-    clock_.after(grace, [this, place, own = process.incarnation()] {
+    clock_.after(termination_grace, [this, place, own = process.incarnation()] {
       PsProcess& same = processes_[place];
       if (!same.running() || same.incarnation() != own) return;
       vanish(place);
@@ -296,7 +295,7 @@ class PsRun {
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(scenario_.steps);
     const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;
-    return quiet_ + settled_after + scenario_.patience + 2 * scenario_.late + 60s + 2 * grace +
+    return quiet_ + settled_after + scenario_.patience + 2 * scenario_.late + 60s + 2 * termination_grace +
            steps * (slices * scenario_.compute + 12 * scenario_.network.longest) + 20 * scenario_.write;
   }
 

@@ -5,8 +5,7 @@
 namespace mlk::sim {
 namespace {
 
-constexpr Duration first_restart = 10s, longest_restart = 40s;
-constexpr Duration grace = 30s, restart_of_terminated = 1s;
+constexpr Duration restart_of_terminated = 1s;
 constexpr std::uint64_t most_events = 20'000'000;
 
 class Run {
@@ -172,7 +171,7 @@ class Run {
         if (!process(rank).running()) return;
         if (print_) say(number, "is told to stop");
         process(rank).terminate();
-        return clock_.after(grace, [this, number, incarnation = incarnations_[number]] {
+        return clock_.after(termination_grace, [this, number, incarnation = incarnations_[number]] {
           if (incarnation == incarnations_[number]) lose(number, false);
         });
       case Fault::Kind::strand:
