@@ -167,13 +167,18 @@ ExitCode AllReduce::run() {
 }
 
 void AllReduce::carry_out(const MakeState&) {
-  if (auto saved = checkpointer_.restore()) {
-    trainer_.ops().scale(0, optimizer_state_, optimizer_state_);
+  trainer_.ops().scale(0, optimizer_state_, optimizer_state_);
+  auto saved = checkpointer_.restore();
+  if (saved) {
     trainer_.restore(*saved, optimizer_state_);
     state_ = std::move(*saved);
     state_.parameters = state_.optimizer_state = kernels::Floats();
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
+  } else {  // parts of a state that never became whole may have overwritten the model
+    trainer_.model().initialise(job_.config.seed);
+    state_ = TrainingState();
+    restored_step_ = 0;
   }
   act([this](RankTurn& turn) {
     machine_.state_made({state_.step, state_.position, state_.state_since, 0}, state_.history.restarts, turn);

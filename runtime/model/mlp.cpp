@@ -39,12 +39,13 @@ Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed,
     layers_.push_back({widths[i], widths[i + 1], tensors_[2 * i].offset, tensors_[2 * i + 1].offset});
   activations_.resize(layers_.size());
   deltas_.resize(layers_.size());
-  initialise(seed);
+  Mlp::initialise(seed);
 }
 
 // He initialisation: variance 2 / inputs, which keeps the scale of activations through ReLUs. Uniform,
 // because that needs only operations that are exact everywhere; biases start at 0.
 void Mlp::initialise(std::uint64_t seed) {
+  ops_.scale(0, parameters_, parameters_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     const float bound = std::sqrt(6.0f / static_cast<float>(layer.inputs));

@@ -13,6 +13,7 @@ class Mlp final : public Model {
   // `ops` must outlive the model.
   Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed, kernels::Ops& ops);
 
+  void initialise(std::uint64_t seed) override;
   float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {}) override;
 
@@ -24,7 +25,6 @@ class Mlp final : public Model {
 
   // Leaves each layer's output in activations_; the last one holds the logits.
   void forward(const Batch& batch);
-  void initialise(std::uint64_t seed);
 
   std::vector<Layer> layers_;
   // For each layer: its output, and the gradient of the loss by it.

@@ -45,6 +45,9 @@ class Model {
   std::span<float> gradients() { return gradients_; }
   kernels::Ops& ops() { return ops_; }  // by which the host gets at them
 
+  // Gives all parameters the values with which training begins. make_model() has done so.
+  virtual void initialise(std::uint64_t seed) = 0;
+
   // Called with an offset: the gradients from that offset to the end are final.
   using Final = std::function<void(std::size_t from)>;
 

@@ -373,6 +373,23 @@ TEST_CASE("a rank that lags keeps its state until the first part of a newer one 
   stage.end_elsewhere();
 }
 
+TEST_CASE("a rank whose state was overwritten in part makes the first state when nobody has one") {
+  TwoRanks stage(0);
+  stage.start();
+  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  const PlayedState state = late_state(stage);
+  const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
+  stage.say(MessageType::accept, first, state.step, 0, {}, state.summed_in);
+  CHECK(stage.hear(MessageType::begin).header.clock == state.step);
+  stage.feed(first, state, std::span(state.parameters).first(10), 0);
+  stage.say(MessageType::trouble, first);
+  const std::uint64_t second = stage.hear(MessageType::propose).header.generation;
+  stage.say(MessageType::accept, second, no_step);
+  CHECK(stage.hear(MessageType::begin).header.clock == 0);
+  TwoRanks::check_same(stage.hear_feed(second), stage.start_state());
+  stage.end_elsewhere();
+}
+
 TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and ends the run for all") {
   TwoRanks stage(0);
   stage.run.config.steps = 5;
