@@ -47,9 +47,9 @@ class TrialRuns {
     std::size_t begun = 0;              // how many of the first trials were processed
     std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
   };
-  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by the
-  // calling thread, several times a second; if it returns false or throws, no further trial is begun. Safe to
-  // repeat. Throws the first Error that is not a refusal, after creating the others.
+  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by
+  // the calling thread, several times a second; if it returns false or throws, no further trial is begun.
+  // Safe to repeat. Throws the first Error that is not a refusal, after creating the others.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
                  const std::function<bool()>& go_on);
 

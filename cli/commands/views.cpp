@@ -123,8 +123,8 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one line
-// if that is 0. A longer part gets a line of its own.
+// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one
+// line if that is 0. A longer part gets a line of its own.
 std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
                               std::size_t width) {
   if (width == 0) return {join(parts, separator)};

@@ -1,14 +1,13 @@
-// The peer of the training step bench: the same MLP on libtorch (eager, CPU, one thread), the same batches, gather
-// included. Prints one line of milliseconds per step for each repetition.
+// The peer of the training step bench: the same MLP on libtorch (eager, CPU, one thread), the same batches,
+// gather included. Prints one line of milliseconds per step for each repetition.
 //   torch_step HIDDEN,HIDDEN BATCH STEPS REPETITIONS
-
-#include <torch/torch.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <torch/torch.h>
 #include <vector>
 
 namespace {
@@ -21,7 +20,8 @@ struct Layer {
 
 Layer make_layer(int64_t in, int64_t out) {
   const auto parameter = torch::TensorOptions().requires_grad(true);
-  Layer layer{torch::empty({out, in}, parameter), torch::zeros({out}, parameter), torch::zeros({out, in}), torch::zeros({out})};
+  Layer layer{torch::empty({out, in}, parameter), torch::zeros({out}, parameter), torch::zeros({out, in}),
+              torch::zeros({out})};
   torch::NoGradGuard no_grad;
   layer.weight.normal_(0, std::sqrt(2.0 / static_cast<double>(in)));
   return layer;
@@ -33,7 +33,8 @@ void update(torch::Tensor& value, torch::Tensor& momentum) {
   value.mutable_grad().zero_();
 }
 
-double step(std::vector<Layer>& layers, const torch::Tensor& images, const torch::Tensor& labels, const torch::Tensor& ids) {
+double step(std::vector<Layer>& layers, const torch::Tensor& images, const torch::Tensor& labels,
+            const torch::Tensor& ids) {
   torch::Tensor x = images.index_select(0, ids);
   const torch::Tensor y = labels.index_select(0, ids);
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -1,4 +1,5 @@
-// sim: runs of allreduce and of parameter servers in a simulated world, each from the number of its seed or from a scenario.
+// sim: runs of allreduce and of parameter servers in a simulated world, each from the number of its seed or
+// from a scenario.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

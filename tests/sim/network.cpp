@@ -405,8 +405,7 @@ void Network::listen(Rank rank, Rank peer) {
     if (quiet) ++its.quiet;
     if (!its.silent) return;
     clock_.after(random_.between(settings_.shortest, heartbeat), [this, rank, peer, own = host.incarnation] {
-      if (alive(rank, own) && side(rank, peer).connection && hears(rank, peer))
-        note_heard(rank, peer);
+      if (alive(rank, own) && side(rank, peer).connection && hears(rank, peer)) note_heard(rank, peer);
     });
   } else if (!quiet) {
     ++its.quiet;

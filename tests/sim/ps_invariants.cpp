@@ -98,8 +98,7 @@ void PsInvariants::committing(const rt::Manifest& manifest, const std::set<std::
     named.insert(file.name);
   }
   for (std::uint32_t server = 0; server < scenario_.servers; ++server) {
-    if (!named.contains(rt::part_name(server)))
-      ps_broken(what + " is made without " + rt::part_name(server));
+    if (!named.contains(rt::part_name(server))) ps_broken(what + " is made without " + rt::part_name(server));
   }
   if (manifest.step != step) ps_broken(what + " is said to be of step " + std::to_string(manifest.step));
 }
@@ -111,8 +110,7 @@ void PsInvariants::evaluated(std::uint64_t step) {
 
 void PsInvariants::worker_ends(bool was_saved) {
   if (!evaluated_) ps_broken("a worker ends with 0 before the last report");
-  if (scenario_.disk && !was_saved)
-    ps_broken("a worker ends with 0, and the last checkpoint is not there");
+  if (scenario_.disk && !was_saved) ps_broken("a worker ends with 0, and the last checkpoint is not there");
 }
 
 void PsInvariants::gone(std::uint64_t process) {

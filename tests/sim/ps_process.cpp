@@ -32,8 +32,8 @@ void PsProcess::start(std::uint64_t incarnation, int failures) {
       return ".tmp-" + std::to_string(step) + "-" + std::to_string(incarnation_) + "-" +
              std::to_string(++made);
     };
-    const rt::Coordinator::Settings run{config, incarnation, s_.disk.there,
-                                        s_.disk.has(s_.scenario.steps), name_aside};
+    const rt::Coordinator::Settings run{config, incarnation, s_.disk.there, s_.disk.has(s_.scenario.steps),
+                                        name_aside};
     server_ = std::make_unique<rt::ServerMachine>(
         rt::ServerMachine::Settings{id_.rank, run, failures, s_.scenario.late}, s_.ops, s_.clock.now());
   } else {
@@ -149,8 +149,7 @@ void PsProcess::handle_server(const rt::Event& event) {
   if (server_->model().seed_round != round && server_->model().seed_round != 0)
     s_.invariants.seeding_opened(incarnation_);
   if (is_push && view() && view()->clock > before) {
-    if (!sync())
-      s_.invariants.applied(incarnation_, event.incarnation, event.header.clock, event.header.key);
+    if (!sync()) s_.invariants.applied(incarnation_, event.incarnation, event.header.clock, event.header.key);
     check_shard("weights of " + to_string(id_));
   }
   if (is_seed && !late_ && view()) {
@@ -203,8 +202,7 @@ void PsProcess::carry_out(const rt::OpenSeeding& wanted) {
 void PsProcess::carry_out(const rt::LoadCheckpoint&) {
   const auto newest = s_.disk.made.rbegin();
   if (newest == s_.disk.made.rend()) {
-    return act_server(
-        [](rt::ServerMachine& machine, rt::Turn& turn) { machine.loaded(nullptr, turn); });
+    return act_server([](rt::ServerMachine& machine, rt::Turn& turn) { machine.loaded(nullptr, turn); });
   }
   const PsDisk::Checkpoint& found = newest->second;
   rt::TrainingState saved;
@@ -232,8 +230,7 @@ void PsProcess::carry_out(const rt::SeedFromCheckpoint& wanted) {
     header.clock = found.step;
     header.offset = wanted.round;
     const auto weights = std::span(found.weights).subspan(chunk.offset, chunk.size);
-    send({rt::Role::server, chunk.server}, header,
-         rt::PayloadWriter().raw(std::as_bytes(weights)).bytes());
+    send({rt::Role::server, chunk.server}, header, rt::PayloadWriter().raw(std::as_bytes(weights)).bytes());
   }
 }
 

@@ -28,8 +28,7 @@ void PsProcess::start_worker() {
   chunks_ = rt::cut_chunks(model_tensors(), s_.scenario.servers);
   model_.assign(model_floats, 0);
   next_ = model_;
-  worker_ =
-      std::make_unique<rt::WorkerMachine>(s_.scenario.config(), model_tensors(), s_.clock.now());
+  worker_ = std::make_unique<rt::WorkerMachine>(s_.scenario.config(), model_tensors(), s_.clock.now());
   act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.start(turn); });
 }
 
@@ -112,8 +111,7 @@ void PsProcess::carry_out(const rt::OfflineSlice& wanted) {
   const auto batch = static_cast<std::uint64_t>(s_.scenario.batch);
   const std::uint64_t slices = sync() ? s_.scenario.workers : 1;
   work([this, wanted, batch, slices](rt::WorkerMachine& machine, rt::WorkerTurn& turn) {
-    if (++offline_slice_ < slices)
-      return machine.offline_advanced(false, wanted.step, wanted.position, turn);
+    if (++offline_slice_ < slices) return machine.offline_advanced(false, wanted.step, wanted.position, turn);
     offline_slice_ = 0;
     if (sync() && wanted.position != wanted.step * slices * batch)
       throw Violation("an offline step is of samples of another");

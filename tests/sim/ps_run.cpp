@@ -40,18 +40,17 @@ class PsRun {
             print ? Network::Trace([this](Place place, const std::string& line) { say(place, line); })
                   : Network::Trace()),
         invariants_(scenario),
-        surroundings_{clock_,
-                      random_,
-                      network_,
-                      disk_,
-                      invariants_,
-                      *ops_,
-                      scenario,
-                      [this](Place place, rt::ExitCode code, const std::string& why) {
-                        ended(place, code, why);
-                      },
-                      print ? [this](Place place, const std::string& line) { say(place, line); }
-                            : std::function<void(Place, const std::string&)>()} {
+        surroundings_{
+            clock_,
+            random_,
+            network_,
+            disk_,
+            invariants_,
+            *ops_,
+            scenario,
+            [this](Place place, rt::ExitCode code, const std::string& why) { ended(place, code, why); },
+            print ? [this](Place place, const std::string& line) { say(place, line); }
+                  : std::function<void(Place, const std::string&)>()} {
     disk_.there = scenario.disk;
     for (Place place = 0; place < ids_.size(); ++place)
       processes_.emplace_back(surroundings_, place, ids_[place]);
@@ -200,9 +199,9 @@ class PsRun {
   }
 
   static std::string fault_text(PsFault::Kind kind) {
-    static constexpr const char* texts[] = {"is to start", "is killed",  "loses its host", "freezes",
-                                            "thaws",       "is stopped", "is isolated",
-                                            "is reached again"};
+    static constexpr const char* texts[] = {"is to start", "is killed",       "loses its host",
+                                            "freezes",     "thaws",           "is stopped",
+                                            "is isolated", "is reached again"};
     return texts[static_cast<int>(kind)];
   }
 
@@ -283,8 +282,8 @@ class PsRun {
     if (!trained_) return false;
     if (!disk_.there || disk_lost_) return true;
     for (const auto& [id, job] : jobs_) {
-      const bool comes = id.role == Role::server || !scenario_.never.contains(id.rank) ||
-                         processes_[job.place].running();
+      const bool comes =
+          id.role == Role::server || !scenario_.never.contains(id.rank) || processes_[job.place].running();
       if (!job.done && comes) return false;
     }
     return true;

@@ -167,9 +167,7 @@ PsFault parse_ps_fault(std::istringstream& words) {
 
 // What is read by a line's first word.
 std::map<std::string, std::function<void(std::istringstream&)>> readers(PsScenario& s) {
-  const auto count = [](auto& target) {
-    return [&target](std::istringstream& words) { words >> target; };
-  };
+  const auto count = [](auto& target) { return [&target](std::istringstream& words) { words >> target; }; };
   const auto time = [](Duration& target) {
     return [&target](std::istringstream& words) {
       double milliseconds = 0;
@@ -184,7 +182,11 @@ std::map<std::string, std::function<void(std::istringstream&)>> readers(PsScenar
       target = std::chrono::seconds(value);
     };
   };
-  return {{"mode", [](std::istringstream& words) { std::string mode; words >> mode; }},
+  return {{"mode",
+           [](std::istringstream& words) {
+             std::string mode;
+             words >> mode;
+           }},
           {"seed", count(s.seed)},
           {"workers", count(s.workers)},
           {"servers", count(s.servers)},
@@ -264,8 +266,8 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
   s.network.frozen_are_lost = random.one_in(3);
   s.disk = !random.one_in(4);
   for (const PeerId process : s.processes()) {
-    s.faults.push_back({random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start,
-                        process, {}, 0});
+    s.faults.push_back(
+        {random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start, process, {}, 0});
   }
   // Before the end of training, if nothing holds it up.
   const Duration training = static_cast<std::int64_t>(s.steps) * s.compute / (s.consistency.sync ? 1 : 2);

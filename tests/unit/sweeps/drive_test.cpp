@@ -191,8 +191,7 @@ TEST_CASE("a driver that may not go on begins no further trial, and completes th
   std::vector<TrialLine> trials;
   for (const Point& point : sweep.points)
     trials.push_back({static_cast<int>(trials.size()), hash_of(point), point, {}});
-  const std::string uid =
-      kube::uid_of(fetch_sweep(client, "default", started.sweep, WithPods::no).owner);
+  const std::string uid = kube::uid_of(fetch_sweep(client, "default", started.sweep, WithPods::no).owner);
   const TrialRuns::Created created = runs.create(trials, uid, [] { return false; });
   CHECK(created.begun > 0);
   CHECK(created.begun < 2000);

@@ -207,7 +207,8 @@ TEST_CASE("a server that comes without weights stops the run, one that has them 
 }
 
 TEST_CASE(
-    "when another server has no weights of a step only it is seeded anew, and an old question changes nothing") {
+    "when another server has no weights of a step only it is seeded anew, and an old question changes "
+    "nothing") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.done(0, 0, 0);
