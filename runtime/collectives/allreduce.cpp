@@ -50,6 +50,7 @@ class AllReduce {
   void carry_out(const MakeState&);
   void carry_out(const SendState& wanted);
   void carry_out(const StoreState& wanted);
+  void carry_out(const ForgetFrames& wanted) { ring_.forget_from(wanted.rank); }
   void carry_out(const CountLate&) { peers_.transport().count_late(); }
   void carry_out(const BeginSteps&);
   void carry_out(const TakeStep& wanted);

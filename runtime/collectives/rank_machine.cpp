@@ -33,9 +33,15 @@ void RankMachine::handle(Event&& event, RankTurn& turn) {
   if (event.kind == Event::Kind::message && event.header.type == MessageType::feed) {
     receive(std::move(event), turn);
   } else {
+    if (event.kind == Event::Kind::down) forget_early(event.peer.rank, turn);
     assembly_call(turn, [&](Effects& effects) { assembly_.handle(event, turn.now, effects); });
   }
   settle(turn);
+}
+
+void RankMachine::forget_early(std::uint32_t rank, RankTurn& turn) {
+  std::erase_if(early_parts_, [rank](const Event& part) { return part.peer.rank == rank; });
+  turn.decide(ForgetFrames{rank});
 }
 
 void RankMachine::tick(RankTurn& turn) {

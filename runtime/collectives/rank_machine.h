@@ -76,6 +76,7 @@ class RankMachine {
   void begin(RankTurn& turn);
   void begin_steps(RankTurn& turn);
   void receive(Event&& event, RankTurn& turn);
+  void forget_early(std::uint32_t rank, RankTurn& turn);
   void go_on_receiving(RankTurn& turn);
   void next_step(RankTurn& turn);
   void save_last(RankTurn& turn);

@@ -17,6 +17,11 @@ struct SendState {
 struct StoreState {
   Event part;
 };
+// The connection with this rank has ended. What came early from it, for a generation that has not begun here,
+// is of no use any more: numbers of generations may be used again by a run that begins anew.
+struct ForgetFrames {
+  std::uint32_t rank = 0;
+};
 // The first step of a generation comes next.
 struct BeginSteps {};
 // The samples [begin, end) of the run are this rank's part of the step. The sum over all members becomes the
@@ -36,8 +41,8 @@ struct SaveNow {};
 // The process ends with the result that it has reported.
 struct EndReported {};
 
-using RankTurn =
-    TurnOf<MakeState, SendState, StoreState, CountLate, BeginSteps, TakeStep, AfterStep, SaveLast,
-           ReportTrained, RunIsTrained, SaveNow, EndTrained, EndWithFound, EndTerminated, EndReported>;
+using RankTurn = TurnOf<MakeState, SendState, StoreState, ForgetFrames, CountLate, BeginSteps, TakeStep,
+                        AfterStep, SaveLast, ReportTrained, RunIsTrained, SaveNow, EndTrained, EndWithFound,
+                        EndTerminated, EndReported>;
 
 }  // namespace mlk::rt

@@ -111,13 +111,23 @@ void Ring::keep(Event&& event) {
   early_.emplace(key, std::move(event.payload));
 }
 
+template <typename Which>
+void Ring::forget(Which which) {
+  std::erase_if(early_, [&](const auto& frame) {
+    if (!which(frame.first)) return false;
+    early_bytes_ -= frame.second.size();
+    transport_.count_late();
+    return true;
+  });
+}
+
 void Ring::forget_before(const Moment& moment) {
   now_ = moment;
-  const auto end = early_.lower_bound({moment.first, moment.second, 0, 0});
-  for (auto it = early_.begin(); it != end; it = early_.erase(it)) {
-    early_bytes_ -= it->second.size();
-    transport_.count_late();
-  }
+  forget([&](const FrameKey& key) { return std::pair(std::get<0>(key), std::get<1>(key)) < moment; });
+}
+
+void Ring::forget_from(std::uint32_t rank) {
+  forget([rank](const FrameKey& key) { return std::get<2>(key) == rank; });
 }
 
 bool Ring::send(const Group& group, std::uint32_t to, std::uint32_t key, std::span<const float> values,

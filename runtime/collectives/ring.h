@@ -46,6 +46,8 @@ class Ring {
 
   // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
   void keep(Event&& event);
+  // Drops the frames of this rank that are kept.
+  void forget_from(std::uint32_t rank);
 
  private:
   // Of all members: up to here latency counts, not bytes.
@@ -67,6 +69,8 @@ class Ring {
   std::optional<Arrival> take_early(const Group& group);
   using Moment = std::pair<std::uint64_t, std::uint64_t>;  // generation, step
   void forget_before(const Moment& moment);
+  template <typename Which>
+  void forget(Which which);
   void put_into(std::span<const std::byte> bytes, std::span<float> into, ReceiveMode how);
 
   struct Target {

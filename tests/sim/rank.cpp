@@ -216,6 +216,10 @@ void SimulatedRank::carry_out(const rt::StoreState& wanted) {
 
 // ---- steps
 
+void SimulatedRank::carry_out(const rt::ForgetFrames& wanted) {
+  std::erase_if(process_->parts, [&](const auto& part) { return std::get<2>(part.first) == wanted.rank; });
+}
+
 void SimulatedRank::carry_out(const rt::TakeStep& wanted) {
   process_->step = wanted;
   process_->computed = false;

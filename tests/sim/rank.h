@@ -114,6 +114,7 @@ class SimulatedRank {
   void carry_out(const rt::StoreState& wanted);
   void carry_out(const rt::CountLate&) {}
   void carry_out(const rt::BeginSteps&) {}
+  void carry_out(const rt::ForgetFrames& wanted);
   void carry_out(const rt::TakeStep& wanted);
   void carry_out(const rt::AfterStep&);
   void carry_out(const rt::SaveLast&);

@@ -108,3 +108,13 @@ TEST_CASE("parts of a state that nobody waits for are counted, and change nothin
   CHECK_FALSE(decides<StoreState>(turn));
   CHECK(rank.machine.point().step == 0);
 }
+
+TEST_CASE("what came early from a rank is forgotten when its connection ends") {
+  LoneRank rank(5);
+  rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
+  Event down;
+  down.kind = Event::Kind::down;
+  down.peer = {Role::worker, 1};
+  const RankTurn turn = rank.call([&](RankTurn& t) { rank.machine.handle(std::move(down), t); });
+  CHECK(decides<ForgetFrames>(turn));
+}

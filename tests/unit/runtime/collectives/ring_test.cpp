@@ -194,6 +194,30 @@ TEST_CASE("an early frame of another size than the sum expects is counted as lat
   }
 }
 
+// A run that begins anew counts its generations from 1 again.
+TEST_CASE(
+    "what came early of a process that has ended gets into no sum, though generation and step are the same") {
+  auto members = make_members(2);
+  Header early;
+  early.type = MessageType::reduce;
+  early.data_type = DataType::float32;
+  early.generation = 1;
+  early.clock = 4;
+  const std::vector<float> old(1000, 9);
+  CHECK(members[1].transport->send({Role::worker, 0}, early, std::as_bytes(std::span(old))));
+  auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
+  REQUIRE(event);
+  members[0].ring->keep(std::move(*event));
+  members[0].ring->forget_from(1);
+  CHECK(members[0].transport->late_messages() == 1);
+  std::vector<float> one(1000, 1), other(1000, 2);
+  std::thread thread([&] { CHECK(members[1].sum(other, 1, 2, early.clock)); });
+  CHECK(members[0].sum(one, 0, 2, early.clock));
+  thread.join();
+  CHECK(one == std::vector<float>(1000, 3));
+  CHECK(other == one);
+}
+
 TEST_CASE("what is left of an earlier generation keeps out nothing that comes early of the next") {
   auto members = make_members(2);
   std::vector<float> one(800'000, 1), other(800'000, 2);
