@@ -442,7 +442,11 @@ void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::ui
   const Side& its = side(rank, peer);
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
   const Rank other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
-  if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) return;
+  if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) {
+    return clock_.after(suspect_after, [this, rank, peer, incarnation, quiet] {
+      note_loss(rank, peer, incarnation, quiet);
+    });
+  }
   lose(rank, peer, false, !settings_.plants.given_up_ends);
 }
 
@@ -452,8 +456,13 @@ void Network::note_heard(Rank rank, Rank peer) {
   if (!its.silent || host.frozen) return;
   its.silent = false;
   host.dialer->connected(ids_[peer]);
+  const std::uint64_t incarnation = host.incarnation;
   const int own = its.connection->rank[0] == rank ? 0 : 1;
   tell(rank, peer, Event::Kind::audible, its.connection->incarnation[1 - own]);
+  // What a cut had held back has come, but nothing follows: the silence begins anew.
+  if (!alive(rank, incarnation) || !its.connection || hears(rank, peer)) return;
+  its.quiet += its.quiet & 1;
+  listen(rank, peer);
 }
 
 }  // namespace mlk::sim
