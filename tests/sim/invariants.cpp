@@ -15,7 +15,9 @@ std::string of(std::uint64_t generation) { return "generation " + std::to_string
 }  // namespace
 
 void Invariants::begun(const Begun& begun, SteadyTime now) {
-  auto& joined = joined_.try_emplace({begun.lineage, begun.generation}, Joined{0, false, now}).first->second;
+  auto& joined = joined_[{begun.lineage, begun.generation}]
+                     .try_emplace(begun.member, Joined{0, false, now})
+                     .first->second;
   joined.newest_step = std::max(joined.newest_step, begun.newest_step);
   joined.anew = joined.anew || begun.anew;
 }
@@ -50,10 +52,23 @@ void Invariants::check_sides(const rt::Generation& one, const rt::Generation& ot
   broken(what);
 }
 
+// What its members brought into a generation; since: the first of them.
+Invariants::Joined Invariants::joined_together(const Number& number, const rt::Generation& generation) {
+  std::optional<Joined> all;
+  for (const auto& [member, joined] : joined_[number]) {
+    if (!generation.contains(member)) continue;
+    if (!all) all = joined;
+    all->newest_step = std::max(all->newest_step, joined.newest_step);
+    all->anew = all->anew || joined.anew;
+    all->since = std::min(all->since, joined.since);
+  }
+  return all.value_or(Joined{});
+}
+
 // The first commit of a generation.
 void Invariants::check_start(const Number& number, const Commit& commit, const std::string& what) {
   ++generations_;
-  const Joined& joined = joined_[number];
+  const Joined joined = joined_together(number, commit.generation);
   const std::string begins = what + ", whose generation began at step " + std::to_string(commit.began_at);
   if (commit.began_at < joined.newest_step)
     broken(begins + ", but a member was at step " + std::to_string(joined.newest_step));

@@ -39,6 +39,7 @@ class Invariants {
   Invariants(std::uint64_t step_samples, bool disk) : step_samples_(step_samples), disk_(disk) {}
 
   struct Begun {
+    rt::Member member;
     std::uint64_t lineage = 0, generation = 0;
     std::uint64_t newest_step = 0;  // that this member has, or had and was sent no other
     bool anew = false;              // no member had a state: it was made from a checkpoint, or from the start
@@ -91,12 +92,14 @@ class Invariants {
   };
 
   void check_sides(const rt::Generation& one, const rt::Generation& other, const std::string& what) const;
+  Joined joined_together(const Number& number, const rt::Generation& generation);
   void check_start(const Number& number, const Commit& commit, const std::string& what);
 
   const std::uint64_t step_samples_;
   bool disk_;
   std::set<rt::Member> dead_;
-  std::map<Number, Joined> joined_;
+  // By member: a generation of which all are dead may leave its number to one of others.
+  std::map<Number, std::map<rt::Member, Joined>> joined_;
   std::map<Number, Started> started_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::uint64_t> results_;
   std::optional<SteadyTime> trained_;

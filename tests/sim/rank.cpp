@@ -115,7 +115,11 @@ void SimulatedRank::note_state() {
   const std::pair now(machine.assembly().lineage(), machine.assembly().generation().number);
   if (machine.goes_on() && now != process_->begun) {
     process_->begun = now;
-    s_.invariants.begun({now.first, now.second, process_->newest_step, std::exchange(process_->made, false)},
+    s_.invariants.begun({{rank_, process_->incarnation},
+                         now.first,
+                         now.second,
+                         process_->newest_step,
+                         std::exchange(process_->made, false)},
                         s_.clock.now());
   }
   if (machine.has_state()) process_->newest_step = machine.point().step;

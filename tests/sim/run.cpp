@@ -132,6 +132,7 @@ class Run {
     if (number != jobs_[rank].newest) return;
     if (code == rt::ExitCode::trained) {
       jobs_[rank].trained = true;
+      invariants_.trained(clock_.now());
       return;
     }
     if (scenario_.never.contains(rank)) return;
