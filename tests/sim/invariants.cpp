@@ -38,20 +38,6 @@ void Invariants::gone(const rt::Member& member) {
   }
 }
 
-// Both have gone on: this must not be, unless a vote was lost.
-void Invariants::check_sides(const rt::Generation& one, const rt::Generation& other,
-                             const std::string& what) const {
-  const auto has_one_of = [](const rt::Generation& generation, const rt::Generation& side) {
-    return std::ranges::any_of(side.members, [&](rt::Member member) { return generation.contains(member); });
-  };
-  for (const auto& [number, before] : started_) {
-    const bool complete = before.living.size() == before.generation.members.size();
-    if (!complete && has_one_of(before.generation, one) && has_one_of(before.generation, other))
-      throw LostVote();
-  }
-  broken(what);
-}
-
 // What its members brought into a generation; since: the first of them.
 Invariants::Joined Invariants::joined_together(const Number& number, const rt::Generation& generation) {
   std::optional<Joined> all;
@@ -78,9 +64,8 @@ void Invariants::check_start(const Number& number, const Commit& commit, const s
     if (older.first != number.first || older.second >= number.second) continue;
     if (joined.anew) started.furthest = 0;
     if (started.furthest > commit.began_at)
-      check_sides(
-          started.generation, commit.generation,
-          begins + ", but " + of(older.second) + " has committed step " + std::to_string(started.furthest));
+      broken(begins + ", but " + of(older.second) + " has committed step " +
+             std::to_string(started.furthest));
   }
 }
 
@@ -100,17 +85,15 @@ void Invariants::committed(const Commit& commit) {
   if (first) check_start(number, commit, what);
   Started& started = known->second;
   if (first) std::erase_if(started.living, [&](const rt::Member& member) { return dead_.contains(member); });
-  if (started.generation != commit.generation)
-    check_sides(started.generation, commit.generation, what + " is committed by two sets of members");
+  if (started.generation != commit.generation) broken(what + " is committed by two sets of members");
   const auto result = results_.try_emplace({number.first, number.second, commit.step}, commit.result).first;
   if (result->second != commit.result) broken(what + " has two results");
   started.furthest = std::max(started.furthest, commit.step);
   for (auto later = std::next(known); later != started_.end() && later->first.first == number.first;
        ++later) {
     if (commit.step > later->second.step)
-      check_sides(commit.generation, later->second.generation,
-                  what + " is committed beside " + of(later->first.second) + ", which began at step " +
-                      std::to_string(later->second.step));
+      broken(what + " is committed beside " + of(later->first.second) + ", which began at step " +
+             std::to_string(later->second.step));
   }
 }
 

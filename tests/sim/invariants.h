@@ -29,11 +29,6 @@ struct Part {
   std::uint64_t state = 0, begin = 0, end = 0;
 };
 
-// Two generations of a lineage went on beside each other, and a member of one before both has died: the dead
-// do not vote (membership.h), so no live member knows which side it supported. The rule allows that, so the
-// run proves nothing from here on.
-struct LostVote {};
-
 class Invariants {
  public:
   Invariants(std::uint64_t step_samples, bool disk) : step_samples_(step_samples), disk_(disk) {}
@@ -62,7 +57,7 @@ class Invariants {
   // 3. A generation does not begin before the newest step that a member has: what is committed is lost only
   //    with the processes that had it.
   // 4. Nor does it begin before a step that an older generation has gone beyond, except for the one step that
-  //    was being summed up; and no older generation goes on beside it (but see LostVote).
+  //    was being summed up; and no older generation goes on beside it.
   // 5. Once the run is trained, and that is on disk, no rank begins to train.
   void committed(const Commit& commit);
 
@@ -91,7 +86,6 @@ class Invariants {
     std::vector<rt::Member> living;
   };
 
-  void check_sides(const rt::Generation& one, const rt::Generation& other, const std::string& what) const;
   Joined joined_together(const Number& number, const rt::Generation& generation);
   void check_start(const Number& number, const Commit& commit, const std::string& what);
 

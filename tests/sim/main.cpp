@@ -124,8 +124,7 @@ int run_files(const Arguments& arguments) {
     std::stringstream text;
     if (!(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
     const Outcome outcome = run_text(text.str(), arguments);
-    std::printf("%s: %s\n", path.c_str(),
-                outcome.violation.value_or(outcome.lost_vote ? "split by a lost vote" : "ok").c_str());
+    std::printf("%s: %s\n", path.c_str(), outcome.violation.value_or("ok").c_str());
     if (outcome.violation) code = 1;
   }
   return code;
@@ -133,7 +132,7 @@ int run_files(const Arguments& arguments) {
 
 int run_seeds(const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
-  std::uint64_t broken = 0, lost_votes = 0, events = 0, commits = 0, generations = 0;
+  std::uint64_t broken = 0, events = 0, commits = 0, generations = 0;
   double virtual_seconds = 0;
   std::uint64_t runs = 0;
   const auto took = [begin] {
@@ -149,18 +148,17 @@ int run_seeds(const Arguments& arguments) {
       std::fflush(stdout);
       if (arguments.first_only) break;
     }
-    if (outcome.lost_vote) ++lost_votes;
     events += outcome.events;
     commits += outcome.commits;
     generations += outcome.generations;
     virtual_seconds += std::chrono::duration<double>(outcome.time).count();
   }
   std::printf(
-      "%lu runs, %lu broken, %lu split by a lost vote; %lu events, %lu generations, %lu commits, %.0f s "
+      "%lu runs, %lu broken; %lu events, %lu generations, %lu commits, %.0f s "
       "simulated in %.1f s\n",
       static_cast<unsigned long>(runs), static_cast<unsigned long>(broken),
-      static_cast<unsigned long>(lost_votes), static_cast<unsigned long>(events),
-      static_cast<unsigned long>(generations), static_cast<unsigned long>(commits), virtual_seconds, took());
+      static_cast<unsigned long>(events), static_cast<unsigned long>(generations),
+      static_cast<unsigned long>(commits), virtual_seconds, took());
   if (arguments.probes) print_probes();
   return broken > 0 ? 1 : 0;
 }

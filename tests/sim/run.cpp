@@ -59,8 +59,6 @@ class Run {
       }
     } catch (const Violation& violation) {
       outcome.violation = violation.what();
-    } catch (const LostVote&) {
-      outcome.lost_vote = true;
     }
     outcome.time = clock_.now() - begin_;
     outcome.commits = invariants_.commits();

@@ -14,7 +14,6 @@ namespace mlk::sim {
 
 struct Outcome {
   std::optional<std::string> violation;
-  bool lost_vote = false;
   std::uint64_t events = 0, commits = 0, generations = 0;
   Duration time{0};  // virtual
 };
