@@ -187,7 +187,8 @@ TEST_CASE("a driver that may not go on begins no further trial, and completes th
   const StartRequest request = sweeper.request(sweep);
   const SubmitHooks hooks = sweeper.hooks();
   const Started started = prepare_driven(client, request, hooks);
-  TrialRuns runs(client, "default", "0", true, sweep, sweeper.file_context, sweeper.templates, hooks);
+  TrialRuns runs(client, request.name_space, "0", true, sweep, sweeper.file_context, sweeper.templates,
+                 hooks);
   std::vector<TrialLine> trials;
   for (const Point& point : sweep.points)
     trials.push_back({static_cast<int>(trials.size()), hash_of(point), point, {}});
