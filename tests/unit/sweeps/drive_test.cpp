@@ -183,7 +183,7 @@ TEST_CASE(
 TEST_CASE("a driver that may not go on begins no further trial, and completes those that it has begun") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
-  const Definition sweep = sweeper.define({"lr=1..2000"});
+  const Definition sweep = sweeper.define({"lr=1..600"});
   const StartRequest request = sweeper.request(sweep);
   const SubmitHooks hooks = sweeper.hooks();
   const Started started = prepare_driven(client, request, hooks);
@@ -195,12 +195,12 @@ TEST_CASE("a driver that may not go on begins no further trial, and completes th
   const std::string uid = kube::uid_of(fetch_sweep(client, "default", started.sweep, WithPods::no).owner);
   const TrialRuns::Created created = runs.create(trials, uid, [] { return false; });
   CHECK(created.begun > 0);
-  CHECK(created.begun < 2000);
+  CHECK(created.begun < 600);
   CHECK(runs_of_sweep(sweeper, started.sweep) == created.begun);
   const auto lost = []() -> bool { throw Error(ExitCode::cluster, "the Lease is gone"); };
   const std::vector<TrialLine> rest(trials.begin() + static_cast<long>(created.begun), trials.end());
   CHECK_THROWS_WITH(runs.create(rest, uid, lost), "the Lease is gone");
-  CHECK(runs_of_sweep(sweeper, started.sweep) < 2000);
+  CHECK(runs_of_sweep(sweeper, started.sweep) < 600);
 }
 
 TEST_CASE("a sweep that is drained starts no more trials, and is stopped when none runs") {
