@@ -89,7 +89,7 @@ void RankMachine::settle(RankTurn& turn) {
       return go_on_receiving(turn);
     case State::saving:
       if (stopping_) return terminate(turn);
-      return goes_on() ? save_last(turn) : assemble(turn);
+      return goes_on() ? save_last(turn) : give_up(turn);
     case State::staying:
       if (assembly_.all_have_left()) {
         code_probe("allreduce.all-have-left");
@@ -204,7 +204,7 @@ void RankMachine::next_step(RankTurn& turn) {
     state_ = State::saving;
     return save_last(turn);
   }
-  if (!goes_on()) return assemble(turn);
+  if (!goes_on()) return give_up(turn);
   if (assembly_.wants_newcomers(turn.now)) {
     code_probe("allreduce.newcomers");
     return assemble(turn);
@@ -234,6 +234,7 @@ void RankMachine::step_given_up(RankTurn& turn) {
 }
 
 // Someone may still wait for this rank in the sum of a step: the lowest rank is to call everyone together.
+// And a member that does not hear of the next generation has to know that there may be one.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
   assemble(turn);

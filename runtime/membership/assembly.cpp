@@ -83,7 +83,7 @@ void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
       break;
     case Event::Kind::audible:
       view.standing = Standing::live;
-      send_status(event.peer.rank, effects);
+      greet(event.peer.rank, effects);
       break;
     case Event::Kind::goodbye:
       if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
@@ -107,9 +107,14 @@ void Assembly::on_up(const Event& event, View& view, Effects& effects) {
   view.incarnation = event.incarnation;
   view.address = event.address;
   view.standing = Standing::live;
+  greet(rank, effects);
+}
+
+// What a rank has to know that could not be told for a while.
+void Assembly::greet(std::uint32_t rank, Effects& effects) const {
   if (trained_) {
     code_probe("allreduce.told-late");
-    effects.send(event.peer, encode(DoneMessage{generation_.number, result_}));
+    effects.send({Role::worker, rank}, encode(DoneMessage{generation_.number, result_}));
   }
   send_status(rank, effects);
 }
@@ -120,6 +125,7 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
   view.lost = now;
   if (event.kind == Event::Kind::down) view.known = false;
+  if (view.standing == Standing::silent) note_gone({event.peer.rank, event.incarnation});
   if (!is_member(event.peer.rank)) return;
   current_ = false;
   if (view.standing == Standing::dead) code_probe("allreduce.member-dead");
@@ -135,7 +141,7 @@ void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) 
     case MessageType::propose:
       return on_propose(event, now, effects);
     case MessageType::accept:
-      return on_accept(event, effects);
+      return on_accept(event, now, effects);
     case MessageType::refuse:
       return on_refuse(event, now);
     case MessageType::begin:
@@ -143,6 +149,7 @@ void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) 
     case MessageType::trouble:
       if (decode_trouble(event.header).generation != generation_.number) return;
       code_probe("allreduce.trouble");
+      note_gone({event.peer.rank, event.incarnation});
       current_ = false;
       return;
     case MessageType::done:
@@ -167,17 +174,20 @@ void Assembly::on_status(const Event& event, Effects& effects) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
       own_.reset();
-      promise_.reset();
+      promises_.clear();
       current_ = false;
       send_status_to_all(effects);
     }
     return;
   }
+  // At the same step all of one side go, and none of the other: by the numbers of the two starts.
   const std::uint64_t own_step = state_ ? state_->step : 0;
-  if (status->step && std::pair(*status->step, self_.rank) > std::pair(own_step, event.peer.rank)) {
+  if (status->step && std::pair(*status->step, status->lineage) > std::pair(own_step, lineage_)) {
     code_probe("allreduce.started-apart");
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
+  } else if (state_) {
+    send_status(event.peer.rank, effects);  // the peer may not know yet
   }
 }
 
@@ -205,6 +215,7 @@ void Assembly::assemble(SteadyTime now, Effects& effects) {
   wait_.restart(now);
   last_tick_ = now;
   first_tick_ = now + settling_time;
+  if (!began_) began_ = now;
   send_status_to_all(effects);
 }
 
@@ -219,7 +230,7 @@ void Assembly::tick(SteadyTime now, Effects& effects) {
 
 void Assembly::advance(SteadyTime now, Effects& effects) {
   answer_proposal(now, effects);
-  if (theirs_ && !is_live(theirs_->to)) {
+  if (theirs_ && !is_live(theirs_->to.rank)) {
     code_probe("allreduce.proposer-lost");
     theirs_.reset();
   }
@@ -287,7 +298,8 @@ bool Assembly::somebody_is_there() const {
 }
 
 std::optional<SteadyTime> Assembly::last_loss() const {
-  std::optional<SteadyTime> last;
+  const bool met_all = views_.size() + 1 >= settings_.workers;
+  std::optional<SteadyTime> last = met_all ? std::nullopt : began_;
   for (const auto& [rank, view] : views_) {
     if (view.standing != Standing::live && !left_.contains(rank))
       last = std::max(last, std::optional(view.lost));

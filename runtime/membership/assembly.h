@@ -92,7 +92,8 @@ class Assembly {
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   // Whether all other ranks of the run have ended, and knew that it is trained.
   bool all_have_left() const;
-  // Of the ranks that have not ended well: whether one is connected, and when one was last lost, if any was.
+  // Of the ranks that have not ended well: whether one is connected, and when one was last lost. One that
+  // this process has never met counts as lost when the process began: it may be on its way.
   bool somebody_is_there() const;
   std::optional<SteadyTime> last_loss() const;
 
@@ -118,7 +119,7 @@ class Assembly {
   };
   struct Promise {
     Proposal proposal;
-    std::uint32_t to = 0;  // the rank that made it
+    Member to;  // the process that made it
   };
 
   bool is_member(std::uint32_t rank) const;
@@ -127,9 +128,13 @@ class Assembly {
   bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
   std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
+  Standing standing_of(const Member& member, const Proposal& proposal, SteadyTime now) const;
+  bool knows_of_all_others(const Proposal& proposal, SteadyTime now) const;
   bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
   bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
-  bool keeps_promise(const Proposal& proposal, std::uint32_t proposer, SteadyTime now) const;
+  bool keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;
+  void note_gone(Member member);
+  bool loses_steps(const Proposal& proposal, SteadyTime now) const;
   std::optional<Proposal> may_propose(SteadyTime now);
   void leave_out_cut_off(Proposal& proposal, SteadyTime now) const;
   void propose(Proposal proposal, SteadyTime now, Effects& effects);
@@ -139,7 +144,7 @@ class Assembly {
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, Effects& effects);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
-  void on_accept(const Event& event, Effects& effects);
+  void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now);
   void on_begin(const Event& event, Effects& effects);
   void on_done(const Event& event);
@@ -149,13 +154,14 @@ class Assembly {
     std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
   }
   bool all_have_accepted() const;
-  void begin_if_accepted(Effects& effects);
+  void begin_if_accepted(SteadyTime now, Effects& effects);
   void begin_own(Effects& effects);
   void begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& beginning);
   Beginning choose_beginning() const;
   void answer_proposal(SteadyTime now, Effects& effects);
   void advance(SteadyTime now, Effects& effects);
   std::vector<std::string> missing() const;
+  void greet(std::uint32_t rank, Effects& effects) const;
   void send_status(std::uint32_t rank, Effects& effects) const;
   void send_status_to_all(Effects& effects) const;
 
@@ -177,6 +183,9 @@ class Assembly {
   std::optional<Failure> failure_;
   std::string result_;
   std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
+  // Members that were silent for a while since the generation began, or have given it up. They may have gone
+  // on with others since, whatever is heard of them later.
+  std::set<Member> may_have_gone_on_;
 
   std::optional<Proposal> own_;                                    // under way, made here
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers
@@ -184,12 +193,14 @@ class Assembly {
   std::optional<Promise> theirs_;  // to be answered, or answered and not begun
   bool answered_ = false;
   SteadyTime theirs_since_;
-  // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
-  std::optional<Promise> promise_;
+  // The last proposal of each process that was accepted here since the generation began. Each of them may
+  // have begun without a word of it coming here: whoever goes on must outvote those, too.
+  std::map<Member, Proposal> promises_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
   std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
   SteadyTime last_tick_, first_tick_;
+  std::optional<SteadyTime> began_;  // the first call of assemble()
 };
 
 }  // namespace mlk::rt

@@ -19,7 +19,9 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   // The run has gone on without the proposer, which has not heard of it yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
-  const bool broken_promise = !keeps_promise(proposal, event.peer.rank, now);
+  const Member proposer{event.peer.rank, event.incarnation};
+  note_gone(proposer);
+  const bool broken_promise = !keeps_promises(proposal, proposer, now);
   if (proposal.number <= promised_ || stranger || outdated || broken_promise) {
     if (outdated) code_probe("allreduce.refused-outdated");
     if (!outdated && !stranger && !broken_promise) code_probe("allreduce.refused-number");
@@ -28,7 +30,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   promised_ = proposal.number;
   own_.reset();
   current_ = false;
-  theirs_ = Promise{std::move(proposal), event.peer.rank};
+  theirs_ = Promise{std::move(proposal), proposer};
   answered_ = false;
   theirs_since_ = now;
   for (const auto& [member, address] : message->members) {
@@ -40,7 +42,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
 // Accepts once all members can be reached; if that takes too long, names a member that cannot.
 void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   if (!theirs_ || answered_) return;
-  const PeerId proposer{Role::worker, theirs_->to};
+  const PeerId proposer{Role::worker, theirs_->to.rank};
   const std::uint64_t number = theirs_->proposal.number;
   for (const Member& member : theirs_->proposal.members) {
     if (member == self_) continue;
@@ -58,16 +60,16 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   answered_ = true;
   code_probe("allreduce.accepted");
   // Only members have a vote.
-  if (generation_.contains(self_)) promise_ = theirs_;
+  if (generation_.contains(self_)) promises_[theirs_->to] = theirs_->proposal;
   effects.send(proposer, encode(AcceptMessage{number, state_}));
 }
 
-void Assembly::on_accept(const Event& event, Effects& effects) {
+void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
   const AcceptMessage accept = decode_accept(event.header);
   if (!own_ || accept.number != own_->number) return;
   if (!own_->contains({event.peer.rank, event.incarnation})) return;  // it was not asked
   accepted_[event.peer.rank] = accept.state;
-  begin_if_accepted(effects);
+  begin_if_accepted(now, effects);
 }
 
 void Assembly::on_refuse(const Event& event, SteadyTime now) {
@@ -111,7 +113,9 @@ std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
 
 void Assembly::on_begin(const Event& event, Effects& effects) {
   const std::uint64_t number = event.header.generation;
-  if (!theirs_ || event.peer.rank != theirs_->to || number != theirs_->proposal.number || !answered_) {
+  const bool awaited = theirs_ && answered_ && theirs_->proposal.number == number &&
+                       theirs_->to == Member{event.peer.rank, event.incarnation};
+  if (!awaited) {
     // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
     // the others would wait for it in the first sum.
     if (number > generation_.number) {
@@ -134,7 +138,8 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   generation_ = {proposal.number, std::move(proposal.members)};
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
-  promise_.reset();
+  promises_.clear();
+  may_have_gone_on_.clear();
   beginning_ = std::move(beginning);
   current_ = true;
 }
@@ -160,26 +165,67 @@ bool Assembly::is_dead(const View& view, SteadyTime now) {
 // count as silent although they are heard of: they may have gone on already, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
-  for (const Member& member : last.members) {
-    const auto view = views_.find(member.rank);
-    if (proposal.contains(member)) {
-      standings[member.rank] = Standing::live;
-    } else if (view == views_.end()) {
-      standings[member.rank] = Standing::silent;
-    } else if (view->second.incarnation != member.incarnation) {
-      standings[member.rank] = Standing::dead;  // a newer incarnation proves the end of the older
-    } else {
-      standings[member.rank] = is_dead(view->second, now) ? Standing::dead : Standing::silent;
-    }
-  }
+  for (const Member& member : last.members) standings[member.rank] = standing_of(member, proposal, now);
   return may_form_next(last, standings);
 }
 
-// The generation that was accepted here last may have begun elsewhere; only its proposer knows that it has
-// not.
-bool Assembly::keeps_promise(const Proposal& proposal, std::uint32_t proposer, SteadyTime now) const {
-  if (!promise_ || proposer == promise_->to) return true;
-  return may_follow({promise_->proposal.number, promise_->proposal.members}, proposal, now);
+Standing Assembly::standing_of(const Member& member, const Proposal& proposal, SteadyTime now) const {
+  if (proposal.contains(member)) return Standing::live;
+  const auto view = views_.find(member.rank);
+  if (view == views_.end()) return Standing::silent;
+  // A newer incarnation proves the end of the older.
+  const bool replaced = view->second.incarnation != member.incarnation;
+  if (!replaced && !is_dead(view->second, now)) return Standing::silent;
+  // Before it ended it may have let a rank in that goes on, and that this one cannot reach.
+  if (may_have_gone_on_.contains(member) && !knows_of_all_others(proposal, now)) {
+    code_probe("allreduce.may-have-gone-on");
+    return Standing::silent;
+  }
+  return Standing::dead;
+}
+
+// Whether each rank of the run is in the proposal, or has told where it is, or is dead.
+bool Assembly::knows_of_all_others(const Proposal& proposal, SteadyTime now) const {
+  for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
+    if (std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; }))
+      continue;
+    const auto view = views_.find(rank);
+    if (view == views_.end()) return false;
+    const bool has_told = view->second.standing == Standing::live && view->second.known;
+    if (!has_told && !is_dead(view->second, now)) return false;
+  }
+  return true;
+}
+
+// A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
+bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
+  return std::ranges::all_of(promises_, [&](const auto& promise) {
+    const auto& [to, accepted] = promise;
+    return to == proposer || may_follow({accepted.number, accepted.members}, proposal, now);
+  });
+}
+
+// Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
+// had the state yet, and one that has it may live.
+bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
+  const auto has_it = [&](const Member& member) {
+    if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
+      return accepted->second && accepted->second->step >= beginning_.step;
+    if (member == self_) return state_ && state_->step >= beginning_.step;
+    const auto view = views_.find(member.rank);
+    return view != views_.end() && view->second.status.step.value_or(0) >= beginning_.step;
+  };
+  if (beginning_.step == 0 || std::ranges::any_of(proposal.members, has_it)) return false;
+  return std::ranges::any_of(generation_.members, [&](const Member& member) {
+    return standing_of(member, proposal, now) == Standing::silent;
+  });
+}
+
+void Assembly::note_gone(Member member) {
+  const bool matters =
+      generation_.contains(member) ||
+      std::ranges::any_of(promises_, [&](const auto& promise) { return promise.second.contains(member); });
+  if (matters) may_have_gone_on_.insert(member);
 }
 
 std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
@@ -202,6 +248,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
       code_probe("allreduce.no-quorum");
       return {};
     }
+    if (loses_steps(proposal, now)) return {};
   } else if (somebody_trains || proposal.members.front() != self_) {
     enough_since_.reset();
     return {};
@@ -221,7 +268,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : settings_.new_lineage();
-  if (!keeps_promise(proposal, self_.rank, now)) return {};
+  if (!keeps_promises(proposal, self_, now)) return {};
   return proposal;
 }
 
@@ -231,7 +278,8 @@ void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   std::erase_if(rest.members,
                 [out = left_out(now)](const Member& member) { return out.contains(member.rank); });
   if (rest.members.size() == proposal.members.size()) return;
-  if (!may_follow(generation_, rest, now) || !keeps_promise(rest, self_.rank, now)) return;
+  if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))
+    return;
   code_probe("allreduce.cut-off-excluded");
   proposal = std::move(rest);
 }
@@ -257,7 +305,7 @@ void Assembly::propose(Proposal proposal, SteadyTime now, Effects& effects) {
   code_probe("allreduce.proposed");
   accepted_.clear();
   accepted_[self_.rank] = state_;
-  begin_if_accepted(effects);
+  begin_if_accepted(now, effects);
 }
 
 bool Assembly::all_have_accepted() const { return own_ && accepted_.size() == own_->members.size(); }
@@ -275,8 +323,14 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
   tick(now, effects);
 }
 
-void Assembly::begin_if_accepted(Effects& effects) {
-  if (all_have_accepted() && !wants_state()) begin_own(effects);
+void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
+  if (!all_have_accepted()) return;
+  if (loses_steps(*own_, now)) {  // a state has been lost since its status came
+    own_.reset();
+    not_before_ = now + retry_pause;
+    return;
+  }
+  if (!wants_state()) begin_own(effects);
 }
 
 // At the newest step that a member has. A member that has come to the same step by another sum lags as well:

@@ -137,7 +137,7 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   CHECK(goes_on_beside(9));
   CHECK(goes_on_beside(no_state));
   SUBCASE("the other is further") { CHECK_FALSE(goes_on_beside(11)); }
-  SUBCASE("as far as this one: the lower rank stays") { CHECK_FALSE(goes_on_beside(10)); }
+  SUBCASE("as far as this one: the start with the higher number stays") { CHECK_FALSE(goes_on_beside(10)); }
   REQUIRE(stage.assembly.phase() == Assembly::Phase::failed);
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
@@ -359,4 +359,94 @@ TEST_CASE("a rank tells who comes its generation, its step and of which run's st
   CHECK(status.header.generation == 3);
   CHECK(status.header.clock == 40);
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
+}
+
+TEST_CASE("every generation that a rank has accepted binds it, until one has begun") {
+  AmongRanks stage(4, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(2, 2, {1, 2, 3, 4}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(0, 3, {0, 2, 3, 4}, 1);  // with most of those that may be in generation 2
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(0, 4, {0, 4}, 1);  // generation 3 has not begun, but 2 may have
+  CHECK(stage.answer_type(0) == MessageType::refuse);
+}
+
+TEST_CASE("a rank does not go on by itself after members that may have let in one that it cannot reach") {
+  AmongRanks stage(2, 3);
+  stage.depart(rank_at(1));
+  stage.start_generation(1, {0, 2});
+  const auto goes_on = [&] {
+    Assembling assembling(stage);
+    for (int timers = 0; timers < 30 && stage.assembly.phase() == Assembly::Phase::assembling; ++timers)
+      stage.pass();
+    return stage.assembly.phase() == Assembly::Phase::begun;
+  };
+  stage.hears_of(1, Event::Kind::silent);
+  SUBCASE("rank 0 was heard until it ended") {
+    stage.depart(rank_at(0));
+    CHECK(goes_on());
+  }
+  SUBCASE("rank 0 was silent for a while") {
+    stage.hears_of(0, Event::Kind::silent);
+    stage.hears_of(0, Event::Kind::audible);
+    stage.depart(rank_at(0));
+    CHECK_FALSE(goes_on());
+  }
+  SUBCASE("rank 0 has left the generation") {
+    stage.say(0, MessageType::trouble, 1);
+    stage.depart(rank_at(0));
+    CHECK_FALSE(goes_on());
+  }
+  SUBCASE("rank 0 has left the generation, and rank 1 is known to be behind") {
+    stage.say(0, MessageType::trouble, 1);
+    stage.depart(rank_at(0));
+    stage.arrive(rank_at(1));
+    stage.tell_status(1, 0, no_state, 0);
+    Assembling assembling(stage);
+    const auto [number, members] = stage.hear_proposal(1);
+    CHECK(members == std::set<std::uint32_t>{1, 2});
+  }
+}
+
+TEST_CASE("members without the state of a generation wait for those that have it, unless these are dead") {
+  AmongRanks stage(0, 3);
+  stage.propose(1, 1, {0, 1}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
+  stage.hears_of(1, Event::Kind::silent);
+  stage.tell_status(2, 0, no_state, 0);
+  stage.start_assembling();
+  for (int timers = 0; timers < 5; ++timers) stage.pass();
+  CHECK_FALSE(stage.was_told(rank_at(2), MessageType::propose));
+  stage.depart(rank_at(1));
+  CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2});
+}
+
+TEST_CASE("a rank that was silent when the run was trained is told when it is heard again") {
+  AmongRanks stage(0, 2);
+  stage.start_generation(1, {0, 1});
+  stage.hears_of(1, Event::Kind::silent);
+  stage.tell_trained("the result");
+  CHECK_FALSE(stage.was_told(rank_at(1), MessageType::done));
+  stage.hears_of(1, Event::Kind::audible);
+  CHECK(stage.was_told(rank_at(1), MessageType::done));
+}
+
+TEST_CASE("of two runs that started apart the one that is further tells the other so") {
+  AmongRanks stage(1, 2);
+  stage.start_generation(1, {0, 1});
+  (void)stage.was_told(rank_at(0), MessageType::status);  // what it was told before
+  stage.tell_status(0, 1, 9, lineage + 1);
+  CHECK(stage.was_told(rank_at(0), MessageType::status));
+}
+
+TEST_CASE("a rank that was never met counts as lost when this one began") {
+  AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 3; });
+  stage.start_assembling();
+  const SteadyTime began = stage.now;
+  stage.now += std::chrono::seconds(5);
+  stage.end(rank_at(1), ExitCode::trained);
+  REQUIRE(stage.assembly.last_loss());
+  CHECK(*stage.assembly.last_loss() == began);
 }
