@@ -88,9 +88,15 @@ class Server:
         return http.client.HTTPSConnection(self.url.removeprefix("https://"), context=trust, timeout=60)
 
     def get(self, url):
-        """Over a connection that stays: what is asked while a driver or its peer works costs the server next to nothing."""
-        self.asking.request("GET", url.removeprefix(self.url))
-        answer = self.asking.getresponse()
+        """Over a connection that stays: what is asked while a driver or its peer works costs the server next to nothing. The server
+        closes one that was idle for minutes."""
+        try:
+            self.asking.request("GET", url.removeprefix(self.url))
+            answer = self.asking.getresponse()
+        except (http.client.HTTPException, OSError):
+            self.asking = self.connect()
+            self.asking.request("GET", url.removeprefix(self.url))
+            answer = self.asking.getresponse()
         body = answer.read()
         assert answer.status == 200, body
         return json.loads(body)

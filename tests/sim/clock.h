@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 
 // How long the Job of a process waits before it starts it again, and a kubelet after SIGTERM before it kills.
 constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
+constexpr Duration settled_after = 60s;  // of calm: all are started again and connected
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): the same on every machine.
 class Random {

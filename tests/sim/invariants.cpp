@@ -58,7 +58,8 @@ void Invariants::check_start(const Number& number, const Commit& commit, const s
   const std::string begins = what + ", whose generation began at step " + std::to_string(commit.began_at);
   if (commit.began_at < joined.newest_step)
     broken(begins + ", but a member was at step " + std::to_string(joined.newest_step));
-  if (disk_ && trained_ && joined.since > *trained_ + no_new_generation_after)
+  const bool is_known = (disk_ || told_) && trained_ && joined.since > *trained_ + no_new_generation_after;
+  if (is_known && (joined.anew || number.first == trained_lineage_))
     broken(begins + ", but the run is trained");
   for (auto& [older, started] : started_) {
     if (older.first != number.first || older.second >= number.second) continue;

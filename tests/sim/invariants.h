@@ -58,7 +58,8 @@ class Invariants {
   //    with the processes that had it.
   // 4. Nor does it begin before a step that an older generation has gone beyond, except for the one step that
   //    was being summed up; and no older generation goes on beside it.
-  // 5. Once the run is trained, and that is on disk, no rank begins to train.
+  // 5. Once the run is trained, and that is on disk or everyone can be told, no rank begins to train, and the
+  //    lineage that was trained has no further generation.
   void committed(const Commit& commit);
 
   // The process has ended. A generation whose members all have is forgotten: its number may be used again.
@@ -67,9 +68,21 @@ class Invariants {
   // Its checkpoints are gone; those that come later are not.
   void disk_lost() { disk_ = false; }
 
-  // What is trained stays trained.
-  void trained(SteadyTime now) { trained_ = std::min(trained_.value_or(now), now); }
+  // Nothing goes wrong any more, and all find each other: a run that is trained from here on stays trained
+  // without a disk as well, since the rank that reports waits for those that come late.
+  void all_can_be_told() { telling_ = !killed_; }
+  // By the end of its grace, when nothing else goes wrong any more.
+  void somebody_is_killed() { killed_ = true, telling_ = false; }
+
+  // What is trained stays trained. lineage: 0 where a rank has only found the last checkpoint.
+  void trained(std::uint64_t lineage, SteadyTime now) {
+    if (trained_) return;
+    trained_ = now;
+    trained_lineage_ = lineage;
+    told_ = telling_ && lineage != 0;
+  }
   bool is_trained() const { return trained_.has_value(); }
+  bool is_told() const { return told_; }
   std::uint64_t commits() const { return commits_; }
   std::uint64_t generations() const { return generations_; }
 
@@ -90,13 +103,14 @@ class Invariants {
   void check_start(const Number& number, const Commit& commit, const std::string& what);
 
   const std::uint64_t step_samples_;
-  bool disk_;
+  bool disk_, telling_ = false, killed_ = false, told_ = false;
   std::set<rt::Member> dead_;
   // By member: a generation of which all are dead may leave its number to one of others.
   std::map<Number, std::map<rt::Member, Joined>> joined_;
   std::map<Number, Started> started_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::uint64_t> results_;
   std::optional<SteadyTime> trained_;
+  std::uint64_t trained_lineage_ = 0;
   std::uint64_t commits_ = 0, generations_ = 0;
 };
 

@@ -168,7 +168,7 @@ int run_seeds(const Arguments& arguments) {
 int main(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
-    if (arguments.probes) count_probes();
+    listen_to_probes();
     return arguments.seeds ? run_seeds(arguments) : run_files(arguments);
   } catch (const std::logic_error&) {
     std::fputs(usage, stderr);

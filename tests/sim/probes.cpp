@@ -1,10 +1,7 @@
 #include "tests/sim/probes.h"
 
-#include <cstdint>
 #include <cstdio>
-#include <map>
-#include <string>
-#include <string_view>
+#include <utility>
 
 #include "runtime/base/code_probe.h"
 
@@ -14,26 +11,51 @@ namespace {
 struct ProbeRuns {
   std::uint64_t runs = 0, last = 0;  // last: the number of the run that passed it last
 };
-std::map<std::string, ProbeRuns, std::less<>> passed;
+std::map<std::string, ProbeRuns, std::less<>> passed_in;
+std::vector<std::string_view> passed_now;
 std::uint64_t current_run = 1;
 
 void note_probe(const char* name) {
-  auto found = passed.find(std::string_view(name));
-  if (found == passed.end()) found = passed.emplace(name, ProbeRuns()).first;
+  passed_now.emplace_back(name);
+  auto found = passed_in.find(std::string_view(name));
+  if (found == passed_in.end()) found = passed_in.emplace(name, ProbeRuns()).first;
   if (found->second.last == current_run) return;
   found->second.last = current_run;
   ++found->second.runs;
 }
 
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0;
+  for (const char letter : text) hash = mix(hash, static_cast<unsigned char>(letter));
+  return hash;
+}
+
 }  // namespace
 
-void count_probes() { rt::probe_listener = note_probe; }
+void listen_to_probes() { rt::probe_listener = note_probe; }
 
-void next_run() { ++current_run; }
+void next_run() {
+  ++current_run;
+  passed_now.clear();
+}
+
+std::vector<std::string_view> take_passed_probes() { return std::exchange(passed_now, {}); }
 
 void print_probes() {
-  for (const auto& [name, probe] : passed)
+  for (const auto& [name, probe] : passed_in)
     std::printf("probe %s %lu\n", name.c_str(), static_cast<unsigned long>(probe.runs));
+}
+
+// Of the probes one in four, at one of its first passages: those that many pass come often.
+std::optional<std::uint64_t> ProbeFaultDraw::passed(std::string_view probe, Duration now) {
+  if (faults_.seed == 0 || now >= faults_.until) return {};
+  auto found = passages_.find(probe);
+  if (found == passages_.end()) found = passages_.emplace(probe, 0).first;
+  Random random(mix(faults_.seed, hash_of(probe)));
+  if (!random.one_in(4)) return {};
+  const std::uint64_t which = random.one_in(2) ? random.between(1, 3) : random.between(1, 30);
+  if (++found->second != which) return {};
+  return random.next();
 }
 
 }  // namespace mlk::sim

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/payload.h"
+#include "tests/sim/probes.h"
 #include "tests/sim/ps_wire.h"
 
 namespace mlk::sim {
@@ -166,10 +167,15 @@ void PsProcess::check_shard(const std::string& what) const {
   }
 }
 
+void PsProcess::tell_passed() const {
+  for (const std::string_view probe : take_passed_probes()) s_.passed(place_, probe);
+}
+
 template <typename Call>
 void PsProcess::act_server(Call call) {
   rt::Turn turn{s_.clock.now()};
   call(*server_, turn);
+  tell_passed();
   for (const auto& decision : turn.in_order) {
     std::visit([this](const auto& wanted) { carry_out(wanted); }, decision);
     if (!server_) return;

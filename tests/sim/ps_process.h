@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct PsSurroundings {
   kernels::Ops& ops;
   const PsScenario& scenario;
   std::function<void(Network::Rank place, rt::ExitCode code, const std::string& why)> ended;
+  std::function<void(Network::Rank place, std::string_view probe)> passed;
   std::function<void(Network::Rank place, const std::string& line)> trace;  // may be empty
 };
 
@@ -90,6 +92,7 @@ class PsProcess {
   }
   bool sync() const { return s_.scenario.consistency.sync; }
   Duration writing_time() const;
+  void tell_passed() const;
   template <typename Call>
   void act_server(Call call);
   template <typename Call>

@@ -18,6 +18,7 @@ template <typename Call>
 void PsProcess::act_worker(Call call) {
   rt::WorkerTurn turn{s_.clock.now()};
   call(*worker_, turn);
+  tell_passed();
   for (const auto& decision : turn.in_order) {
     std::visit([this](const auto& wanted) { carry_out(wanted); }, decision);
     if (!worker_) return;

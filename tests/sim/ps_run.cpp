@@ -15,7 +15,6 @@ using rt::PeerId;
 using rt::Role;
 using Place = Network::Rank;
 
-constexpr Duration settled_after = 60s;  // of calm: all are started again and connected
 constexpr Duration unheard_limit = 15s;
 constexpr std::uint64_t most_ps_events = 5'000'000;
 
@@ -40,6 +39,7 @@ class PsRun {
             print ? Network::Trace([this](Place place, const std::string& line) { say(place, line); })
                   : Network::Trace()),
         invariants_(scenario),
+        probe_draw_(scenario.at_probes),
         surroundings_{
             clock_,
             random_,
@@ -49,6 +49,7 @@ class PsRun {
             *ops_,
             scenario,
             [this](Place place, rt::ExitCode code, const std::string& why) { ended(place, code, why); },
+            [this](Place place, std::string_view probe) { pass(place, probe); },
             print ? [this](Place place, const std::string& line) { say(place, line); }
                   : std::function<void(Place, const std::string&)>()} {
     disk_.there = scenario.disk;
@@ -58,6 +59,7 @@ class PsRun {
       clock_.at(begin_ + fault.at, [this, fault] { happen(fault); });
       quiet_ = std::max(quiet_, begin_ + fault.at);
     }
+    if (scenario.at_probes.seed != 0) quiet_ = std::max(quiet_, begin_ + scenario.at_probes.until);
     clock_.at(quiet_, [this] { calm(); });
   }
 
@@ -198,6 +200,23 @@ class PsRun {
     }
   }
 
+  // A process has passed a probe: something may happen to it, or to others, as far as the storm goes.
+  void pass(Place place, std::string_view probe) {
+    const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
+    if (!seed) return;
+    if (print_) say(place, "comes to a fault at " + std::string(probe));
+    for (const PsFault& fault : draw_at_probe(*seed, scenario_, ids_[place])) {
+      if (print_) {
+        PsFault as_line = fault;
+        as_line.at += clock_.now() - begin_;
+        say(place, to_text(as_line));
+      }
+      clock_.after(fault.at, [this, fault] {
+        if (clock_.now() < quiet_) happen(fault);
+      });
+    }
+  }
+
   static std::string fault_text(PsFault::Kind kind) {
     static constexpr const char* texts[] = {"is to start", "is killed",       "loses its host",
                                             "freezes",     "thaws",           "is stopped",
@@ -320,6 +339,7 @@ class PsRun {
   bool trained_ = false;    // a rank has ended so
   bool abandoned_ = false;  // a server has met no worker for all of its patience: it ends with 0
   PsInvariants invariants_;
+  ProbeFaultDraw probe_draw_;
   std::unique_ptr<kernels::Ops> ops_ = kernels::make_reference_ops();
   const PsSurroundings surroundings_;
   std::deque<PsProcess> processes_;  // by their places

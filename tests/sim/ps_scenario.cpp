@@ -37,9 +37,16 @@ class FaultDraw {
     const bool follows = scenario.faults.back().kind != Kind::start && random_.one_in(2);
     begin_ = follows ? last + random_.between(Duration(0), Duration(15s))
                      : random_.between(Duration(500ms), storm);
-    // Short ones are within all patience, long ones beyond.
-    end_ = begin_ + (random_.one_in(2) ? random_.between(Duration(10ms), Duration(4s))
-                                       : random_.between(Duration(4s), Duration(40s)));
+    draw_end();
+  }
+  // At a probe: half of them befall the process that has passed it.
+  FaultDraw(Random& random, PsScenario& scenario, PeerId focus)
+      : random_(random),
+        scenario_(scenario),
+        processes_(scenario.processes()),
+        begin_(random.between(Duration(0), 3 * scenario.network.longest)),
+        focus_(focus) {
+    draw_end();
   }
 
   void draw() {
@@ -97,7 +104,14 @@ class FaultDraw {
     cut(other, process);
   }
 
-  PeerId any() { return processes_[random_.below(processes_.size())]; }
+  // Short ones are within all patience, long ones beyond.
+  void draw_end() {
+    end_ = begin_ + (random_.one_in(2) ? random_.between(Duration(10ms), Duration(4s))
+                                       : random_.between(Duration(4s), Duration(40s)));
+  }
+  PeerId any() {
+    return focus_ && random_.one_in(2) ? *focus_ : processes_[random_.below(processes_.size())];
+  }
   std::uint32_t server() { return static_cast<std::uint32_t>(random_.below(scenario_.servers)); }
   void add(Duration at, Kind kind, PeerId first, PeerId second = {}, int value = 0) {
     scenario_.faults.push_back({at, kind, first, second, value});
@@ -127,6 +141,7 @@ class FaultDraw {
   PsScenario& scenario_;
   const std::vector<PeerId> processes_;
   Duration begin_{0}, end_{0};
+  const std::optional<PeerId> focus_;
 };
 
 PeerId parse_process(const std::string& word) {
@@ -213,6 +228,12 @@ std::map<std::string, std::function<void(std::istringstream&)>> readers(PsScenar
              words >> rank;
              s.never.insert(rank);
            }},
+          {"at_probes",
+           [&s](std::istringstream& words) {
+             double until = 0;
+             words >> s.at_probes.seed >> until;
+             s.at_probes.until = to_duration(until);
+           }},
           {"at", [&s](std::istringstream& words) { s.faults.push_back(parse_ps_fault(words)); }}};
 }
 
@@ -277,7 +298,17 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
     for (auto left = random.below(s.workers - s.minimum + 1); left > 0; --left)
       s.never.insert(static_cast<std::uint32_t>(random.below(s.workers)));
   }
+  Random more(mix(seed, 6));
+  if (more.one_in(2)) s.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   return s;
+}
+
+std::vector<PsFault> draw_at_probe(std::uint64_t seed, const PsScenario& scenario, PeerId process) {
+  Random random(seed);
+  PsScenario drawn = scenario;
+  drawn.faults.clear();
+  for (auto left = random.between(1, 2); left > 0; --left) FaultDraw(random, drawn, process).draw();
+  return drawn.faults;
 }
 
 bool is_ps_scenario(const std::string& text) {
@@ -331,16 +362,22 @@ std::string to_text(const PsScenario& s) {
        << to_seconds(s.compute) * 1000 << "\nwrite " << to_seconds(s.write) * 1000 << "\nway "
        << to_seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : s.never) text << "never " << rank << "\n";
-  for (const PsFault& fault : s.faults) {
-    text << "at " << to_seconds(fault.at) << " " << ps_fault_names[static_cast<std::size_t>(fault.kind)];
-    if (!of_disk(fault.kind)) {
-      text << " " << to_string(fault.first);
-    } else if (fault.kind != Kind::disk_lost) {
-      text << " " << fault.value;
-    }
-    if (of_two(fault.kind)) text << " " << to_string(fault.second);
-    text << "\n";
+  if (s.at_probes.seed != 0)
+    text << "at_probes " << s.at_probes.seed << " " << to_seconds(s.at_probes.until) << "\n";
+  for (const PsFault& fault : s.faults) text << to_text(fault) << "\n";
+  return text.str();
+}
+
+std::string to_text(const PsFault& fault) {
+  std::ostringstream text;
+  text.precision(12);
+  text << "at " << to_seconds(fault.at) << " " << ps_fault_names[static_cast<std::size_t>(fault.kind)];
+  if (!of_disk(fault.kind)) {
+    text << " " << to_string(fault.first);
+  } else if (fault.kind != Kind::disk_lost) {
+    text << " " << fault.value;
   }
+  if (of_two(fault.kind)) text << " " << to_string(fault.second);
   return text.str();
 }
 

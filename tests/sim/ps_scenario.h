@@ -19,6 +19,7 @@
 #include "runtime/launch/config.h"
 #include "runtime/transport/wire.h"
 #include "tests/sim/network.h"
+#include "tests/sim/probes.h"
 
 namespace mlk::sim {
 
@@ -56,6 +57,7 @@ struct PsScenario {
   bool disk = true;
   std::vector<PsFault> faults;
   std::set<std::uint32_t> never;  // workers that are not started again
+  ProbeFaults at_probes;
 
   rt::Config config() const;
   std::vector<rt::PeerId> processes() const;
@@ -63,10 +65,13 @@ struct PsScenario {
 
 // ranks: of workers and servers together; 0 leaves their number to the seed.
 PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks);
+// What happens when `process` has passed a probe; times are from then on.
+std::vector<PsFault> draw_at_probe(std::uint64_t seed, const PsScenario& scenario, rt::PeerId process);
 
 bool is_ps_scenario(const std::string& text);
 // Throws std::runtime_error that names the line.
 PsScenario parse_ps_scenario(const std::string& text);
 std::string to_text(const PsScenario& scenario);
+std::string to_text(const PsFault& fault);
 
 }  // namespace mlk::sim

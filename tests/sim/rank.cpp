@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/sim/codec.h"
+#include "tests/sim/probes.h"
 
 namespace mlk::sim {
 namespace {
@@ -100,6 +101,7 @@ void SimulatedRank::act(Call call) {
   if (process_->stopping) process_->machine.stop();
   RankTurn turn{local_now()};
   call(turn);
+  for (const std::string_view probe : take_passed_probes()) s_.passed(process_number_, probe);
   note_state();
   const std::uint64_t self = process_->incarnation;
   for (auto& decision : turn.in_order) {
@@ -359,13 +361,14 @@ void SimulatedRank::carry_out(const rt::ReportTrained&) {
     const bool done = !process_->stopping;
     if (done) {
       trace("the run is trained");
-      s_.invariants.trained(s_.clock.now());
+      s_.invariants.trained(process_->machine.assembly().lineage(), s_.clock.now());
     }
     act([&](RankTurn& turn) { process_->machine.reported(done, "result", turn); });
   });
 }
 
 void SimulatedRank::carry_out(const rt::EndWithFound&) {
+  s_.invariants.trained(0, s_.clock.now());
   work(s_.settings.compute, [this] { exit(rt::ExitCode::trained); });
 }
 

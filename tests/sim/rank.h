@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct Surroundings {
   Invariants& invariants;
   const RunSettings& settings;
   std::function<void(std::uint32_t number, rt::ExitCode code)> ended;
+  std::function<void(std::uint32_t number, std::string_view probe)> passed;
   std::function<void(std::uint32_t rank, const std::string& line)> trace;  // may be empty
 };
 

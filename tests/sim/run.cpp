@@ -22,6 +22,7 @@ class Run {
             print ? Network::Trace([this](std::uint32_t rank, const std::string& line) { say(rank, line); })
                   : Network::Trace()),
         invariants_(settings_.step_samples, scenario.disk),
+        probe_draw_(scenario.at_probes),
         jobs_(settings_.ranks),
         incarnations_(2 * settings_.ranks) {
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) jobs_[rank].newest = rank;
@@ -34,6 +35,7 @@ class Run {
         invariants_,
         settings_,
         [this](std::uint32_t number, rt::ExitCode code) { ended(number, code); },
+        [this](std::uint32_t number, std::string_view probe) { pass(number, probe); },
         print ? [this](std::uint32_t rank, const std::string& line) { say(rank, line); }
               : std::function<void(std::uint32_t, const std::string&)>()};
     for (std::uint32_t number = 0; number < 2 * settings_.ranks; ++number) {
@@ -45,7 +47,12 @@ class Run {
       clock_.at(begin_ + fault.at, [this, fault] { happen(fault); });
       quiet_ = std::max(quiet_, begin_ + fault.at);
     }
+    if (scenario.at_probes.seed != 0) quiet_ = std::max(quiet_, begin_ + scenario.at_probes.until);
     clock_.at(quiet_, [this] { calm(); });
+    if (scenario.apart) {
+      network_.cut(scenario.apart->first, scenario.apart->second);
+      network_.cut(scenario.apart->second, scenario.apart->first);
+    }
   }
 
   Outcome run() {
@@ -130,9 +137,10 @@ class Run {
     if (number != jobs_[rank].newest) return;
     if (code == rt::ExitCode::trained) {
       jobs_[rank].trained = true;
-      invariants_.trained(clock_.now());
       return;
     }
+    if (code == rt::ExitCode::peers_lost && must_find_peers())
+      throw Violation("rank " + std::to_string(rank) + " gives up, though all can reach each other");
     if (scenario_.never.contains(rank)) return;
     // A disruption is no failure.
     const Duration pause =
@@ -140,6 +148,39 @@ class Run {
             ? restart_of_terminated
             : std::min(first_restart * (1 << std::min(jobs_[rank].failures++, 4)), longest_restart);
     clock_.after(pause, [this, rank] { start(rank); });
+  }
+
+  // A process has passed a probe: something may happen to it, or to others, as far as the storm goes.
+  void pass(std::uint32_t number, std::string_view probe) {
+    const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
+    if (!seed) return;
+    if (print_) say(number, "comes to a fault at " + std::string(probe));
+    for (const Fault& fault : draw_at_probe(*seed, scenario_, number % settings_.ranks)) {
+      if (print_) {
+        Fault as_line = fault;
+        as_line.at += clock_.now() - begin_;
+        say(number, to_text(as_line));
+      }
+      clock_.after(fault.at, [this, fault] {
+        if (clock_.now() < quiet_) happen(fault);
+      });
+    }
+  }
+
+  bool are_apart(std::uint32_t one, std::uint32_t other) const {
+    return scenario_.apart &&
+           std::minmax(one, other) == std::minmax(scenario_.apart->first, scenario_.apart->second);
+  }
+
+  void heal_between(std::uint32_t from, std::uint32_t to) {
+    if (network_.is_cut(from, to) && !are_apart(from, to)) network_.heal(from, to);
+  }
+
+  // In calm, if the patience is longer than states take to all that lag. Two that never reach each other may
+  // both start the run, and hold the others up until one of them has given up.
+  bool must_find_peers() const {
+    return !scenario_.apart && settings_.patience > 2 * settings_.ranks * settings_.transfer &&
+           clock_.now() > quiet_ + settings_.patience + settled_after;
   }
 
   void strand(std::uint32_t rank, bool begins) {
@@ -186,7 +227,7 @@ class Run {
         return network_.cut(rank, fault.second);
       case heal:
         if (print_) say(rank, "has a way again to " + std::to_string(fault.second));
-        return network_.heal(rank, fault.second);
+        return heal_between(rank, fault.second);
       case disk_full:
         disk_.full = fault.first != 0;
         return;
@@ -202,6 +243,7 @@ class Run {
 
   void lose(std::uint32_t number, bool host) {
     if (!processes_[number]->running()) return;
+    if (clock_.now() > quiet_) invariants_.somebody_is_killed();
     if (print_) say(number, host ? "loses its host" : "is killed");
     host ? network_.lose_host(number) : network_.kill(number);
     processes_[number]->stop();
@@ -220,16 +262,20 @@ class Run {
     for (std::uint32_t number = 0; number < processes_.size(); ++number) {
       thaw(number);
       for (std::uint32_t other = 0; other < processes_.size(); ++other) {
-        if (number != other && network_.is_cut(number, other)) network_.heal(number, other);
+        if (number != other) heal_between(number, other);
       }
     }
     disk_.full = false;
     disk_.slowness = 1;
+    const bool all_meet = settings_.seeds == settings_.ranks && !scenario_.apart;
+    if (all_meet) clock_.after(longest_restart + 5s, [this] { invariants_.all_can_be_told(); });
   }
 
-  // All ranks that may still come know that the run is trained. Without the disk one that comes late cannot.
+  // All ranks that may still come know that the run is trained. Without the disk, one that comes late
+  // during the storm cannot.
   bool over() const {
-    if ((!disk_.there || disk_lost_) && invariants_.is_trained()) return true;
+    const bool tells = invariants_.is_told() || (disk_.there && !disk_lost_);
+    if (invariants_.is_trained() && !tells) return true;
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) {
       if (!jobs_[rank].trained && (process(rank).running() || !scenario_.never.contains(rank))) return false;
     }
@@ -266,6 +312,7 @@ class Run {
   Disk disk_;
   bool disk_lost_ = false;
   Invariants invariants_;
+  ProbeFaultDraw probe_draw_;
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<SimulatedRank>> processes_;  // two for each rank
   std::vector<std::uint64_t> incarnations_;                // of the process with this number that was last

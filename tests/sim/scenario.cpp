@@ -36,11 +36,21 @@ void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end)
   }
 }
 
-// Things that belong together: what begins also ends.
-void draw_fault(Random& random, Scenario& scenario, Duration storm) {
+// All ways are there again.
+void heal_all(Scenario& scenario, Duration at) {
+  for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
+    for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
+      if (one != other) scenario.faults.push_back({at, Fault::Kind::heal, one, other});
+    }
+  }
+}
+
+// Things that belong together: what begins also ends. focus: the rank that half of them befall.
+void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optional<std::uint32_t> focus = {}) {
   const std::uint32_t ranks = scenario.settings.ranks;
-  const auto rank = [&] { return static_cast<std::uint32_t>(random.below(ranks)); };
-  const auto begin = random.between(Duration(0), storm);
+  const auto rank = [&] {
+    return focus && random.one_in(2) ? *focus : static_cast<std::uint32_t>(random.below(ranks));
+  };
   const auto add = [&](Duration at, Fault::Kind kind, std::uint32_t first, std::uint32_t second = 0) {
     scenario.faults.push_back({at, kind, first, second});
   };
@@ -124,7 +134,7 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
   const Duration storm =
       burst ? random.between(Duration(2s), Duration(8s)) : random.between(Duration(5s), Duration(60s));
   for (auto left = burst ? random.between(3, 9) : random.below(7); left > 0; --left)
-    draw_fault(random, scenario, storm);
+    draw_fault(random, scenario, random.between(Duration(0), storm));
   // Ranks that start apart.
   if (random.one_in(12))
     cut_sides(random, scenario, Duration(0), random.between(Duration(2s), Duration(20s)));
@@ -135,7 +145,28 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
     for (auto left = random.below(most + 1); left > 0; --left)
       scenario.never.insert(static_cast<std::uint32_t>(random.below(s.ranks)));
   }
+  Random more(mix(seed, 5));
+  if (s.ranks > 2 && s.minimum < s.ranks && s.seeds == s.ranks && scenario.never.empty() && more.one_in(12)) {
+    const auto one = more.below(s.ranks), other = (one + more.between(1, s.ranks - 1)) % s.ranks;
+    scenario.apart.emplace(one, other);
+  }
+  if (more.one_in(2)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   return scenario;
+}
+
+std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, std::uint32_t rank) {
+  Random random(seed);
+  Scenario drawn;
+  drawn.settings = scenario.settings;
+  // What the rank has sent is perhaps under way still.
+  const Duration begin = random.between(Duration(0), 3 * scenario.settings.network.longest);
+  if (random.one_in(3)) {  // other sides than before
+    heal_all(drawn, begin);
+    cut_sides(random, drawn, begin, begin + random.between(Duration(1s), Duration(30s)));
+  } else {
+    for (auto left = random.between(1, 2); left > 0; --left) draw_fault(random, drawn, begin, rank);
+  }
+  return drawn.faults;
 }
 
 Scenario parse_scenario(const std::string& text) {
@@ -155,7 +186,11 @@ Scenario parse_scenario(const std::string& text) {
       if (!(words >> value) || value < 0) throw wrong();
       return value;
     };
-    const auto count = [&] { return static_cast<std::uint64_t>(get()); };
+    const auto count = [&] {
+      std::uint64_t value = 0;
+      if (!(words >> value)) throw wrong();
+      return value;
+    };
     const auto small = [&] { return static_cast<std::uint32_t>(get()); };
     if (word == "seed") {
       scenario.seed = count();
@@ -189,6 +224,12 @@ Scenario parse_scenario(const std::string& text) {
       s.network.longest = std::max(from_seconds(get() / 1000), s.network.shortest);
     } else if (word == "never") {
       scenario.never.insert(small());
+    } else if (word == "apart") {
+      const std::uint32_t one = small();
+      scenario.apart.emplace(one, small());
+    } else if (word == "at_probes") {
+      scenario.at_probes.seed = count();
+      scenario.at_probes.until = from_seconds(get());
     } else if (word == "drift") {
       const std::uint32_t rank = small();
       std::int64_t ppm = 0;
@@ -211,6 +252,8 @@ Scenario parse_scenario(const std::string& text) {
     if (words >> word) throw wrong();
   }
   if (s.ranks < 1 || s.ranks > 1000) throw std::runtime_error("ranks: from 1 to 1000");
+  if (scenario.apart && std::max(scenario.apart->first, scenario.apart->second) >= s.ranks)
+    throw std::runtime_error("apart: no such rank");
   for (const Fault& fault : scenario.faults) {
     if (!of_disk(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
       throw std::runtime_error("at: no such rank");
@@ -233,14 +276,21 @@ std::string to_text(const Scenario& scenario) {
        << seconds(s.compute) * 1000 << "\ntransfer " << seconds(s.transfer) * 1000 << "\nwrite "
        << seconds(s.write) * 1000 << "\nway " << seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : scenario.never) text << "never " << rank << "\n";
+  if (scenario.apart) text << "apart " << scenario.apart->first << " " << scenario.apart->second << "\n";
+  if (scenario.at_probes.seed != 0)
+    text << "at_probes " << scenario.at_probes.seed << " " << seconds(scenario.at_probes.until) << "\n";
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank)
     text << "drift " << rank << " " << scenario.drift_ppm[rank] << "\n";
-  for (const Fault& fault : scenario.faults) {
-    text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)];
-    if (fault.kind != Fault::Kind::lose_disk) text << " " << fault.first;
-    if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) text << " " << fault.second;
-    text << "\n";
-  }
+  for (const Fault& fault : scenario.faults) text << to_text(fault) << "\n";
+  return text.str();
+}
+
+std::string to_text(const Fault& fault) {
+  std::ostringstream text;
+  text.precision(12);
+  text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)];
+  if (fault.kind != Fault::Kind::lose_disk) text << " " << fault.first;
+  if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) text << " " << fault.second;
   return text.str();
 }
 

@@ -1,25 +1,34 @@
 // What is to happen in a simulated run: drawn from a seed, or read from a file.
 //
-// A scenario is text, a line for each thing, `#` begins a comment:
-//   seed 7             of everything that is not written down: times of messages, of steps
-//   ranks 3            also: minimum, seeds, steps, checkpoint_every; disk, overlaps, frozen_are_lost (0 or
-//   1) patience 120       also: late; seconds compute 50         also: transfer, write, way (the longest of a
-//   message); milliseconds drift 1 200        the clock of rank 1 is faster by 200 parts in a million at 4.5
-//   kill 1      seconds after the start; also: lose_host R, freeze R, thaw R, terminate R, start R,
-//                      cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, lose_disk;
-//                      strand R cuts all ways of a process, whose Job starts another one 10 s later beside
-//                      it, and regain R gives it all ways back. Seeds do not: the Jobs
-//                      of allreduce workers replace only pods that have ended
+// A scenario is text, a line for each thing; `#` begins a comment:
+//
+// - `seed 7`: of everything that is not written down: times of messages, of steps
+// - `ranks 3`; also minimum, seeds, steps, checkpoint_every; disk, overlaps, frozen_are_lost (0 or 1)
+// - `patience 120`; also late: seconds
+// - `compute 50`; also transfer, write, way (the longest of a message): milliseconds
+// - `drift 1 200`: the clock of rank 1 is faster by 200 parts in a million
+// - `never 2`: its Job does not start this rank again
+// - `apart 0 1`: these two never reach each other
+// - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds; they follow from the number 9
+// - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
+//   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, lose_disk
+// - `at 4.5 strand 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
+//   regain R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that have
+//   ended
+//
 // A process that ends in another way than trained is started again by its Job after 10, 20, 40, 40... s, one
-// that was terminated (SIGTERM, and SIGKILL 30 s later) after 1 s, unless `never R` says that it never is.
-// After the last line of `at` all processes that run can reach each other.
+// that was terminated (SIGTERM, and SIGKILL 30 s later) after 1 s. After the last line of `at` all processes
+// that run can reach each other.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/sim/probes.h"
 #include "tests/sim/rank.h"
 
 namespace mlk::sim {
@@ -54,13 +63,18 @@ struct Scenario {
   std::vector<std::int64_t> drift_ppm;
   std::vector<Fault> faults;
   std::set<std::uint32_t> never;  // ranks that are not started again
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> apart;
+  ProbeFaults at_probes;
 };
 
 // ranks: 0 leaves their number to the seed.
 Scenario draw(std::uint64_t seed, std::uint32_t ranks);
+// What happens when `rank` has passed a probe; times are from then on.
+std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, std::uint32_t rank);
 
 // Throws std::runtime_error that names the line.
 Scenario parse_scenario(const std::string& text);
 std::string to_text(const Scenario& scenario);
+std::string to_text(const Fault& fault);
 
 }  // namespace mlk::sim
