@@ -41,7 +41,7 @@ struct AssemblySettings {
   std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
-// For one thread. Whoever runs it carries out the effects after each call.
+// For one thread. The caller carries out the effects after each call.
 class Assembly {
  public:
   enum class Phase {
@@ -184,7 +184,7 @@ class Assembly {
   std::optional<Promise> theirs_;  // to be answered, or answered and not begun
   bool answered_ = false;
   SteadyTime theirs_since_;
-  // Accepted, and perhaps begun without a word of it coming here: whoever goes on must outvote those, too.
+  // Accepted, and perhaps begun without a word of it coming here: other proposals must outvote its members.
   std::optional<Promise> promise_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
   std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
