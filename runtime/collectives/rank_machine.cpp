@@ -9,8 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::chrono::seconds transfer_patience{
-    60};  // between two parts of a state, for each rank that lags
+// For the first part of a state this time for each rank that lags, then between two parts.
+constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};  // between two looks at the last checkpoint
 
