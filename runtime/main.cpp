@@ -22,7 +22,7 @@ constexpr const char* help =
     "these\n"
     "variables, the configuration, the metrics lines on stdout, the result file and the exit codes.\n";
 
-// Whoever starts a process may leave out a standard stream. The next file to be opened would take its place,
+// A process may be started without a standard stream. Then the next file that is opened would take its place,
 // and metrics lines would end up in a checkpoint.
 void open_missing_streams() {
   int fd = 0;
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   }
   mlk::rt::open_missing_streams();
   mlk::rt::keep_freed_memory();
-  // Who reads the logs may go away; the training must not go with them.
+  // The reader of the logs may end. The training must not end with it.
   std::signal(SIGPIPE, SIG_IGN);
   // A file that reaches a limit of its size is an error of the write, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);

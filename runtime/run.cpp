@@ -36,8 +36,8 @@ ExitCode run_mode(Job& job) {
   return server ? run_ps_server(job) : run_ps_worker(job);
 }
 
-// At the address of the process, so that those of one host do not meet. Null if nobody wants to ask, or if it
-// cannot be: the run goes on without.
+// Listens at the address of the process, since several processes of one host may use the same port. Null if
+// no port is configured, or if it cannot listen: the run goes on without.
 std::unique_ptr<MetricsServer> serve_metrics(const LaunchEnv& env, Reporter& reporter, const Log& log) {
   if (env.metrics_port == 0) return nullptr;
   HostPort where = parse_host_port(env.address).value_or(HostPort{"127.0.0.1", 0});
@@ -74,7 +74,8 @@ std::string name_of_process(const LaunchEnv& env, const std::optional<Trial>& tr
                : "mlk-runtime " + env.role + "/" + std::to_string(env.rank);
 }
 
-// All processes of the run come to the same number: servers, too, which need nothing else of the data.
+// All processes must get the same number of steps. So servers count the samples too, although they need
+// nothing else of the data.
 void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, const Log& log) {
   if (config.epochs == 0) return;
   if (env.data.empty())
@@ -85,7 +86,7 @@ void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, con
   log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
 }
 
-// Runs `body`; what it throws is told to people, and to the cluster through the result file.
+// Runs `body`. Reports what it throws in the log, for people, and in the result file, for the cluster.
 template <class Body>
 ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
   ExitCode code = ExitCode::internal_error;

@@ -35,16 +35,16 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds tick{200};
-// For processes of an ended trial: those of a trained one end by themselves within a minute (CONTRACT.md).
+// How long pods of an ended trial may still run: those of a trained one end within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-// Even if no watch has reported a change; the Lease lasts 15 s.
+// A look is due after this time even if no watch has reported a change: the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
-// For work that may be long: thousands of trials to start, or that have ended. The rest is done after the
-// next look, which also notices that the sweep is to stop.
+// Thousands of trials may have to be started, or may have ended. A step does not take longer than this: the
+// rest is done after the next look, which also notices that the sweep is to stop.
 constexpr std::chrono::seconds longest_step{20};
-// Until a watch has reported a created run; if it was deleted at once, it is created again after that.
+// How long a watch may take to report a created run. After that the run was deleted, and is created again.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
@@ -196,8 +196,8 @@ class Driver {
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
       start_missing(objects, status, batches, fresh, go_on);
     }
-    // A trial that was registered but never started does not count: nothing is started any more. Jobs stop at
-    // their own count of failures.
+    // A hopeless sweep starts nothing any more, so it does not wait for trials that were registered and never
+    // started. Jobs stop at their own count of failures.
     const bool runs_on = any_job_goes_on(batches) ||
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
@@ -368,8 +368,8 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
   }
 
-  // Fails trials that waiting cannot start, or that have not started in the time that the experiment gives
-  // them.
+  // Fails trials that cannot start however long they wait, and those that have not started within the
+  // start_timeout of the experiment.
   void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
     const std::chrono::seconds timeout = request_.definition.first.start_timeout;
     for (const auto& [number, why] : status.waits_for) {
@@ -443,7 +443,7 @@ std::vector<kube::AccessQuestion> rights_of_driver() {
 }
 
 // Registers another try, in a run of its own, for trials that have failed, and for those that were stopped
-// because too many had. The failed run stays. Returns their number.
+// because too many had failed. The failed runs stay. Returns the number of tries.
 int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
                    const SweepStatus& status) {
   std::map<int, int> attempts;
@@ -518,7 +518,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   if (request.retry_failed) out.retried = register_again(client, request, objects, status);
   out.started += out.retried;
   json patch = owner_patch(definition, out.trials, true);
-  // Also those that an earlier command, which was cut off, has registered for another try.
+  // An earlier command may have registered trials for another try before it was cut off.
   const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
                                      [](const Trial& trial) { return trial.state == TrialState::waiting; });
   if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;

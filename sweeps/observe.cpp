@@ -69,7 +69,7 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
-      // The verdict may be on an earlier try; otherwise a success stays.
+      // A verdict on an earlier try says nothing about this one.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
       trial->second = has_ended(known.state) ? combine(known, trial->second)
@@ -101,8 +101,8 @@ class SweepObservation {
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
-  // For a trial that is started again. If the pods of the earlier Job are gone, it had used up its tries;
-  // with a lower number the ledger's view of the failure would win over this one.
+  // For a trial that is started again. If the pods of the earlier Job are gone, that Job had used up its
+  // tries. With a lower number the failure in the ledger would win over the new try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -241,7 +241,7 @@ class SweepObservation {
         batches_.empty() || std::any_of(batches_.begin(), batches_.end(),
                                         [&](const Batch& batch) { return job_of(batch) == nullptr; });
     if (lacks_jobs) return Phase::incomplete;
-    // Not from the facts: they treat the Jobs as those of one run.
+    // The facts cannot tell this: they treat the Jobs as those of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
       return batch.object && has_finished(*batch.object);
     });
@@ -378,7 +378,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   std::size_t succeeded = 0, failed = 0;
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
   for (const JobFacts& job : facts.jobs) {
-    const bool of_run = job.role != "trial";  // of a trial that is a run: one of its Jobs decides its end
+    const bool of_run = job.role != "trial";  // the trial is a run, and one of its Jobs decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
     succeeded +=
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();

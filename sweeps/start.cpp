@@ -160,8 +160,8 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these as well; empty if it can. Beside unfinished Jobs there may be only as
-  // many as can run at once: a Job that starts with a low parallelism would keep it.
+  // Why the cluster cannot run these trials as well; empty if it can. While Jobs are unfinished, all new
+  // trials must be able to run at once: a Job that starts with a low parallelism would keep it.
   std::string why_no_room(const std::vector<Batch>& batches,
                           const std::vector<std::vector<TrialLine>>& jobs) const {
     const int free = definition_.spec.parallel - places_taken(batches);
@@ -209,7 +209,7 @@ class Start {
 
   // Ascending by number; if a trial was tried in several Jobs, the last one counts.
   std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
-    std::map<int, int> condemned;  // by what they told: trial -> up to which try
+    std::map<int, int> condemned;  // trials with a verdict, and the try that it is about
     for (const Trial& known : read_ledger(sweep_, there.config_maps)) {
       if (is_verdict(known.failure)) condemned[known.number] = known.tries;
     }

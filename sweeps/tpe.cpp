@@ -22,7 +22,7 @@ constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25;
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr int candidates = 100;
-constexpr std::size_t largest_scored = 2000;  // a space of so few points is looked through as a whole
+constexpr std::size_t largest_scored = 2000;  // in a space of so few points all of them are scored
 constexpr std::size_t most_fitted = 200;      // the time that a trend takes grows with their third power
 constexpr double trend_weight = 30;
 
@@ -97,11 +97,9 @@ Measured measured_of(const std::vector<Axis>& axes, Objective::Goal goal, const 
   return measured;
 }
 
-// Finds the candidate that is likeliest to be good: the expected improvement grows with the ratio of the two
-// densities (Bergstra et al. 2011). Ratios of points with different parameters are not comparable: each
-// parameter more makes the density of good points more peaked. So what all points have decides which
-// parameters there are, and the whole ratio which of the points with these. The trend has the larger
-// say in the latter: the ratio looks at the good values alone, and so follows one that is good by luck.
+// The expected improvement grows with the ratio of the two densities (Bergstra et al. 2011). Each further
+// parameter makes the density of good points more peaked, so whole ratios are compared only between points
+// with the same parameters. The trend weighs more: the ratio also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others,
@@ -131,7 +129,7 @@ class Choice {
  private:
   struct Scored {
     PlacedPoint candidate;
-    double shared, whole;
+    double shared, whole;  // by the parameters that all points have; by all parameters and the trend
   };
 
   double score(const Places& places, Density::Axes axes) const {

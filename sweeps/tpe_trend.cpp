@@ -17,7 +17,8 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// On a scale on which the bad half counts less, of mean 0 and variance 1. Empty when all are equal.
+// About logarithmic, so that differences between bad values count less; with mean 0 and variance 1. Empty if
+// all values are equal.
 std::vector<double> scaled(std::vector<double> values) {
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
@@ -90,7 +91,7 @@ void Trend::factorise(Triangle& matrix, std::size_t size) {
   }
 }
 
-// The likelihood is that with the likeliest variance of all values together.
+// The likelihood is the profile likelihood: that of the common variance which maximises it.
 Trend::Fit Trend::fitted(const std::vector<double>& values, double length, double noise) const {
   const std::size_t size = values.size();
   Fit fit{length, noise, Triangle(size), values};

@@ -8,8 +8,8 @@
 namespace mlk::sweeps {
 namespace {
 
-// Shares of an axis, as all widths. Chosen by measuring on functions and seeds other than those of `make
-// bench`.
+// Shares of an axis, as all widths are. Chosen by measurements on other functions and seeds than those of
+// `make bench`.
 constexpr double narrowest_good = 0.05;
 constexpr double of_gap = 0.5;
 constexpr double alone = 0.3;            // of a point without others
@@ -21,7 +21,7 @@ double bounded(double width, double narrowest, const Axis& axis) {
   return std::clamp(width, std::min(narrowest, 1.0), 1.0);
 }
 
-// The root of the mean square over the axes in order that at least one of the two has.
+// The root mean square over the ordered axes that at least one of the two points has.
 double distance(const std::vector<Axis>& axes, const Places& a, const Places& b) {
   double sum = 0;
   int count = 0;

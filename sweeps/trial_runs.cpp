@@ -140,7 +140,7 @@ RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   options.local = local_;
   options.files_of = definition_.files_of;
   options.secret = hex(random_bytes(32));
-  // The part of the sweep's hash that is in its label: with --same no more is known.
+  // The part of the sweep's hash that is in its label: with --same the rest is unknown.
   options.identity =
       Identity{trial_run(definition_.identity.run, trial.hash, trial.attempt),
                sha256_hex(definition_.identity.hash.substr(0, hash_digits_in_label) + trial.hash)};

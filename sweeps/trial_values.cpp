@@ -33,7 +33,7 @@ json merge_patch(const json& from, const json& to) {
   return patch;
 }
 
-// As one word of sh on one line.
+// The text quoted as one word of sh, on one line.
 std::string word_of_line(const std::string& text) {
   if (text.find('\n') == std::string::npos) return shell_word(text);
   std::string escaped;

@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds patience{60'000};  // so long a silence is reported
-constexpr int rests = 4;                               // the rest after a look, in lengths of the look
+constexpr std::chrono::milliseconds patience{60'000};  // a longer silence is reported
+constexpr int rests = 4;                               // the pause after a look is so many times as long
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
@@ -54,7 +54,7 @@ SweepWatch::SweepWatch(kube::Client& client, const std::string& name_space, cons
   state.config_maps = watch(kube::resources::config_maps);
   state.jobs = watch(kube::resources::jobs);
   state.pods = watch(kube::resources::pods);
-  // Of the whole namespace, possibly forbidden: its news are read with the next change.
+  // Events of the whole namespace do not wake wait(). This watch may also be forbidden.
   kube::ListOptions warnings;
   warnings.field_selector = "type!=Normal";
   state.events =

@@ -78,7 +78,7 @@ void remove_quietly(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-// The number after the prefix. The text must end with it, or with `after` behind it.
+// The number after the prefix. After the number the text must end, or go on with `after`.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
@@ -239,8 +239,8 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
       left.push_back(entry->path());
   }
   for (const fs::path& path : left) {
-    // A folder of this step may, too. So it is renamed before its files are removed: a process that commits
-    // it finds it whole or not at all.
+    // So may a folder of this step. It is renamed before its files are removed, so that a process that
+    // commits it finds it whole or not at all.
     const fs::path gone = path.string() + "-gone";
     fs::rename(path, gone, error);
     remove_quietly(error ? path : gone);

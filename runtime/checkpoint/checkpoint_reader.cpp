@@ -68,7 +68,7 @@ void require_checksum(const Input& input, const WrittenFile& file) {
 
 struct FileContent {
   Input input;
-  std::vector<Piece> pieces;  // in the order of their floats, which come next
+  std::vector<Piece> pieces;  // in the order of their floats, which `input` reads next
   RunHistory history;
 };
 
@@ -91,7 +91,7 @@ FileContent open_file(const fs::path& folder, const WrittenFile& file, const Man
   std::string head = content.input.read_text(std::min<std::size_t>(sizeof(std::uint64_t), file.bytes));
   head += content.input.read_text(safetensors_header_size(head, file.bytes) - head.size());
   const SafeTensorsFile parsed = parse_safetensors(head, file.bytes);
-  // The manifest has no checksum of its own: the files must say the same about the run.
+  // The manifest has no checksum of its own, so the files repeat what it says about the run.
   const auto says = [&](const char* key, std::uint64_t value) {
     const auto found = parsed.metadata.find(key);
     return found != parsed.metadata.end() && found->second == std::to_string(value);

@@ -28,8 +28,8 @@ using std::chrono::steady_clock;
 constexpr std::size_t transfer_floats = 1 << 18;
 constexpr Milliseconds longest_look{50};  // between two looks at the stop signal while it waits for others
 
-// What is added up over the members: the loss and the samples, for each rank the seconds of its own part of
-// the step before, then the gradients; loss and gradients are weighted by the samples.
+// The layout of what is summed over the members: the loss, the samples, for each rank the seconds of its own
+// part of the step before, then the gradients. Loss and gradients are weighted by the samples.
 constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_seconds = 2;
 
 class AllReduce {
@@ -87,11 +87,11 @@ class AllReduce {
   std::optional<TrainingState> found_;  // of the last step, on disk, by a rank that waits for others
   const std::size_t front_;             // of summed_: floats before the gradients
   Ring ring_;
-  // What was restored. Parameters and the optimizer's state are where it trains; step, position and
-  // state_since are the machine's.
+  // What was restored, without parameters and optimizer state: these are in the model and in
+  // optimizer_state_. Step, position and state_since are kept by the machine.
   TrainingState state_;
   kernels::Buffer<float> optimizer_state_, sum_;
-  std::span<float> summed_;    // the place of sum_
+  std::span<float> summed_;    // sum_ in the memory of the host
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
   Pace pace_;
@@ -127,7 +127,7 @@ RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   return settings;
 }
 
-// Of a sum: those are the ring's.
+// Frames belong to a sum, and the ring handles them.
 bool is_frame(const std::optional<Event>& event) {
   return event && event->kind == Event::Kind::message && event->header.type == MessageType::reduce;
 }
@@ -176,7 +176,7 @@ void AllReduce::carry_out(const MakeState&) {
     state_.parameters = state_.optimizer_state = kernels::Floats();
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
-  } else {  // parts of a state that never became whole may have overwritten the model
+  } else {  // an incomplete transfer of a state may have overwritten the model
     trainer_.model().initialise(job_.config.seed);
     state_ = TrainingState();
     restored_step_ = 0;
@@ -222,10 +222,10 @@ void AllReduce::carry_out(const StoreState& wanted) {
 void AllReduce::carry_out(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
-  trainer_.clock().take();  // what there is of a step that has to be done again
+  trainer_.clock().take();  // drops the time of a step that has to be done again
 }
 
-// Hands the machine all but the frames of a sum. False: the generation is over.
+// Gives the machine each event that is no frame of a sum. False: the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (event && !is_frame(event)) {
@@ -280,7 +280,7 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
     if (const std::size_t own = summed_seconds + peers_.self().rank; own < front_)
       summed_[own] = static_cast<float>(own_seconds_);
     while (ready < buckets_.size()) weigh(buckets_[ready]);
-    trainer_.clock().turn_to(StepClock::Activity::communication);  // what is still to be waited for
+    trainer_.clock().turn_to(StepClock::Activity::communication);  // only the wait for the sum is left
   };
   const auto sum = [&] {
     return ring_.sum(
@@ -292,7 +292,7 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
   return sum();
 }
 
-// The other thread has the peers, and all that hears of them, to itself until both are done.
+// Until both are done only the thread that sums receives events and calls the machine.
 bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum) {
   bool summed = false;
   overlap_.run(2, [&](int part) {
@@ -373,7 +373,7 @@ void AllReduce::carry_out(const EndTerminated&) {
 
 ExitCode run_allreduce(Job& job) {
   return run_among_peers(job, [&job](Peers& peers) {
-    // One of two ranks dials the other: the higher one.
+    // Of two ranks the higher one dials.
     for (std::uint32_t rank = 0; rank < peers.self().rank; ++rank) peers.dial(Role::worker, rank);
     return AllReduce(job, peers).run();
   });

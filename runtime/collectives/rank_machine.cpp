@@ -9,8 +9,8 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::chrono::seconds transfer_patience{
-    60};  // between two parts of a state, for each rank that lags
+// For the first part of a state this time for each rank that lags, then between two parts.
+constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
 constexpr Milliseconds save_interval{5};  // between two looks at the last checkpoint
 
@@ -68,9 +68,9 @@ SteadyTime RankMachine::next_tick() const {
   }
 }
 
-// What has come may be what its state waits for.
+// Moves on if what has just happened is what the state of this machine waits for.
 void RankMachine::settle(RankTurn& turn) {
-  // What is trained stays trained.
+  // A failure counts no more when the run is trained and reported.
   if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying)
     return end(assembly_.failure(), turn);
   switch (state_) {
@@ -133,7 +133,7 @@ void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, Ra
   settle(turn);
 }
 
-// A generation has begun: those that lag need the state of one member.
+// A generation has begun: ranks that lag need the state of one member.
 void RankMachine::begin(RankTurn& turn) {
   const std::uint32_t self = settings_.assembly.self.rank;
   lagging_ = assembly_.beginning().lagging;
@@ -166,7 +166,8 @@ void RankMachine::receive(Event&& event, RankTurn& turn) {
   const std::uint64_t count = part->floats.size() / sizeof(float), offset = part->offset,
                       size = settings_.parameters, all = size + settings_.optimizer_floats;
   if (offset > all || count > all - offset || (offset < size && offset + count > size)) return;
-  // Until here the own state is whole: should the source be lost before it has sent anything, it counts.
+  // The first part overwrites the own state. Before it this rank still offers that state to the others, if
+  // the source is lost.
   if (std::exchange(has_state_, false)) state_changed();
   receive_by_ = turn.now + transfer_patience;
   floats_to_come_ -= std::min(floats_to_come_, count);
@@ -196,8 +197,8 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// All that had come meanwhile was handled. A rank that has the last step saves it even if the generation is
-// over.
+// Called when all events that came during the last step are handled. A rank that has the last step saves it
+// even if the generation is over.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps) {
@@ -233,7 +234,7 @@ void RankMachine::step_given_up(RankTurn& turn) {
   give_up(turn);
 }
 
-// Someone may still wait for this rank in the sum of a step: the lowest rank is to call everyone together.
+// Another member may still wait for this rank in the sum of a step: the message ends the generation for it.
 // And a member that does not hear of the next generation has to know that there may be one.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
@@ -253,8 +254,8 @@ void RankMachine::last_saved(RankTurn& turn) {
   turn.decide(ReportTrained());
 }
 
-// The rank that reports ends the run for all, and stays until all know: one that is missing may be on its
-// way, and one that was told may be lost before it has ended.
+// The rank that reports ends the run for all, and stays until all know it: a missing rank may be starting,
+// and a rank that was told may be lost before it ends, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");

@@ -1,5 +1,5 @@
-// Two ways to add up: each sends all to all, which takes one step, or pieces travel around a ring, which
-// takes 2(n-1) steps and moves 2(n-1)/n of the bytes.
+// Two algorithms. Direct: each member sends everything to all others, which takes one step. Ring: pieces
+// travel around a ring, which takes 2(n-1) steps, and each member sends 2(n-1)/n of the bytes.
 #include "runtime/collectives/ring.h"
 
 #include <algorithm>
@@ -14,10 +14,9 @@ namespace {
 constexpr std::size_t least_early_bytes = std::size_t{4} << 20;
 constexpr Milliseconds a_while{100};
 
-// How a bucket travels: cut into as many segments as there are members, and these into pieces, each a frame.
-// In phase p a member sends segment index - p and gets index - p - 1, which it sends on in the next phase. In
-// the first n - 1 phases what comes is added, so that after them segment index + 1 is complete; in the rest
-// complete segments go around.
+// A bucket has one segment for each member. A segment has pieces, each a frame. In phase p a member sends
+// segment index - p and gets segment index - p - 1, which it sends in the next phase. The first n - 1 phases
+// add (reduce-scatter): then segment index + 1 is complete. The others pass complete ones on (all-gather).
 class RingSchedule {
  public:
   RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
@@ -47,8 +46,8 @@ class RingSchedule {
   Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
 
  private:
-  // 512 KiB, or 1 MiB where that leaves enough of them to flow one behind the other: the other side is woken
-  // for each, and two fit into a shared lane. Larger only so that their numbers have room in a key.
+  // Large pieces wake the receiver less often, but several must be under way at a time, and two must fit into
+  // a shared lane: 512 KiB to 1 MiB. They are larger only if their numbers would not fit into a key.
   std::size_t piece_floats(std::size_t bucket) const {
     const std::size_t segment = buckets_[bucket].size / members_;
     return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);
@@ -150,7 +149,7 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
       std::as_writable_bytes(into), how);
 }
 
-// What is not expected is of a bucket that has not begun here.
+// A frame that is not expected belongs to a bucket that has not begun here.
 std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
@@ -219,8 +218,8 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
   return true;
 }
 
-// A piece is added to, or replaced, where it lies: it was sent on before, since what comes now was made of
-// it.
+// Pieces may be received into the data itself: what arrives was computed from the floats that it changes, so
+// these were sent before.
 bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
                       const Group& group, const Pump& pump) {
   const std::size_t n = group.ranks.size();
@@ -255,7 +254,7 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
       sent = true;
     }
     if (begun == buckets.size() && left == 0 && to_send.empty()) break;
-    // Between two pieces out, one in that is there already: both ways flow at once.
+    // After each piece that is sent, one is taken that has arrived already, so that both directions flow.
     std::optional<Arrival> arrival;
     if (!next(group, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
     if (!arrival) continue;

@@ -55,7 +55,8 @@ bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
   });
 }
 
-// The lowest live member, but for those that have not heard of the generation, and wait to be let in.
+// Whether this is the lowest live member. Members that have not heard of the generation do not count: they
+// wait to be let in.
 bool Assembly::is_to_propose() const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
@@ -169,7 +170,7 @@ void Assembly::on_status(const Event& event, Effects& effects) {
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
   if (status->generation == 0 || generation_.number == 0) return;
   if (status->lineage == lineage_) {
-    // They went on without this process, which is a newcomer to them.
+    // The others went on without this process, which is a newcomer to them.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();

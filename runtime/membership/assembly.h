@@ -41,7 +41,7 @@ struct AssemblySettings {
   std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
-// For one thread. Whoever runs it carries out the effects after each call.
+// For one thread. The caller carries out the effects after each call.
 class Assembly {
  public:
   enum class Phase {
@@ -194,7 +194,7 @@ class Assembly {
   bool answered_ = false;
   SteadyTime theirs_since_;
   // The last proposal of each process that was accepted here since the generation began. Each of them may
-  // have begun without a word of it coming here: whoever goes on must outvote those, too.
+  // have begun without a word of it coming here: other proposals must outvote its members.
   std::map<Member, Proposal> promises_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
   std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here

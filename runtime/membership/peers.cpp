@@ -1,4 +1,4 @@
-// Common life of the processes of a distributed run.
+// What all processes of a distributed run do alike: how they find each other, and how they leave.
 #include "runtime/membership/peers.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Milliseconds somebody_to_tell{3000};
 constexpr std::chrono::seconds least_stay{5};
-// Of servers, which are few and for which all wait: a new one is found within half a second.
+// In mode ps. Servers are few, and all ranks wait for a lost one: a new one is found within half a second.
 constexpr Milliseconds server_retry_max{500};
 
 TransportOptions options_of(const Job& job) {

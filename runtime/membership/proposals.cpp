@@ -14,7 +14,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (!message) return;
   Proposal proposal{message->number, message->lineage, {}};
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
-  // A member follows members of its own past only.
+  // A member accepts proposals of its own lineage only.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
   // The run has gone on without the proposer, which has not heard of it yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
@@ -86,14 +86,14 @@ void Assembly::on_refuse(const Event& event, SteadyTime now) {
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
   if (!views_.contains(one) || !views_.contains(other)) return;
   auto& [until, pause] = cuts_[std::minmax(one, other)];
-  if (now < until) return;  // both have said so
+  if (now < until) return;  // the other one has reported it already
   code_probe("allreduce.cut-noted");
   pause = cut_pause(pause);
   until = now + pause;
 }
 
-// Ranks to exclude so that the rest can all reach each other: again and again the one with the most broken
-// links, of several one that is no member, of several the highest.
+// Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
+// links. Of several such ranks it prefers one that is no member, then the highest.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   std::set<std::uint32_t> out;
   while (true) {
@@ -127,7 +127,7 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   auto message = decode_begin(event.header, event.payload);
   if (!message) return;
   Proposal proposal = std::exchange(theirs_, {})->proposal;
-  if (proposal.lineage == lineage_ && proposal.number < begun_) return;  // and is over already
+  if (proposal.lineage == lineage_ && proposal.number < begun_) return;  // it is over already
   code_probe("allreduce.begun-elsewhere");
   begin(std::move(proposal), message->restarts,
         {message->step, message->source, std::move(message->lagging)});
@@ -144,8 +144,8 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   current_ = true;
 }
 
-// Whether a later generation than the one that the proposal follows has begun, and may still go on: also one
-// without this process, which may not know its members. So this is true until all others are dead.
+// Whether a later generation than the one that the proposal follows has begun, and may still go on. This
+// process may not know its members, so the answer is true until all ranks outside of the proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
   return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
@@ -156,13 +156,13 @@ bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const
   });
 }
 
-// Not before it would have dialled again.
+// A process that lives and has only lost its connection dials again within return_patience.
 bool Assembly::is_dead(const View& view, SteadyTime now) {
   return view.standing == Standing::dead && now - view.lost >= return_patience;
 }
 
-// Whether the members of a proposal are enough of this generation to go on without its other members. Those
-// count as silent although they are heard of: they may have gone on already, or be about to.
+// Whether the members of a proposal are enough of the last generation to go on without its other members.
+// Other members count as silent even if they are heard: they may have gone on already, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
   for (const Member& member : last.members) standings[member.rank] = standing_of(member, proposal, now);
@@ -234,7 +234,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
-    // A rank that trains goes on, even if it is not heard any more.
+    // A rank that was seen to train may still do so, even if it is not heard any more.
     if (view.status.generation != 0 && !is_dead(view, now)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
     if (is_member(rank) || newcomer(rank, view, now)) proposal.members.push_back({rank, view.incarnation});
@@ -272,7 +272,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   return proposal;
 }
 
-// Of two members that cannot reach each other one has to go, if the others are enough without it.
+// Excludes one of two members that cannot reach each other, if the others are enough without it.
 void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
   std::erase_if(rest.members,
@@ -333,8 +333,8 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!wants_state()) begin_own(effects);
 }
 
-// At the newest step that a member has. A member that has come to the same step by another sum lags as well:
-// its sums were rounded differently, since the samples were divided differently.
+// The generation begins at the newest step that a member has. A member that came to the same step in another
+// generation lags as well: its samples were divided differently, so its sums were rounded differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;
   // The proposer sends the state if it can: it knows that all can reach it.

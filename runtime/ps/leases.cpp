@@ -1,4 +1,4 @@
-// Granting and taking back.
+// Grants leases and takes them back.
 #include "runtime/ps/leases.h"
 
 #include <algorithm>

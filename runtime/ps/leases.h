@@ -10,10 +10,10 @@
 
 namespace mlk::rt {
 
-// sync: a step has as many slices of `batch` samples as there should be workers; whoever is free takes the
-// next, so that those who are left share the slices of those who are lost, and the step is done when all
-// slices are. async: every slice is an update of its own; with a bound on staleness a worker waits while it
-// is more steps than that ahead of the slowest.
+// sync: a step has as many slices of `batch` samples as there should be workers. A worker that is free takes
+// the next slice, so that the workers that are left share the slices of lost ones. The step is done when all
+// its slices are done. async: every slice is an update of its own; with a bound on staleness a worker waits
+// while it is more steps than that ahead of the slowest.
 class Leases {
  public:
   explicit Leases(const Config& config);

@@ -1,4 +1,4 @@
-// Copies, files and the commit.
+// Copies of shards, their files, and the commit.
 #include "runtime/ps/ps_checkpoint.h"
 
 #include <exception>
@@ -36,7 +36,8 @@ std::string ShardCheckpoint::leave_mark() const {
   return !job_.env.checkpoints.empty() && store_.leave_mark(mark_) ? mark_ : "";
 }
 
-// Part by part, so that chunks that are neighbours are written as one tensor.
+// Copies the weights of all chunks, then each slot of the optimizer, so that neighbouring chunks are written
+// as one tensor.
 std::string ShardCheckpoint::copy(const CaptureMessage& capture) {
   if (written_.valid()) return "it is still writing the one before";
   if (!model_.shard || !model_.shard->complete()) return "it has no weights";
@@ -74,7 +75,7 @@ void ShardCheckpoint::capture(const CaptureMessage& capture, const RunHistory& h
       });
       return;
     } catch (const std::system_error& error) {
-      wrong = error.what();  // no thread can be had
+      wrong = error.what();  // no thread is available
     }
   }
   refused_.push_back({capture.step, capture.aside, {}, wrong});
@@ -99,10 +100,10 @@ std::optional<TrainingState> CheckpointFolder::load(std::span<const TensorInfo> 
 
 void CheckpointFolder::require_shared(std::uint32_t server, const std::string& mark) {
   if (!there_ || mark.empty()) return;
-  // A server that joins again has left the same mark again, which may be taken already.
+  // A server leaves the same mark whenever it joins, and this server may have taken it already.
   if (store_.take_mark(mark)) found_marks_.insert(mark);
   if (found_marks_.contains(mark)) return;
-  // A folder that is out of reach just now tells nothing: the first checkpoint will say why.
+  // If this server cannot write there now, nothing is known: the first checkpoint reports the error.
   if (!store_.leave_mark(mark)) return;
   store_.take_mark(mark);
   throw Failure(ExitCode::bad_configuration,
@@ -123,7 +124,7 @@ void CheckpointFolder::commit(const CommitCheckpoint& wanted) {
   };
   try {
     done_ = std::async(std::launch::async, work);
-  } catch (const std::system_error& error) {  // no thread can be had
+  } catch (const std::system_error& error) {  // no thread is available
     store_.warn(wanted.manifest.step, error.what());
     done_ = not_done();
   }
@@ -136,7 +137,7 @@ void CheckpointFolder::discard(const DiscardAside& wanted) {
       store_.discard(aside);
       return false;
     });
-  } catch (const std::system_error&) {  // then the next checkpoint removes it
+  } catch (const std::system_error&) {  // no thread is available: the next checkpoint removes the folder
     done_ = not_done();
   }
 }

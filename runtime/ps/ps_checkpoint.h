@@ -59,7 +59,8 @@ class CheckpointFolder {
   // which can be written. mark: its name, or empty.
   void require_shared(std::uint32_t server, const std::string& mark);
 
-  // Another thread does it, one after the other: whoever asks for the next has had the answer.
+  // Another thread does the work, except for a discard without an answer. The caller takes the answer by
+  // take_done() before it asks for more.
   void commit(const CommitCheckpoint& wanted);
   void discard(const DiscardAside& wanted);
   // What became of it, once: true: the checkpoint is there.

@@ -1,5 +1,5 @@
-// Who comes and goes, and the phases of a run that has its weights: running, with pauses for saving, and
-// ending. Before it: ps_gathering.cpp.
+// Joins and losses of workers and servers, and the phases of a run whose servers have weights: running, with
+// pauses for saving, and ending. The phases before these are in ps_gathering.cpp.
 #include "runtime/ps/ps_coordinator.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   }
   connected_.erase(peer.rank);
   pace_.leave(peer.rank);
-  // While all are gathered again nobody has an offer, but what was leased before still counts.
+  // Before the check for an offer: gathering removes all offers, but not the leases.
   leases_.leave(peer.rank);
   if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
     ++generation_.number;
@@ -81,7 +81,7 @@ void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join,
                                 Turn& turn) {
   connected_.insert(worker.rank);
-  // It may have gone on since it was asked for its weights.
+  // The worker may have made further steps since it was asked for its weights.
   if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(turn, worker.rank);
   parked_.erase(worker.rank);
   if (reporter_told_ == worker.rank) reporter_told_.reset();
@@ -105,7 +105,7 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
 }
 
 void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn& turn) {
-  if (phase_ != Phase::running || clock != leases_.step()) return;  // an old question
+  if (phase_ != Phase::running || clock != leases_.step()) return;  // an outdated request
   turn.log(to_string(PeerId{Role::server, server}) + " has no weights of step " + std::to_string(clock));
   if (server == 0) {
     forget(turn);
@@ -116,7 +116,7 @@ void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn
 }
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn) {
-  if (!offers_.contains(worker.rank)) {  // it was given up, and is back
+  if (!offers_.contains(worker.rank)) {  // the worker was given up, and is back
     send(turn, worker, MessageType::wait, leases_.step(), 0, flag_rejoin);
     return;
   }
@@ -136,7 +136,7 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& t
   }
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
-  // One that falls due while the one before is still being written is made as soon as that is done.
+  // A checkpoint that is due while the one before is still being written waits until that is done.
   if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save(turn);
   if (moved_on) return serve_parked(turn);
   serve(worker.rank, turn);
@@ -175,8 +175,8 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   return true;
 }
 
-// Training stands still until all servers have copied their shards; at the end of the run or of this process
-// until the checkpoint is there, or cannot be made.
+// Training pauses until all servers have copied their shards. At the end of the run or of this process it
+// pauses until the checkpoint is committed, or has failed for good.
 void Coordinator::save(Turn& turn) {
   code_probe("ps.saving");
   phase_ = Phase::saving;
@@ -213,12 +213,12 @@ void Coordinator::start_checkpoint(Turn& turn) {
   checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// True when there is nothing left to do. Fails when the run is trained and nothing of it could be kept: what
-// fails is tried again first, since only the servers have what was trained.
+// True when nothing is left to save. Only the servers have the trained weights. So at the end of the run a
+// save that fails is tried again, and this process fails if no try succeeds in time.
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
-  if (stopping_ && tried_step_) return true;  // async: a few updates more may have come in since
+  if (stopping_ && tried_step_) return true;  // async: updates since that try are not saved
   if (tried_step_ == leases_.step()) {
     if (turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds)) {
       turn.decide(unsaved());
@@ -240,7 +240,7 @@ void Coordinator::written(std::uint32_t server, const WrittenMessage& written, T
   checkpoints_.written(server, written, turn);
 }
 
-// The lowest live rank evaluates and reports; the others are told when it has.
+// The lowest live rank evaluates and reports. The others are told after that.
 void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;

@@ -1,4 +1,4 @@
-// Gradients out, weights in.
+// Sends gradients and seeds, receives weights.
 #include "runtime/ps/ps_exchange.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The phases before a run with parameter servers trains, or goes on after a loss: gathering and seeding.
+// Gathering and seeding: the phases before training starts, or goes on after a loss.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace mlk::rt {
 
-// joined: a worker that has just done so.
+// joined: a worker that has just joined, and is not asked to join again.
 void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
   code_probe("ps.gathering");
   if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now nobody was missing
@@ -44,9 +44,9 @@ void Coordinator::gather(Turn& turn) {
   std::uint64_t newest = 0;
   for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
-  // A run that is under way goes on with those who are there; only its start waits for the minimum.
+  // Only the start of a run waits for the minimum. Later one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
-  // If this server lost nothing it knows who is there; if it comes back it does not.
+  // A server that has its weights knows which workers are there. A new process does not, and waits for all.
   const int wanted =
       has_weights_ ? std::max<int>(1, static_cast<int>(connected_.size())) : settings_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
@@ -60,7 +60,7 @@ void Coordinator::gather(Turn& turn) {
     decide(turn);
     return;
   }
-  // Without any worker the server's own end counts, see ps_server.cpp.
+  // Without any worker ServerMachine::end_if_over() ends the process.
   if (connected_.empty()) {
     patience_.restart(turn.now);
     return;
@@ -83,7 +83,7 @@ void Coordinator::forget(Turn& turn) {
 }
 
 void Coordinator::decide(Turn& turn) {
-  // Weights of the step that this server has come to are of no use beside what nobody else has any more.
+  // If another server has lost its weights and no worker has a copy, those of this server are useless alone.
   const bool all_seeded =
       std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
   if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
@@ -99,12 +99,12 @@ void Coordinator::decide(Turn& turn) {
 }
 
 void Coordinator::loaded(const std::optional<Saved>& saved, Turn& turn) {
-  if (!std::exchange(loading_, false) || offers_.empty()) return;  // all are gathered again
+  if (!std::exchange(loading_, false) || offers_.empty()) return;  // gathering has begun again
   if (saved) checkpoints_.loaded(saved->step);
   go_on_from(saved, turn);
 }
 
-// The run does not depend on what is on disk if the workers know the model.
+// Fails only if no worker has trained weights. Otherwise these take the place of the checkpoint.
 void Coordinator::unusable(const Failure& why, Turn& turn) {
   if (!std::exchange(loading_, false) || offers_.empty()) return;
   if (best_offer()->second.clock == 0) return turn.decide(why);
@@ -116,8 +116,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   const auto best = best_offer();
   const bool was_empty = !has_weights_;
   const bool from_checkpoint = saved && saved->step > best->second.clock;
-  // What a worker did by itself is in no server's weights: it counts if some are lost anyway, and then for
-  // all servers, since a model is of one step.
+  // No server has the offline steps of a worker. They are used only if a server has lost its weights. Then
+  // all servers are seeded, since all chunks of a model must be of the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
@@ -147,7 +147,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     if (from_offline) code_probe("ps.seeds-offline-steps");
     say_who_seeds(best->first, best->second, servers, turn);
     seeding_.from_worker(best->first, turn);
-    // With a live coordinator async goes on counting; sync goes back to the step that the weights are at.
+    // async keeps its count of steps if this server still has its weights. sync goes back to the step of the
+    // seeds.
     if (was_empty || from_offline || settings_.config.consistency.sync)
       leases_.restart(best->second.clock, best->second.position);
   }
@@ -155,8 +156,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   maybe_run(turn);
 }
 
-// This server was lost, and the run was not: the workers know what it had counted. How far they came with
-// what it had leased to them nobody knows, so all of it counts as lost.
+// This process replaces a lost server 0, and the workers tell it what that had counted. With async nobody
+// knows what became of the leases, so a batch of each worker counts as lost.
 void Coordinator::take_over() {
   code_probe("ps.takes-over");
   for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
@@ -171,7 +172,7 @@ void Coordinator::go_on_counting(const RunHistory& history) {
     leases_.count_lost(history.lost_samples - leases_.lost_samples());
 }
 
-// A small model has fewer chunks than there may be servers.
+// all: every server that holds chunks. A small model may have fewer chunks than there are servers.
 std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   std::set<std::uint32_t> servers;
   if (!has_weights_) servers.insert(0);

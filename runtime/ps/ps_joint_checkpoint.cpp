@@ -34,7 +34,7 @@ void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {
 }
 
 void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
-  // A part that came too late for its checkpoint would fill the disk for as long as no other can be made.
+  // The checkpoint of this part was given up. The part would fill the disk until another checkpoint is made.
   if (!round_ || round_->aside != written.aside) {
     code_probe("ps.part-too-late");
     return turn.decide(DiscardAside{written.aside});

@@ -1,4 +1,4 @@
-// Slices, summed up as a server sums them.
+// Sums the gradients of slices as a server does.
 #include "runtime/ps/ps_offline.h"
 
 namespace mlk::rt {

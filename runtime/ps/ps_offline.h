@@ -2,9 +2,9 @@
 //
 // It goes on with the run as if it were the only one left: the next steps, of the run's next samples, with an
 // optimizer of its own that starts at zero. So the model and its step stay what they are in a run that lost
-// all other workers, and whoever has come furthest can seed the servers, by the rule that holds without such
-// steps, too. The models of several workers are not averaged: that would need all of them to be back, and a
-// count of steps and samples that fits none of them.
+// all other workers, and the worker that has come furthest can seed the servers, by the rule that holds
+// without such steps, too. The models of several workers are not averaged: that would need all of them to be
+// back, and a count of steps and samples that fits none of them.
 #pragma once
 
 #include <cstdint>

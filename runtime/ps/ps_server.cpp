@@ -56,7 +56,7 @@ class PsServer {
   std::unique_ptr<kernels::Ops> ops_;
   ServerMachine machine_;
   CheckpointFolder folder_;
-  ShardCheckpoint part_;  // of this server in checkpoints
+  ShardCheckpoint part_;  // this server's part of checkpoints
   std::optional<ExitCode> ended_;
 };
 
@@ -69,7 +69,7 @@ ExitCode PsServer::run() {
   return *ended_;
 }
 
-// Time passes also under load: with many workers there may always be one more message.
+// Returns after a bounded time, so that look() is called also when many workers always send another message.
 void PsServer::take_messages() {
   const bool saving = part_.writing() || machine_.saving();
   const Milliseconds interval = saving ? ps_timers::look_interval_while_saving : ps_timers::look_interval;
@@ -97,7 +97,7 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-// loaded: what the turn answers to, if that is a checkpoint.
+// loaded: the checkpoint that was just read, from which SeedFromCheckpoint sends; null in all other turns.
 void PsServer::carry_out(Turn&& turn, const TrainingState* loaded) {
   for (Turn::Decision& decision : turn.in_order) {
     std::visit(

@@ -88,7 +88,8 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer == first_server && down) leader_up_ = false;
 }
 
-// It was given up while it was silent, and does not know: one that waits for work would wait for ever.
+// The worker was given up while it was silent and does not know it. If it were not told, it could wait for
+// work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);
@@ -108,7 +109,8 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
-  // It was on its way when the run ended; what it is told first may have been refused for want of room.
+  // The message was sent before its sender knew of the end. The sender is told again: the first time there
+  // may have been no room in the queue.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
     return tell_finished(event.peer, result_, turn);
@@ -170,7 +172,7 @@ void ServerMachine::tick(Turn& turn) {
   if (!turn.failed()) end_if_over(turn);
 }
 
-// The run is trained: all who are there are told, and all who come from now on.
+// The run is trained. All peers that are connected are told now, and later peers when they connect.
 void ServerMachine::finish(const Bytes& result, Turn& turn) {
   if (finished_) return;
   code_probe("ps.finish-told");
@@ -181,8 +183,9 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
   for (const std::uint32_t server : servers_) tell_finished({Role::server, server}, result_, turn);
 }
 
-// Workers may be pending for as long as their cluster is full; once they were there and are gone, the run is
-// over, or starts again with new servers. When this server replaces a lost one, workers wait for it already.
+// The first workers get longer, since their pods may be pending while the cluster is full. If workers were
+// there and are gone, the run is over, or starts again with new servers. If this server replaces a lost one,
+// workers wait for it already.
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
@@ -226,7 +229,7 @@ void ServerMachine::end_if_over(Turn& turn) {
   code_probe("ps.no-worker-heard");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
-  // One that replaces another and meets nobody knows nothing of the run, which may still need a server.
+  // A server that replaces another and meets no worker cannot know whether the run still needs a server.
   turn.decide(End{trained || met_ ? ExitCode::trained : ExitCode::peers_lost, trained,
                   trained ? "" : "no worker was heard of"});
 }

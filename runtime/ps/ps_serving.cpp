@@ -24,8 +24,8 @@ Header header_of(MessageType type, std::uint64_t clock, std::uint32_t key = 0, s
 
 }  // namespace
 
-// Another server tells server 0 whether it has weights and of which round, as soon as it knows the model and
-// could take some, and where it would write its part of a checkpoint.
+// As soon as another server than 0 knows the model, it tells server 0 whether it has weights, and of which
+// round. The message also has the mark that it left in its folder for checkpoints.
 void ServerMachine::introduce(Turn& turn) {
   if (coordinator_ || !model_.shard) return;
   turn.decide(SendMark{header_of(MessageType::join, model_.seeded_round, 0,
@@ -67,7 +67,7 @@ bool ServerMachine::know_model(const Event& event, const JoinMessage& join, Turn
   return true;
 }
 
-// Server 0 opens a round, and is answered the same.
+// Server 0 opens a round by this message, and gets the same message as the answer.
 void ServerMachine::on_seed_wanted(const Event& event, Turn& turn) {
   const std::uint64_t round = event.header.clock;
   if (event.peer.role != Role::server) return;
@@ -150,8 +150,9 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   if (!view) return;
   if (!sync() || model_.shard->weights_at(header.key, header.clock))
     return queue_weights(event.peer, header.key, header.clock, turn);
-  // Nobody who is left may have been as far as this server. Or the run went back while a worker was not heard
-  // of that is further, and has seeded others since. Then this server is to be seeded anew.
+  // This server is at a later step if all workers that had come so far are lost. It is at an earlier one if a
+  // worker that was further was silent while the run went back, and then seeded other servers. In both cases
+  // this server has to be seeded again.
   if (coordinator_) return coordinator_->server_without(0, header.clock, turn);
   turn.send(leader, header_of(MessageType::join, header.clock, 0, flag_without));
 }
@@ -170,7 +171,7 @@ std::optional<ServerMachine::Weights> ServerMachine::next_weights(PeerId worker)
     const auto [chunk, tag] = *chunks.begin();
     chunks.erase(chunks.begin());
     const auto view = model_.shard->view(chunk);
-    if (!view) continue;  // forgotten since
+    if (!view) continue;  // the shard was forgotten meanwhile
     const auto weights = sync() ? model_.shard->weights_at(chunk, tag) : view->weights;
     if (!weights) continue;
     Header header = header_of(MessageType::weights, tag, chunk);

@@ -1,4 +1,4 @@
-// From one state to the next.
+// The transitions of a worker from one state to the next.
 #include "runtime/ps/ps_worker_machine.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      // Else the model goes on, and is not what was offered.
+      // While a server is lost the model goes on offline, and is no longer the one that was offered.
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
       break;
     case MessageType::accepted:
@@ -146,7 +146,7 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
   }
 }
 
-// Of a wait for the servers' answer. lost: a server was lost, or the run is over, or it is time to stop.
+// Of a wait for the servers' answer. lost: a server was lost, the run is over, or this process is to stop.
 WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
   if (done) return broken_ ? Outcome::lost : Outcome::done;
   if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
@@ -171,8 +171,8 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
   return missing;
 }
 
-// Ends what was under way: posted receives are taken back, and the model is at the newest step that has come
-// whole.
+// Ends the exchange with the servers: posted receives are taken back, and the model moves to the newest step
+// whose weights have all come.
 void WorkerMachine::settle(WorkerTurn& turn) {
   const auto step = book_.settle(clock_, turn);
   if (!step) return;
@@ -181,8 +181,8 @@ void WorkerMachine::settle(WorkerTurn& turn) {
   clock_ = *step;
 }
 
-// While a server is lost the worker goes on offline, if the run had begun, for a while. Servers that have all
-// ended come back no more: then the last checkpoint is there, where there are checkpoints.
+// While a server is lost the worker goes on offline for a while, if the run had begun. Servers that have all
+// ended with 0 do not come back: then the worker finds the last checkpoint, if the run makes checkpoints.
 void WorkerMachine::await_servers(WorkerTurn& turn) {
   code_probe("ps.awaits-servers");
   state_ = State::awaiting_servers;
@@ -201,7 +201,7 @@ bool WorkerMachine::goes_on_offline(SteadyTime now) const {
 void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
   miss(missing_servers(), turn);
-  // Later than it would have noticed itself if the server were lost to all.
+  // Only when server 0 would have noticed by itself that the server is lost for everyone.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");
     told_coordinator_ = true;
@@ -293,7 +293,7 @@ bool WorkerMachine::too_old(const WorkMessage& work) const {
 
 void WorkerMachine::compute(WorkerTurn& turn) {
   const WorkMessage& work = at_work_->message;
-  if (joined_) turn.decide(ForgetTimes{});  // to wait for the others to join belongs to no step
+  if (joined_) turn.decide(ForgetTimes{});  // the wait for others to join belongs to no step
   offline_made_ = 0;
   turn.decide(ForgetOfflineSteps{});
   clock_ = at_work_->clock;
@@ -309,7 +309,7 @@ void WorkerMachine::compute(WorkerTurn& turn) {
 
 void WorkerMachine::computed(double loss, WorkerTurn& turn) {
   loss_ = loss;
-  patience_.restart(turn.now);  // its own work is no waiting
+  patience_.restart(turn.now);  // computing is not waiting
   turn.decide(TurnClock{StepClock::Activity::communication});
   book_.push(at_work_->clock, at_work_->slice, at_work_->message.samples, turn);
   state_ = State::pushing;
@@ -320,7 +320,7 @@ void WorkerMachine::step_counted(double own_seconds, WorkerTurn& turn) {
   const Work& work = *at_work_;
   const std::uint64_t own = work.message.own_slices;
   ready_ = {true, work.clock, work.slice, loss_, own_seconds, own - std::min(own, held_slices_)};
-  held_slices_ = work.message.others_slices;  // or more: the servers have answered since it was said
+  held_slices_ = work.message.others_slices;  // at least: the weights are newer than this count
   next_slice(turn);
 }
 
@@ -339,8 +339,8 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
     book_.pull_newest(turn);
     return go_on_fetching(false, turn);
   }
-  // Servers send new weights by themselves. What is missing is asked for: all after a join; what is a step
-  // further, because a worker died between its pushes; and what does not come.
+  // Servers send new weights by themselves. The worker asks for all of them after a join, for chunks that are
+  // a step further because a worker died between its pushes, and for chunks that do not come.
   regress_ = book_.is_beyond(clock);
   if (regress_) code_probe("ps.weights-beyond");
   if (must_pull_ || regress_) book_.pull(clock, must_pull_, turn);

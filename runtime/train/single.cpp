@@ -42,7 +42,7 @@ class SingleTrainer {
   RunReports reports_;
   Checkpointer checkpointer_;
   kernels::Buffer<float> optimizer_state_;
-  TrainingState state_;  // less the parameters and the optimizer's state, which are where it trains
+  TrainingState state_;  // without parameters and optimizer state, which are in the model and above
   std::uint64_t restored_step_ = 0;
 };
 

@@ -103,7 +103,7 @@ void Acceptor::accept_local(const Handlers& handlers) {
   }
 }
 
-// Nothing can be accepted now, and epoll would report it again at once.
+// Until the next listen_again(): nothing can be accepted now, and epoll would report that without end.
 void Acceptor::leave_out(int listener) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
   left_out_ = true;

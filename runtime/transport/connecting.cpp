@@ -57,7 +57,7 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
-// Within the host by the UNIX socket beside the address, if the peer has one.
+// A peer of this host is reached by the UNIX socket that belongs to the address, if it has one.
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
   Medium medium = Medium::one_host;
   int fd = -1, outcome = 0;

@@ -16,7 +16,7 @@ void Transport::Impl::tell(Connection& connection, MessageType type, std::span<c
   header.incarnation = self_.incarnation;
   header.clock = clock;
   header.flags = flags;
-  // Small and rare: sent whatever is queued.
+  // These messages are small and rare: no limit of the queue applies to them.
   connection.link->send(header, payload, ~std::size_t{0});
   connection.last_sent = std::chrono::steady_clock::now();
 }

@@ -21,8 +21,8 @@ namespace {
 // Below this size one copy through the kernel is cheaper than the overhead of the lane.
 constexpr std::size_t lane_from = 16 * 1024;
 
-// Between processes of one host, and others as near, little data under way stays in the processor's cache,
-// which saves a third of the time of 64 MiB. The kernel doubles the size; that much in 50 us is 84 Gbit/s.
+// With a short round trip, as within one host, little data in flight stays in the processor's cache, which
+// saves a third of the time of 64 MiB. The kernel doubles the size; that much in 50 us is 84 Gbit/s.
 constexpr std::uint32_t short_way_us = 50;
 constexpr int send_buffer_of_short_way = 256 * 1024;
 

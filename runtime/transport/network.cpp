@@ -78,7 +78,7 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
-// In the time of the other hosts, whose clocks go on while this host is suspended.
+// Counts the time in which this host was suspended, since the clocks of other hosts went on.
 std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }
@@ -135,7 +135,7 @@ void Transport::Impl::serve(Connection& connection) {
   }
 }
 
-// After a pause, starting with what was read already.
+// Reads again after Link::pause(), and begins with bytes that were read before it.
 void Transport::Impl::go_on_reading(PeerId peer) {
   Connection* connection = established(peer);
   if (connection == nullptr) return;
@@ -184,13 +184,14 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
-      connection.refused = false;  // says nothing about the peer's own address, which is tried next
+      connection.refused = false;  // the UNIX socket says nothing about TCP, which is tried next
       if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now)) {
       if (const auto dead = peers_.nobody_listens(connection.peer)) push_death(*dead);
-      // It was dialled because it is silent, and no process listens there: the old connection is half open.
+      // The peer was dialled because it is silent, and no process listens there: the old connection is half
+      // open.
       if (Connection* half = established(connection.peer)) half->doomed = true;
     }
   }
@@ -199,7 +200,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// A peer that is only stopped stays, as long as nothing waits for it.
+// A peer whose process is only stopped is not lost, as long as nothing waits for it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&
@@ -221,7 +222,7 @@ void Transport::Impl::tick(SteadyTime now) {
       if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
     } else {
       if (was_away || connection.link->paused()) connection.last_heard = now;
-      // Queued data says as much as a heartbeat would.
+      // Data that is queued serves as a heartbeat.
       if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
         tell(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
