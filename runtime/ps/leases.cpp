@@ -103,6 +103,13 @@ void Leases::join(std::uint32_t rank) {
   workers_[rank].clock = clock;
 }
 
+void Leases::keep_only(const std::set<std::uint32_t>& workers) {
+  for (auto& [rank, worker] : workers_) {
+    if (!workers.contains(rank)) release(worker);
+  }
+  std::erase_if(workers_, [&](const auto& entry) { return !workers.contains(entry.first); });
+}
+
 void Leases::leave(std::uint32_t rank) {
   const auto found = workers_.find(rank);
   if (found == workers_.end()) return;

@@ -209,6 +209,11 @@ void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   code_probe("ps.training");
   phase_ = Phase::running;
+  // A worker that has not joined again takes no part until it does: with a bound the others would wait for
+  // it.
+  std::set<std::uint32_t> joined;
+  for (const auto& [rank, offer] : offers_) joined.insert(rank);
+  leases_.keep_only(joined);
   turn.log("training with " + std::to_string(offers_.size()) + " of " +
            std::to_string(settings_.config.workers.count) + " workers from step " +
            std::to_string(leases_.step()));

@@ -299,7 +299,7 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
       s.never.insert(static_cast<std::uint32_t>(random.below(s.workers)));
   }
   Random more(mix(seed, 6));
-  if (more.one_in(2)) s.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
+  if (!more.one_in(4)) s.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   return s;
 }
 

@@ -150,7 +150,7 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
     const auto one = more.below(s.ranks), other = (one + more.between(1, s.ranks - 1)) % s.ranks;
     scenario.apart.emplace(one, other);
   }
-  if (more.one_in(2)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
+  if (!more.one_in(4)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   return scenario;
 }
 
@@ -160,9 +160,20 @@ std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, s
   drawn.settings = scenario.settings;
   // What the rank has sent is perhaps under way still.
   const Duration begin = random.between(Duration(0), 3 * scenario.settings.network.longest);
+  const Duration end = begin + random.between(Duration(1s), Duration(30s));
   if (random.one_in(3)) {  // other sides than before
     heal_all(drawn, begin);
-    cut_sides(random, drawn, begin, begin + random.between(Duration(1s), Duration(30s)));
+    cut_sides(random, drawn, begin, end);
+  } else if (random.one_in(4)) {  // nobody hears the rank, and perhaps it hears nobody
+    const bool both = random.one_in(2);
+    for (std::uint32_t other = 0; other < drawn.settings.ranks; ++other) {
+      if (other == rank) continue;
+      drawn.faults.push_back({begin, Fault::Kind::cut, rank, other});
+      drawn.faults.push_back({end, Fault::Kind::heal, rank, other});
+      if (!both) continue;
+      drawn.faults.push_back({begin, Fault::Kind::cut, other, rank});
+      drawn.faults.push_back({end, Fault::Kind::heal, other, rank});
+    }
   } else {
     for (auto left = random.between(1, 2); left > 0; --left) draw_fault(random, drawn, begin, rank);
   }

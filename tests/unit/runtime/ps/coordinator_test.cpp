@@ -313,3 +313,17 @@ TEST_CASE("without sync, too, a worker that was given up is asked to join again,
   run.ready(1);
   run.work(1);
 }
+
+TEST_CASE("a worker that has not joined again after a server was lost holds up nobody") {
+  Run run({.workers = 2, .servers = 2, .sync = false, .staleness = 0});
+  run.start_both();
+  run.peer_down(server_at(1));
+  run.server_joined(1, true, 0);
+  run.join(0, run.offer(0));  // worker 1 is still connected, and silent
+  run.until([&] { return !run.coordinator.gathering(); });
+  run.seed_other();
+  run.ready(0);
+  run.hear_work(0);
+  run.done(0, run.coordinator.step(), 0);
+  run.hear_work(0);  // the bound would let it wait for worker 1
+}
