@@ -251,8 +251,10 @@ void Assembly::advance(SteadyTime now, Effects& effects) {
     if (auto proposal = may_propose(now)) propose(std::move(*proposal), now, effects);
   }
   if (current_ || wants_state() || now < wait_.next(settings_.patience)) return;
-  if (auto failure = wait_.missing(missing(), settings_.patience, now, effects))
+  if (auto failure = wait_.missing(missing(), settings_.patience, now, effects)) {
+    code_probe("allreduce.patience-over");
     failure_ = std::move(failure);
+  }
 }
 
 // Until an event comes, tick() does something only at one of these times.

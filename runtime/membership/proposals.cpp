@@ -24,6 +24,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
   if (proposal.number <= promised_ || stranger || outdated || broken_promise) {
     if (outdated) code_probe("allreduce.refused-outdated");
+    if (stranger) code_probe("allreduce.refused-lineage");
+    if (broken_promise) code_probe("allreduce.refused-promise");
     if (!outdated && !stranger && !broken_promise) code_probe("allreduce.refused-number");
     return effects.send(event.peer, encode(RefuseMessage{promised_, proposal.number, {}}));
   }

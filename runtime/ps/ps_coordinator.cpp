@@ -82,7 +82,10 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
                                 Turn& turn) {
   connected_.insert(worker.rank);
   // The worker may have made further steps since it was asked for its weights.
-  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) start_gathering(turn, worker.rank);
+  if (phase_ == Phase::seeding && seeding_.by(worker.rank)) {
+    code_probe("ps.seeder-joins-again");
+    start_gathering(turn, worker.rank);
+  }
   parked_.erase(worker.rank);
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
@@ -117,6 +120,7 @@ void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn) {
   if (!offers_.contains(worker.rank)) {  // the worker was given up, and is back
+    code_probe("ps.rejoin-wanted");
     send(turn, worker, MessageType::wait, leases_.step(), 0, flag_rejoin);
     return;
   }

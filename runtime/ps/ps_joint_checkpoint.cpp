@@ -73,6 +73,7 @@ void JointCheckpoints::tick(Turn& turn) {
   if (!round_) return;
   const auto waited = turn.now - round_->since;
   if (!round_->copying.empty() && waited > ps_timers::copy_patience) {
+    code_probe("ps.copy-overdue");
     give_up(server_name(*round_->copying.begin()) + " has not copied its weights", turn);
   } else if (waited > patience_) {
     give_up(server_name(*round_->writing.begin()) + " has not written its part", turn);

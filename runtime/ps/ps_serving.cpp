@@ -79,8 +79,10 @@ void ServerMachine::on_seed_wanted(const Event& event, Turn& turn) {
 
 void ServerMachine::on_seed(const Event& event, Turn& turn) {
   const Header& header = event.header;
-  if (!model_.shard || model_.seed_round == 0 || header.offset != model_.seed_round)
+  if (!model_.shard || model_.seed_round == 0 || header.offset != model_.seed_round) {
+    code_probe("ps.seed-too-late");
     return turn.decide(CountLate{});
+  }
   const auto values = floats_of(event.payload);
   const bool with_state = (header.flags & flag_optimizer) != 0;
   const std::size_t size =

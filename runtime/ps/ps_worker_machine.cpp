@@ -71,6 +71,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       break;
     case MessageType::seed_wanted:
       // While a server is lost the model goes on offline, and is no longer the one that was offered.
+      if (!all_servers_up()) code_probe("ps.seeds-refused");
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
       break;
     case MessageType::accepted:
@@ -150,8 +151,10 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
 WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
   if (done) return broken_ ? Outcome::lost : Outcome::done;
   if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
-  if (idle && patience_.seconds(turn.now) > ps_timers::answer_patience_seconds)
+  if (idle && patience_.seconds(turn.now) > ps_timers::answer_patience_seconds) {
+    code_probe("ps.answer-overdue");
     miss({"the servers' answer"}, turn);
+  }
   return Outcome::open;
 }
 
