@@ -140,12 +140,15 @@ class LogHarvest {
   std::optional<MetricFinder> finder_;
 };
 
-// Whether all trials have ended and the ledger has a line for each. The lines may still be incomplete.
+bool has_ended(const SweepObjects& objects, const Record& record) {
+  if (record.driven) return !kube::annotation_of(objects.owner, labels::phase).empty();
+  return std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
+}
+
+// Whether the ledger has a line for each trial. The lines may still be incomplete.
 bool may_be_in_ledger(const SweepObjects& objects, const Record& record) {
-  const bool ended = record.driven ? !kube::annotation_of(objects.owner, labels::phase).empty()
-                                   : std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
-  const std::size_t lines = lines_of_ledger(kube::name_of(objects.owner), objects.config_maps);
-  return ended && lines >= static_cast<std::size_t>(record.trials);
+  return lines_of_ledger(kube::name_of(objects.owner), objects.config_maps) >=
+         static_cast<std::size_t>(record.trials);
 }
 
 bool tells_all(const SweepStatus& status) {
@@ -209,16 +212,17 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
   const Record record = read_record(objects.owner);
   const bool large = record.trials > many_trials;
   const auto observe = [&] { return observe_sweep(objects, std::chrono::system_clock::now()); };
-  if (large && may_be_in_ledger(objects, record)) {
+  const bool ended = has_ended(objects, record);
+  if (large && ended && may_be_in_ledger(objects, record)) {
     SweepStatus status = observe();
     if (tells_all(status)) return status;
   }
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
     // To find warnings the server reads every event of the namespace from its disk: many times as many as
-    // trials. So they are asked for only when nothing runs, to say why.
+    // trials. So they are asked for only while nothing runs and there is more to do, to say why.
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
-    if (std::none_of(objects.pods.begin(), objects.pods.end(), runs))
+    if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
     return observe();  // not written to the ledger: a trial whose pod was not read has told nothing yet
   }

@@ -27,17 +27,28 @@ constexpr std::chrono::milliseconds look_every{100};
 constexpr std::size_t hash_in_name = 8;
 constexpr std::size_t hash_digits_in_label = 16;
 
-// Labels the objects of a trial's run so that they also belong to the sweep.
-void give_to_sweep(Rendered& rendered, const std::string& sweep, const std::string& sweep_uid, int number) {
-  const json label = {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}};
-  rendered.owner = merge(std::move(rendered.owner), label);
-  rendered.owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
-  rendered.owner["metadata"]["ownerReferences"] = owner_references(sweep, sweep_uid);
-  for (json& object : rendered.objects) {
+json sweep_label(const std::string& sweep) { return {{"metadata", {{"labels", {{labels::sweep, sweep}}}}}}; }
+
+// The objects of a trial's run also belong to the sweep.
+void give_owner_to_sweep(json& owner, const std::string& sweep, const std::string& sweep_uid, int number) {
+  owner = merge(std::move(owner), sweep_label(sweep));
+  owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
+  owner["metadata"]["ownerReferences"] = owner_references(sweep, sweep_uid);
+}
+
+void give_jobs_to_sweep(std::vector<json>& objects, const std::string& sweep) {
+  const json label = sweep_label(sweep);
+  for (json& object : objects) {
     if (object["kind"] != "Job") continue;
     object = merge(std::move(object), label);
     object["spec"]["template"] = merge(std::move(object["spec"]["template"]), label);
   }
+}
+
+bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
+  const json& owners = at_path(owner, {"metadata", "ownerReferences"});
+  return std::any_of(owners.begin(), owners.end(),
+                     [&](const json& reference) { return text_of(reference, {"uid"}) == sweep_uid; });
 }
 
 // Jobs or pods, without those of trials that are indexes of the sweep's own Jobs.
@@ -180,30 +191,28 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
 }
 
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
+  const std::string& sweep = definition_.identity.run;
   Creation creation(client_, name_space_, hooks_);
-  const Experiment experiment = experiments_.of(trial.point);
   RenderOptions options = options_of(trial);
-  options.owner_alone = true;
-  Rendered rendered = render(experiment, definition_.files, templates_, options);
-  give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
-  const Creation::Stored owner = creation.create_owner(rendered.owner);
-  const json& owners = at_path(owner.object, {"metadata", "ownerReferences"});
-  const bool ours = std::any_of(owners.begin(), owners.end(), [&](const json& reference) {
-    return text_of(reference, {"uid"}) == sweep_uid;
-  });
-  if (!ours)
-    throw Error(ExitCode::cluster,
-                "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
-  const std::string uid = kube::uid_of(owner.object);
+  const std::string& run = options.identity->run;
+  std::string uid;  // of the owner that is there now
+  bool created = false;
+  options.create_owner = [&](json& rendered) {
+    give_owner_to_sweep(rendered, sweep, sweep_uid, trial.number);
+    const Creation::Stored owner = creation.create_owner(rendered);
+    if (!is_of_sweep(owner.object, sweep_uid))
+      throw Error(ExitCode::cluster,
+                  "run " + run + " of an earlier sweep of this name is still being deleted");
+    created = owner.created;
+    return uid = kube::uid_of(owner.object);
+  };
   try {
-    options.owner_alone = false;
-    options.owner_uid = uid;
-    rendered = render(experiment, definition_.files, templates_, options);
-    give_to_sweep(rendered, definition_.identity.run, sweep_uid, trial.number);
+    Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options);
+    give_jobs_to_sweep(rendered.objects, sweep);
     for (const json& object : rendered.objects) creation.create_owned(object, uid);
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && owner.created) creation.take_back(rendered.run, uid);
+    if (refused && created) creation.take_back(run, uid);
     throw;
   }
 }

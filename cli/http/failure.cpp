@@ -59,6 +59,8 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
       return {Kind::tls, detail};
+    case CURLE_ABORTED_BY_CALLBACK:  // Transfer::on_start() was called again
+      return {Kind::broken, ""};
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
     case CURLE_GOT_NOTHING:

@@ -1,7 +1,6 @@
 #include "cli/http/transfer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <new>
@@ -44,8 +43,6 @@ int on_socket(void*, curl_socket_t socket, curlsocktype) {
   return CURL_SOCKOPT_OK;
 }
 
-int refuse_rewind(void*, curl_off_t, int) { return CURL_SEEKFUNC_FAIL; }
-
 curl_blob blob_of(const std::string& text) {
   return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
 }
@@ -87,7 +84,6 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   partial_.clear();
   too_large_.clear();
   no_memory_ = false;
-  sent_ = 0;
   error_[0] = '\0';
   credential = std::move(to_send);
   ++attempts;
@@ -209,31 +205,24 @@ void Transfer::set_tls(const ServerAccess& server) {
   }
 }
 
-// The body is read by a callback and cannot be rewound: otherwise libcurl would repeat a POST when a reused
-// connection breaks, although the first one may have been carried out.
+// libcurl sends such a body with the head, in one packet. Read by a callback it would follow in another one.
 void Transfer::set_body() {
   if (request.method == "GET") return;
   if (!request.body.empty() || request.method == "POST") {
     set(easy, CURLOPT_POST, 1L);
     set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    set(easy, CURLOPT_READFUNCTION, &Transfer::on_read);
-    set(easy, CURLOPT_READDATA, this);
-    set(easy, CURLOPT_SEEKFUNCTION, &refuse_rewind);
+    set(easy, CURLOPT_POSTFIELDS, request.body.data());
   }
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
+// When a reused connection breaks, libcurl would repeat a POST, although the first one may have been carried
+// out.
 int Transfer::on_start(void* self, char*, char*, int, int) {
-  static_cast<Transfer*>(self)->under_way = true;
-  return CURL_PREREQFUNC_OK;
-}
-
-std::size_t Transfer::on_read(char* buffer, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  const std::size_t part = std::min(size * count, transfer.request.body.size() - transfer.sent_);
-  std::memcpy(buffer, transfer.request.body.data() + transfer.sent_, part);
-  transfer.sent_ += part;
-  return part;
+  if (transfer.under_way && transfer.request.method != "GET") return CURL_PREREQFUNC_ABORT;
+  transfer.under_way = true;
+  return CURL_PREREQFUNC_OK;
 }
 
 // No exception may pass through libcurl: if memory is short the transfer fails.

@@ -74,7 +74,6 @@ struct Transfer {
   static int on_start(void* self, char*, char*, int, int);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
-  static std::size_t on_read(char* buffer, std::size_t size, std::size_t count, void* self);
   bool take_body(std::string_view data);
   bool hold(std::string& place, std::string_view data, std::size_t limit, const char* what);
   template <typename Action>
@@ -98,7 +97,6 @@ struct Transfer {
   bool by_http1_ = false;   // asked for, whatever the server speaks
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
-  std::size_t sent_ = 0;  // of the request's body
   char error_[CURL_ERROR_SIZE] = {};
 };
 

@@ -22,6 +22,25 @@ void complete(json& item, const Resource& resource) {
   if (!item.contains("apiVersion")) item["apiVersion"] = api_version_of(resource);
 }
 
+// Where the list ends whose inside begins at `at`; npos if the text ends before.
+std::size_t end_of_list(std::string_view text, std::size_t at) {
+  bool in_string = false;
+  for (int depth = 1; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\') ++at;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[') {
+      ++depth;
+    } else if (c == ']' && --depth == 0) {
+      return at + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
 // Pages of large objects get shorter, those of small ones longer.
 int next_limit(int limit, std::size_t bytes) {
   if (bytes > large_page) return std::max(limit / 2, smallest_page);
@@ -29,6 +48,26 @@ int next_limit(int limit, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::string without_managed_fields(std::string_view text) {
+  // Within a string each of these quotes would have a backslash before it.
+  constexpr std::string_view begin = R"(,"managedFields":[)", entry = R"({"manager":)";
+  std::string out;
+  out.reserve(text.size());
+  std::size_t kept = 0;
+  for (std::size_t found = text.find(begin); found != std::string_view::npos;
+       found = text.find(begin, found)) {
+    const std::size_t inside = found + begin.size();
+    const std::size_t end = text.substr(inside).starts_with(entry) ? end_of_list(text, inside) : inside;
+    if (end == std::string_view::npos) break;
+    if (end > inside) {
+      out.append(text, kept, found - kept);
+      kept = end;
+    }
+    found = end;
+  }
+  return out.append(text, kept, text.size() - kept);
+}
 
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name) {
   std::string text = resource.plural;
@@ -108,7 +147,7 @@ json parse_answer(const Response& response, const std::string& what, const Confi
   };
   json answer;
   try {
-    answer = parse_json(response.body, "the server's answer");
+    answer = parse_json(without_managed_fields(response.body), "the server's answer");
   } catch (const Error& error) {
     throw unreadable(error.what());
   }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <string_view>
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
@@ -20,6 +22,10 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
+
+// The text of a server's answer without metadata.managedFields: half of an object, which nobody here reads
+// and which takes as long to parse as the rest.
+std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of server, user and file in its messages.
 json parse_answer(const Response& response, const std::string& what, const Config* config);

@@ -303,7 +303,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
 
 // Applies one event. Returns a value if the watch cannot be used any more.
 std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
-  json event = json_or_null(line);
+  json event = json_or_null(without_managed_fields(line));
   if (!event.is_object() || !event.contains("object")) {
     failed(std::make_exception_ptr(
         unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));

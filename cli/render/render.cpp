@@ -101,6 +101,7 @@ class Renderer {
         files_(files),
         templates_(templates),
         options_(options),
+        owner_uid_(options.owner_uid),
         type_(load_job_type(templates, experiment.mode)),
         digests_(digests_of(experiment, files)),
         identity_(options.identity ? *options.identity
@@ -114,7 +115,7 @@ class Renderer {
     out.hash = identity_.hash;
     out.owner = shape("owner");
     check_owner(out.owner, identity_.run, shape_name("owner"));
-    if (options_.owner_alone) return out;
+    if (options_.create_owner) owner_uid_ = options_.create_owner(out.owner);
     if (experiment_.has_train) {
       out.objects.push_back(object("config"));
       out.objects.push_back(object("secret"));
@@ -235,9 +236,9 @@ class Renderer {
 
   // Done after all patches: an object that does not belong to the owner would outlive the run.
   void give_to_owner(std::vector<json>& objects) const {
-    if (options_.owner_uid.empty()) return;
+    if (owner_uid_.empty()) return;
     for (json& each : objects)
-      each["metadata"]["ownerReferences"] = owner_references(identity_.run, options_.owner_uid);
+      each["metadata"]["ownerReferences"] = owner_references(identity_.run, owner_uid_);
   }
 
   void add_data(std::vector<json>& objects) {
@@ -319,7 +320,7 @@ class Renderer {
   }
 
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
-    const PodContext context{experiment_, identity_.run, options_.owner_uid, roles_,
+    const PodContext context{experiment_, identity_.run, owner_uid_, roles_,
                              options_.files_of.empty() ? identity_.run : options_.files_of};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
@@ -375,6 +376,7 @@ class Renderer {
   const FileContents& files_;
   const Templates& templates_;
   const RenderOptions& options_;
+  std::string owner_uid_;
   JobType type_;
   json digests_;
   Identity identity_;

@@ -1,6 +1,8 @@
-// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure.
+// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure, if nothing
+// is to be created meanwhile.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +33,8 @@ struct RenderOptions {
   std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
-  bool owner_alone = false;  // no objects: they are rendered when the owner's uid is known
+  // Called with the owner before anything that needs its uid is rendered: creates it and returns its uid.
+  std::function<std::string(nlohmann::json& owner)> create_owner{};
 };
 
 // The image of an experiment that names none: on this machine every image is the machine itself.

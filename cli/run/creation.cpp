@@ -42,9 +42,9 @@ Error not_served(const json& object, const std::string& source) {
                    "kubectl api-resources");
 }
 
-// An object as it is sent. The garbage collector deletes what names an owner in a namespace and is in none.
-json fit_to_scope(json object, const kube::Resource& resource, const std::string& owner_uid) {
-  if (resource.namespaced) return object;
+// An object of the whole cluster as it is sent. The garbage collector deletes what names an owner in a
+// namespace and is in none.
+json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
   if (!owner_uid.empty()) object["metadata"]["annotations"][labels::owner] = owner_uid;
@@ -132,7 +132,8 @@ void Creation::check_on_server(const std::vector<json>& objects) {
     json answer;
     try {
       const kube::Resource resource = resource_of(object);
-      answer = client_.create(resource, name_space_, fit_to_scope(object, resource, ""), {.dry_run = true});
+      answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
+                              {.dry_run = true});
     } catch (const ApiError& error) {
       if (exists_already(error)) continue;  // it exists, so it was accepted before
       throw refusal(object, error);
@@ -171,7 +172,8 @@ Creation::Stored Creation::create_owner(const json& owner) {
 // Otherwise it is of an earlier run of the same name, which is being garbage collected.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(given);
-  const json object = fit_to_scope(given, resource, owner_uid);
+  const json fitted = resource.namespaced ? json() : fit_to_scope(given, owner_uid);
+  const json& object = resource.namespaced ? given : fitted;
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
   while (true) {

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/kube/list.h"
 #include "cli/kube/objects.h"
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/util/temporary_folder.h"
@@ -196,6 +197,22 @@ TEST_CASE("refused credentials name the server, the user and the file") {
         "the server at " + config.server +
             " does not accept the credentials of user \"researcher\" in /home/me/.kube/config");
   CHECK(error.code() == ExitCode::cluster);
+}
+
+TEST_CASE("what an answer tells of managed fields is left out, and nothing else") {
+  const std::string fields =
+      R"(,"managedFields":[{"manager":"mlk","fieldsV1":{"k:{\"a\":\"]\\\"}":{"x":[1,[2]]}}}])";
+  const auto list = [](const std::string& in) {
+    return R"({"items":[{"metadata":{"name":"a")" + in + R"(}},{"metadata":{"name":"b")" + in + "}}]}";
+  };
+  CHECK(without_managed_fields(list(fields)) == list(""));
+  CHECK(without_managed_fields(list("")) == list(""));
+  for (const std::string other : {
+           R"({"a":"x","managedFields":["of a user"]})",
+           R"({"a":"x,\"managedFields\":[{\"manager\":1}]"})",
+           R"({"a":"x","managedFields":[{"manager":"cut)",
+       })
+    CHECK(without_managed_fields(other) == other);
 }
 
 TEST_CASE("an answer that is not JSON is an error") {

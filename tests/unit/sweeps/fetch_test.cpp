@@ -20,14 +20,15 @@ constexpr char fetched_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {parallel: 2, objective: maximize "
     "accuracy, max_failures: 2000}\n";
 
-// The field selectors of all lists of pods that a look asks for.
-std::vector<std::string> lists_of_pods(Sweeper& sweeper, const std::string& sweep, Harvest harvest) {
+// The field selectors of all lists of pods, or of another kind, that a look asks for.
+std::vector<std::string> lists_of(Sweeper& sweeper, const std::string& sweep, Harvest harvest,
+                                  const std::string& kind = "pods") {
   std::vector<std::string> selectors;
   std::mutex mutex;
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
     const std::lock_guard lock(mutex);
     const auto selector = asked.query.find("fieldSelector");
-    if (asked.path.ends_with("/pods") && asked.query.count("continue") == 0)
+    if (asked.path.ends_with("/" + kind) && asked.query.count("continue") == 0)
       selectors.push_back(selector == asked.query.end() ? "" : selector->second);
     return std::nullopt;
   });
@@ -62,23 +63,25 @@ void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
 TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
   Sweeper sweeper(fetched_experiment);
   const std::string few = sweeper.start({"steps=1..3"}).sweep;
-  CHECK(lists_of_pods(sweeper, few, Harvest::running) == std::vector<std::string>{""});
+  CHECK(lists_of(sweeper, few, Harvest::running) == std::vector<std::string>{""});
 
   const std::string many = sweeper.start({"steps=1..1001", "lr=0.1"}).sweep;
   const std::vector<std::string> live{"status.phase=Running", "status.phase=Pending"};
-  CHECK(lists_of_pods(sweeper, many, Harvest::running) == live);
-  CHECK(lists_of_pods(sweeper, many, Harvest::all) == std::vector<std::string>{""});
+  CHECK(lists_of(sweeper, many, Harvest::running) == live);
+  CHECK(lists_of(sweeper, many, Harvest::running, "events") == std::vector<std::string>{"type!=Normal"});
+  CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
 
   // Ended: as long as nobody has looked at the results, they lie with the pods.
   finish_job(sweeper, many + "-trials-0", "0-1000");
-  CHECK(lists_of_pods(sweeper, many, Harvest::running) == live);
-  CHECK(lists_of_pods(sweeper, many, Harvest::all) == std::vector<std::string>{""});
+  CHECK(lists_of(sweeper, many, Harvest::running) == live);
+  CHECK(lists_of(sweeper, many, Harvest::running, "events").empty());
+  CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
   // One of them has no result: it may come yet.
-  CHECK(lists_of_pods(sweeper, many, Harvest::all) == std::vector<std::string>{""});
+  CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
   add_pods(sweeper, many, 1001);
-  CHECK(lists_of_pods(sweeper, many, Harvest::all) == std::vector<std::string>{""});
-  CHECK(lists_of_pods(sweeper, many, Harvest::all).empty());
-  CHECK(lists_of_pods(sweeper, many, Harvest::running).empty());
+  CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
+  CHECK(lists_of(sweeper, many, Harvest::all).empty());
+  CHECK(lists_of(sweeper, many, Harvest::running).empty());
   kube::Client client(sweeper.cluster.config());
   const SweepStatus status = read_sweep(client, "default", many, Harvest::running);
   CHECK(status.phase == Phase::succeeded);
