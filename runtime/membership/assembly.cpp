@@ -111,7 +111,7 @@ void Assembly::on_up(const Event& event, View& view, Effects& effects) {
   greet(rank, effects);
 }
 
-// What a rank has to know that could not be told for a while.
+// Tells a rank that is heard for the first time, or again, what it may have missed.
 void Assembly::greet(std::uint32_t rank, Effects& effects) const {
   if (trained_) {
     code_probe("allreduce.told-late");
@@ -181,7 +181,8 @@ void Assembly::on_status(const Event& event, Effects& effects) {
     }
     return;
   }
-  // At the same step all of one side go, and none of the other: by the numbers of the two starts.
+  // At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
+  // the other.
   const std::uint64_t own_step = state_ ? state_->step : 0;
   if (status->step && std::pair(*status->step, status->lineage) > std::pair(own_step, lineage_)) {
     code_probe("allreduce.started-apart");

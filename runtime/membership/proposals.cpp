@@ -178,7 +178,7 @@ Standing Assembly::standing_of(const Member& member, const Proposal& proposal, S
   // A newer incarnation proves the end of the older.
   const bool replaced = view->second.incarnation != member.incarnation;
   if (!replaced && !is_dead(view->second, now)) return Standing::silent;
-  // Before it ended it may have let a rank in that goes on, and that this one cannot reach.
+  // Before this member ended it may have let another rank in. That rank may go on, out of reach.
   if (may_have_gone_on_.contains(member) && !knows_of_all_others(proposal, now)) {
     code_probe("allreduce.may-have-gone-on");
     return Standing::silent;

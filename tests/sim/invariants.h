@@ -71,7 +71,7 @@ class Invariants {
   // Nothing goes wrong any more, and all find each other: a run that is trained from here on stays trained
   // without a disk as well, since the rank that reports waits for those that come late.
   void all_can_be_told() { telling_ = !killed_; }
-  // By the end of its grace, when nothing else goes wrong any more.
+  // A process that was told to stop before the calm is killed when its grace is over.
   void somebody_is_killed() { killed_ = true, telling_ = false; }
 
   // What is trained stays trained. lineage: 0 where a rank has only found the last checkpoint.

@@ -46,7 +46,7 @@ void print_probes() {
     std::printf("probe %s %lu\n", name.c_str(), static_cast<unsigned long>(probe.runs));
 }
 
-// Of the probes one in four, at one of its first passages: those that many pass come often.
+// One probe in four brings a fault, once: when it is passed for the first to thirtieth time.
 std::optional<std::uint64_t> ProbeFaultDraw::passed(std::string_view probe, Duration now) {
   if (faults_.seed == 0 || now >= faults_.until) return {};
   auto found = passages_.find(probe);

@@ -200,7 +200,7 @@ class PsRun {
     }
   }
 
-  // A process has passed a probe: something may happen to it, or to others, as far as the storm goes.
+  // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
   void pass(Place place, std::string_view probe) {
     const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
     if (!seed) return;

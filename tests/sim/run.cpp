@@ -150,7 +150,7 @@ class Run {
     clock_.after(pause, [this, rank] { start(rank); });
   }
 
-  // A process has passed a probe: something may happen to it, or to others, as far as the storm goes.
+  // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
   void pass(std::uint32_t number, std::string_view probe) {
     const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
     if (!seed) return;

@@ -36,7 +36,7 @@ void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end)
   }
 }
 
-// All ways are there again.
+// Every rank can reach every other one again.
 void heal_all(Scenario& scenario, Duration at) {
   for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
     for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
@@ -158,7 +158,7 @@ std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, s
   Random random(seed);
   Scenario drawn;
   drawn.settings = scenario.settings;
-  // What the rank has sent is perhaps under way still.
+  // The fault may come while messages that the rank has just sent are still under way.
   const Duration begin = random.between(Duration(0), 3 * scenario.settings.network.longest);
   const Duration end = begin + random.between(Duration(1s), Duration(30s));
   if (random.one_in(3)) {  // other sides than before
