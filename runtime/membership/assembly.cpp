@@ -126,7 +126,7 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
   view.lost = now;
   if (event.kind == Event::Kind::down) view.known = false;
-  if (view.standing == Standing::silent) note_gone({event.peer.rank, event.incarnation});
+  if (view.standing == Standing::silent) note_may_have_gone_on({event.peer.rank, event.incarnation});
   if (!is_member(event.peer.rank)) return;
   current_ = false;
   if (view.standing == Standing::dead) code_probe("allreduce.member-dead");
@@ -144,13 +144,13 @@ void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) 
     case MessageType::accept:
       return on_accept(event, now, effects);
     case MessageType::refuse:
-      return on_refuse(event, now);
+      return on_refuse(event, now, effects);
     case MessageType::begin:
       return on_begin(event, effects);
     case MessageType::trouble:
       if (decode_trouble(event.header).generation != generation_.number) return;
       code_probe("allreduce.trouble");
-      note_gone({event.peer.rank, event.incarnation});
+      note_may_have_gone_on({event.peer.rank, event.incarnation});
       current_ = false;
       return;
     case MessageType::done:

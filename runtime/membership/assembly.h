@@ -128,12 +128,14 @@ class Assembly {
   bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
   std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
-  Standing standing_of(const Member& member, const Proposal& proposal, SteadyTime now) const;
-  bool knows_of_all_others(const Proposal& proposal, SteadyTime now) const;
+  Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
+                       SteadyTime now) const;
+  static bool others_suffice(const Generation& last, const Proposal& proposal);
+  bool knows_of_all_others(std::uint32_t than, const Proposal& proposal) const;
   bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
   bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
   bool keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;
-  void note_gone(Member member);
+  void note_may_have_gone_on(Member member);
   bool loses_steps(const Proposal& proposal, SteadyTime now) const;
   std::optional<Proposal> may_propose(SteadyTime now);
   void leave_out_cut_off(Proposal& proposal, SteadyTime now) const;
@@ -145,7 +147,8 @@ class Assembly {
   void on_status(const Event& event, Effects& effects);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
-  void on_refuse(const Event& event, SteadyTime now);
+  void on_refuse(const Event& event, SteadyTime now, Effects& effects);
+  void on_begin_refused(Member member, Effects& effects);
   void on_begin(const Event& event, Effects& effects);
   void on_done(const Event& event);
   void note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now);
@@ -186,6 +189,9 @@ class Assembly {
   // Members that were silent for a while since the generation began, or have given it up. They may have gone
   // on with others since, whatever is heard of them later.
   std::set<Member> may_have_gone_on_;
+
+  bool starts_run_ = false;         // generation_ was proposed here, and follows none
+  std::set<Member> did_not_begin_;  // it, as they say
 
   std::optional<Proposal> own_;                                    // under way, made here
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers

@@ -20,16 +20,25 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
-  note_gone(proposer);
+  note_may_have_gone_on(proposer);
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
-  if (proposal.number <= promised_ || stranger || outdated || broken_promise) {
+  // Without votes only this order keeps two proposers that do not hear each other from taking turns for ever.
+  const bool starts = message->follows == 0 && generation_.number == 0;
+  const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
+  if (proposal.number <= promised_ || stranger || outdated || broken_promise || after_another) {
     if (outdated) code_probe("allreduce.refused-outdated");
     if (stranger) code_probe("allreduce.refused-lineage");
     if (broken_promise) code_probe("allreduce.refused-promise");
-    if (!outdated && !stranger && !broken_promise) code_probe("allreduce.refused-number");
+    if (after_another) code_probe("allreduce.refused-order");
+    if (!outdated && !stranger && !broken_promise && !after_another) code_probe("allreduce.refused-number");
     return effects.send(event.peer, encode(RefuseMessage{promised_, proposal.number, {}}));
   }
   promised_ = proposal.number;
+  if (starts && theirs_ && theirs_->to.rank != proposer.rank) {
+    code_probe("allreduce.acceptance-withdrawn");
+    effects.send({Role::worker, theirs_->to.rank},
+                 encode(RefuseMessage{promised_, theirs_->proposal.number, {}}));
+  }
   own_.reset();
   current_ = false;
   theirs_ = Promise{std::move(proposal), proposer};
@@ -74,15 +83,31 @@ void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
   begin_if_accepted(now, effects);
 }
 
-void Assembly::on_refuse(const Event& event, SteadyTime now) {
+void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   const RefuseMessage refuse = decode_refuse(event.header);
   promised_ = std::max(promised_, refuse.promised);
+  if (refuse.refused == generation_.number)
+    return on_begin_refused({event.peer.rank, event.incarnation}, effects);
   if (refuse.refused != proposed_) return;
   // Also after another refusal: all refusals together show which member is at fault.
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
   code_probe("allreduce.proposal-refused");
+}
+
+// A generation of this process that a member did not begin is over. One that follows none, and that no other
+// member has begun, has never been: this process is free to take part in the start of another.
+void Assembly::on_begin_refused(Member member, Effects& effects) {
+  if (!generation_.contains(member)) return;
+  code_probe("allreduce.begin-refused");
+  note_may_have_gone_on(member);
+  current_ = false;
+  did_not_begin_.insert(member);
+  if (!starts_run_ || did_not_begin_.size() + 1 < generation_.members.size()) return;
+  code_probe("allreduce.never-begun");
+  generation_ = Generation();
+  send_status_to_all(effects);
 }
 
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
@@ -122,7 +147,7 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
     // the others would wait for it in the first sum.
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
-      effects.send(event.peer, encode(TroubleMessage{number}));
+      effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
     }
     return;
   }
@@ -142,6 +167,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   begun_ = generation_.number;
   promises_.clear();
   may_have_gone_on_.clear();
+  did_not_begin_.clear();
   beginning_ = std::move(beginning);
   current_ = true;
 }
@@ -167,34 +193,43 @@ bool Assembly::is_dead(const View& view, SteadyTime now) {
 // Other members count as silent even if they are heard: they may have gone on already, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
-  for (const Member& member : last.members) standings[member.rank] = standing_of(member, proposal, now);
+  for (const Member& member : last.members) standings[member.rank] = standing_of(member, last, proposal, now);
   return may_form_next(last, standings);
 }
 
-Standing Assembly::standing_of(const Member& member, const Proposal& proposal, SteadyTime now) const {
+Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
+                               SteadyTime now) const {
   if (proposal.contains(member)) return Standing::live;
   const auto view = views_.find(member.rank);
   if (view == views_.end()) return Standing::silent;
   // A newer incarnation proves the end of the older.
   const bool replaced = view->second.incarnation != member.incarnation;
   if (!replaced && !is_dead(view->second, now)) return Standing::silent;
-  // Before this member ended it may have let another rank in. That rank may go on, out of reach.
-  if (may_have_gone_on_.contains(member) && !knows_of_all_others(proposal, now)) {
+  if (may_have_gone_on_.contains(member) && others_suffice(last, proposal) &&
+      !knows_of_all_others(member.rank, proposal)) {
     code_probe("allreduce.may-have-gone-on");
     return Standing::silent;
   }
   return Standing::dead;
 }
 
-// Whether each rank of the run is in the proposal, or has told where it is, or is dead.
-bool Assembly::knows_of_all_others(const Proposal& proposal, SteadyTime now) const {
+// Whether the members that are not in the proposal were enough to go on without those in it.
+bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) {
+  std::map<std::uint32_t, Standing> standings;
+  for (const Member& member : last.members)
+    standings[member.rank] = proposal.contains(member) ? Standing::silent : Standing::live;
+  return may_form_next(last, standings);
+}
+
+// Whether each other rank of the run is in the proposal, or has told where it is. Of a dead one, the next
+// process may have been let in, out of reach.
+bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
-    if (std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; }))
-      continue;
+    const bool proposed =
+        std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; });
+    if (rank == than || proposed) continue;
     const auto view = views_.find(rank);
-    if (view == views_.end()) return false;
-    const bool has_told = view->second.standing == Standing::live && view->second.known;
-    if (!has_told && !is_dead(view->second, now)) return false;
+    if (view == views_.end() || view->second.standing != Standing::live || !view->second.known) return false;
   }
   return true;
 }
@@ -219,11 +254,11 @@ bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   };
   if (beginning_.step == 0 || std::ranges::any_of(proposal.members, has_it)) return false;
   return std::ranges::any_of(generation_.members, [&](const Member& member) {
-    return standing_of(member, proposal, now) == Standing::silent;
+    return standing_of(member, generation_, proposal, now) == Standing::silent;
   });
 }
 
-void Assembly::note_gone(Member member) {
+void Assembly::note_may_have_gone_on(Member member) {
   const bool matters =
       generation_.contains(member) ||
       std::ranges::any_of(promises_, [&](const auto& promise) { return promise.second.contains(member); });
@@ -360,6 +395,7 @@ void Assembly::begin_own(Effects& effects) {
                                             [&](const Member& member) { return proposal.contains(member); });
   if (restart) code_probe("allreduce.begun-after-loss");
   if (!beginning.lagging.empty()) code_probe("allreduce.begun-with-lagging");
+  starts_run_ = generation_.number == 0;
   begin(std::move(proposal), restarts_ + (restart ? 1 : 0), std::move(beginning));
   forget_cuts([&](std::uint32_t one, std::uint32_t other) { return is_member(one) && is_member(other); });
   for (const Member& member : generation_.members) {

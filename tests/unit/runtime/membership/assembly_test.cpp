@@ -70,15 +70,48 @@ TEST_CASE("a pledge ends when the generation begins") {
 
 TEST_CASE("a number that is not above what was promised is refused") {
   AmongRanks stage(2, 3);
-  stage.propose(0, 5, {0, 1, 2}, 0);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(1, 5, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
   for (const std::uint64_t number : {5, 4}) {
-    stage.propose(1, number, {0, 1, 2}, 0);
-    const EncodedMessage refusal = stage.answer(1);
+    stage.propose(0, number, {0, 1, 2}, 0);
+    const EncodedMessage refusal = stage.answer(0);
     CHECK(refusal.header.type == MessageType::refuse);
     CHECK(refusal.header.generation == 5);
   }
-  stage.propose(1, 6, {0, 1, 2}, 0);
+  stage.propose(0, 6, {0, 1, 2}, 0);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
+TEST_CASE("of two ranks that propose the first generation the lower one comes first, and the other is told") {
+  AmongRanks stage(2, 5);
+  stage.propose(1, 1, {1, 2, 3, 4}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.propose(0, 2, {0, 2, 3, 4}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  const EncodedMessage withdrawn = stage.hear(rank_at(1), {MessageType::refuse});
+  CHECK(withdrawn.header.clock == 1);  // what it no longer accepts
+  stage.propose(1, 3, {1, 2, 3, 4}, 0);
+  CHECK(stage.answer_type(1) == MessageType::refuse);
+  stage.start_assembling();
+  stage.depart(rank_at(0));
+  stage.propose(1, 4, {1, 2, 3, 4}, 0);
+  CHECK(stage.answer_type(1) == MessageType::accept);
+}
+
+TEST_CASE("a first generation that no other member has begun has never been") {
+  AmongRanks stage(0, 3);
+  stage.tell_statuses({1, 2}, 0, no_state);
+  Assembling assembling(stage);
+  const std::uint64_t number = stage.hear_proposal(1).first;
+  for (const std::uint32_t other : {1, 2}) stage.accept(other, number);
+  REQUIRE(assembling.result());
+  stage.say(1, encode(RefuseMessage{number + 1, number, {}}));
+  CHECK(stage.assembly.phase() == Assembly::Phase::over);
+  CHECK(stage.assembly.generation().number == number);  // rank 2 may have begun it
+  stage.say(2, encode(RefuseMessage{number + 1, number, {}}));
+  CHECK(stage.assembly.generation().number == 0);
+  // Now it may start with the others, as part of another generation.
+  stage.propose(1, number + 2, {0, 1, 2}, 0, lineage + 1);
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
@@ -142,18 +175,19 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is answered with trouble") {
+TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is refused") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
-  CHECK(stage.hear(rank_at(0), {MessageType::trouble}).header.generation == 3);
-  stage.propose(0, 4, {0, 1, 2}, 0);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(2, 5, {0, 1, 2}, 0);
+  CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.clock == 3);
+  stage.propose(2, 4, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.begin(0, 4);
-  CHECK(stage.hear(rank_at(0), {MessageType::trouble}).header.generation == 4);
+  stage.propose(0, 5, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  REQUIRE(stage.hear(rank_at(2), {MessageType::refuse}).header.clock == 4);
+  stage.begin(2, 4);
+  CHECK(stage.hear(rank_at(2), {MessageType::refuse}).header.clock == 4);
   CHECK(stage.assembly.generation().number == 0);
-  stage.begin(2, 5);
+  stage.begin(0, 5);
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
@@ -398,6 +432,12 @@ TEST_CASE("a rank does not go on by itself after members that may have let in on
     stage.depart(rank_at(0));
     CHECK_FALSE(goes_on());
   }
+  SUBCASE("rank 0 has left the generation, and rank 1 is dead: its next process may have been let in") {
+    stage.say(0, MessageType::trouble, 1);
+    stage.depart(rank_at(1));
+    stage.depart(rank_at(0));
+    CHECK_FALSE(goes_on());
+  }
   SUBCASE("rank 0 has left the generation, and rank 1 is known to be behind") {
     stage.say(0, MessageType::trouble, 1);
     stage.depart(rank_at(0));
@@ -407,6 +447,17 @@ TEST_CASE("a rank does not go on by itself after members that may have let in on
     const auto [number, members] = stage.hear_proposal(1);
     CHECK(members == std::set<std::uint32_t>{1, 2});
   }
+}
+
+TEST_CASE(
+    "a member that has left the generation counts as dead if it was too few to go on without this rank") {
+  AmongRanks stage(0, 3);
+  stage.depart(rank_at(1));
+  stage.start_generation(1, {0, 2});
+  stage.say(2, MessageType::trouble, 1);
+  stage.depart(rank_at(2));
+  Assembling assembling(stage);
+  CHECK(assembling.result());  // half of the members with the lowest rank is here
 }
 
 TEST_CASE("members without the state of a generation wait for those that have it, unless these are dead") {

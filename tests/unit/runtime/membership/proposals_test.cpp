@@ -286,10 +286,10 @@ TEST_CASE("a rank dials lower ranks where a proposal says that they are, and acc
 
 TEST_CASE("only a member is bound by what it has accepted") {
   AmongRanks stage(1, 5);
-  stage.propose(0, 2, {0, 1}, 0);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.propose(2, 3, {1, 2, 3, 4}, 0);
-  CHECK(stage.answer_type(2) == MessageType::accept);
+  stage.propose(2, 2, {1, 2}, 0);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(0, 3, {0, 1, 3, 4}, 0);
+  CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
 TEST_CASE("a rank that hears that the run went on without it forgets what it has accepted") {
