@@ -187,6 +187,7 @@ void RankMachine::go_on_receiving(RankTurn& turn) {
   const bool expired = turn.now > receive_by_;
   if (goes_on() && !expired && !stopping_) return;
   if (!has_state_) code_probe("allreduce.state-torn");
+  if (expired) code_probe("allreduce.state-expired");
   give_up(turn);
 }
 

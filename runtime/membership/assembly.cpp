@@ -182,9 +182,9 @@ void Assembly::on_status(const Event& event, Effects& effects) {
     return;
   }
   // At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
-  // the other.
-  const std::uint64_t own_step = state_ ? state_->step : 0;
-  if (status->step && std::pair(*status->step, status->lineage) > std::pair(own_step, lineage_)) {
+  // the other. A rank without a state gives way to any: those that have the state of its side may be gone.
+  const auto own = state_ ? std::pair(state_->step, lineage_) : std::pair<std::uint64_t, std::uint64_t>();
+  if (status->step && std::pair(*status->step, status->lineage) > own) {
     code_probe("allreduce.started-apart");
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");

@@ -285,7 +285,10 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
       code_probe("allreduce.no-quorum");
       return {};
     }
-    if (loses_steps(proposal, now)) return {};
+    if (loses_steps(proposal, now)) {
+      code_probe("allreduce.waits-for-state");
+      return {};
+    }
   } else if (somebody_trains || proposal.members.front() != self_) {
     enough_since_.reset();
     return {};
@@ -305,7 +308,10 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   }
   proposal.number = std::max(promised_, generation_.number) + 1;
   proposal.lineage = member ? lineage_ : settings_.new_lineage();
-  if (!keeps_promises(proposal, self_, now)) return {};
+  if (!keeps_promises(proposal, self_, now)) {
+    code_probe("allreduce.promise-kept");
+    return {};
+  }
   return proposal;
 }
 

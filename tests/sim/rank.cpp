@@ -204,12 +204,12 @@ void SimulatedRank::carry_out(const rt::SendState& wanted) {
   const rt::StatePoint& point = process_->machine.point();
   const auto& lagging = process_->machine.assembly().beginning().lagging;
   const auto before = std::distance(lagging.begin(), lagging.find(wanted.rank));
+  const Duration transfer = s_.settings.transfer * s_.transfer_slowness;
   for (const std::uint64_t part : {0u, 1u}) {
     rt::EncodedMessage message = encode(rt::StateMessage{
         process_->machine.assembly().generation().number, point.step, point.position, point.state_since,
         point.summed_in, part * state_floats, std::as_bytes(std::span(&process_->weights[part], 1))});
-    const Duration extra =
-        part == 0 ? s_.settings.transfer * before + s_.settings.transfer / 2 : s_.settings.transfer / 2;
+    const Duration extra = part == 0 ? transfer * before + transfer / 2 : transfer / 2;
     send(wanted.rank, message.header, std::move(message.payload), extra);
   }
 }

@@ -51,6 +51,7 @@ struct Surroundings {
   Disk& disk;
   Invariants& invariants;
   const RunSettings& settings;
+  const std::uint32_t& transfer_slowness;  // how many times longer than usual a state takes to be sent
   std::function<void(std::uint32_t number, rt::ExitCode code)> ended;
   std::function<void(std::uint32_t number, std::string_view probe)> passed;
   std::function<void(std::uint32_t rank, const std::string& line)> trace;  // may be empty

@@ -34,6 +34,7 @@ class Run {
         disk_,
         invariants_,
         settings_,
+        transfer_slowness_,
         [this](std::uint32_t number, rt::ExitCode code) { ended(number, code); },
         [this](std::uint32_t number, std::string_view probe) { pass(number, probe); },
         print ? [this](std::uint32_t rank, const std::string& line) { say(rank, line); }
@@ -238,6 +239,9 @@ class Run {
       case disk_slow:
         disk_.slowness = static_cast<int>(std::max(fault.first, 1u));
         return;
+      case transfer_slow:
+        transfer_slowness_ = std::max(fault.first, 1u);
+        return;
     }
   }
 
@@ -267,6 +271,7 @@ class Run {
     }
     disk_.full = false;
     disk_.slowness = 1;
+    transfer_slowness_ = 1;
     const bool all_meet = settings_.seeds == settings_.ranks && !scenario_.apart;
     if (all_meet) clock_.after(longest_restart + 5s, [this] { invariants_.all_can_be_told(); });
   }
@@ -310,6 +315,7 @@ class Run {
   SteadyTime quiet_ = begin_;
   Network network_;
   Disk disk_;
+  std::uint32_t transfer_slowness_ = 1;
   bool disk_lost_ = false;
   Invariants invariants_;
   ProbeFaultDraw probe_draw_;

@@ -8,11 +8,11 @@
 namespace mlk::sim {
 namespace {
 
-constexpr std::array<const char*, 13> fault_names = {"start",     "kill",      "lose_host", "freeze", "thaw",
-                                                     "terminate", "strand",    "regain",    "cut",    "heal",
-                                                     "disk_full", "disk_slow", "lose_disk"};
+constexpr std::array<const char*, 14> fault_names = {
+    "start",  "kill", "lose_host", "freeze",    "thaw",      "terminate",     "strand",
+    "regain", "cut",  "heal",      "disk_full", "disk_slow", "transfer_slow", "lose_disk"};
 
-bool of_disk(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
+bool of_no_rank(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 Duration from_seconds(double time) { return Duration(std::llround(time * 1e9)); }
@@ -104,6 +104,16 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
   }
 }
 
+// States take longer to come than a rank waits for a part of one, and hold up what is sent after them; so the
+// ranks are as patient as they are by default.
+void draw_slow_transfers(Random& random, Scenario& scenario, Duration begin) {
+  const auto factor = random.between(Duration(100s), Duration(180s)) / scenario.settings.transfer;
+  scenario.settings.patience = 900s;
+  scenario.faults.push_back({begin, Fault::Kind::transfer_slow, static_cast<std::uint32_t>(factor)});
+  scenario.faults.push_back(
+      {begin + random.between(Duration(5s), Duration(40s)), Fault::Kind::transfer_slow, 1});
+}
+
 }  // namespace
 
 Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
@@ -151,6 +161,8 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
     scenario.apart.emplace(one, other);
   }
   if (!more.one_in(4)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
+  Random rare(mix(seed, 7));
+  if (s.ranks < 6 && rare.one_in(30)) draw_slow_transfers(rare, scenario, rare.between(Duration(0), storm));
   return scenario;
 }
 
@@ -164,7 +176,7 @@ std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, s
   if (random.one_in(3)) {  // other sides than before
     heal_all(drawn, begin);
     cut_sides(random, drawn, begin, end);
-  } else if (random.one_in(4)) {  // nobody hears the rank, and perhaps it hears nobody
+  } else if (random.one_in(2)) {  // nobody hears the rank, and perhaps it hears nobody
     const bool both = random.one_in(2);
     for (std::uint32_t other = 0; other < drawn.settings.ranks; ++other) {
       if (other == rank) continue;
@@ -266,7 +278,7 @@ Scenario parse_scenario(const std::string& text) {
   if (scenario.apart && std::max(scenario.apart->first, scenario.apart->second) >= s.ranks)
     throw std::runtime_error("apart: no such rank");
   for (const Fault& fault : scenario.faults) {
-    if (!of_disk(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
+    if (!of_no_rank(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
       throw std::runtime_error("at: no such rank");
   }
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {

@@ -11,7 +11,7 @@
 // - `apart 0 1`: these two never reach each other
 // - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds; they follow from the number 9
 // - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
-//   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, lose_disk
+//   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, transfer_slow FACTOR, lose_disk
 // - `at 4.5 strand 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
 //   regain R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that have
 //   ended
@@ -49,6 +49,7 @@ struct Fault {
     heal,
     disk_full,
     disk_slow,
+    transfer_slow,
     lose_disk
   };
   Duration at{0};

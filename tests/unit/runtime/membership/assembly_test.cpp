@@ -175,6 +175,15 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
+TEST_CASE("a rank without a state gives way to a run that started apart, also at step 0") {
+  AmongRanks stage(1, 3);
+  stage.state.reset();
+  stage.start_generation(1, {0, 1});
+  stage.depart(rank_at(0));  // it had the state
+  stage.tell_status(2, 1, 0, lineage - 1);
+  CHECK(stage.assembly.phase() == Assembly::Phase::failed);
+}
+
 TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is refused") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
