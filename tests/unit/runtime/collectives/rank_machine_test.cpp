@@ -1,5 +1,7 @@
 #include "runtime/collectives/rank_machine.h"
 
+#include <algorithm>
+#include <utility>
 #include <variant>
 
 #include <doctest/doctest.h>
@@ -8,9 +10,10 @@ using namespace mlk::rt;
 
 namespace {
 
-RankSettings of_one_rank(std::uint64_t steps) {
+RankSettings rank_0_of(std::uint32_t workers, std::uint64_t steps) {
   RankSettings settings;
   settings.assembly.self = {0, 1};
+  settings.assembly.workers = settings.assembly.minimum = workers;
   settings.assembly.patience = std::chrono::seconds(900);
   settings.assembly.new_lineage = [] { return std::uint64_t{7}; };
   settings.steps = steps;
@@ -27,9 +30,17 @@ bool decides(const RankTurn& turn) {
   return false;
 }
 
-// A rank that is alone in its run, whose process answers as the test says.
+bool sends(const RankTurn& turn, MessageType type) {
+  return std::ranges::any_of(turn.in_order, [type](const auto& decision) {
+    const auto* effect = std::get_if<Effects::Effect>(&decision);
+    const auto* message = effect ? std::get_if<Effects::Message>(effect) : nullptr;
+    return message && message->header.type == type;
+  });
+}
+
+// A rank that is alone in its run unless the test plays others. Its process answers as the test says.
 struct LoneRank {
-  explicit LoneRank(std::uint64_t steps) : machine(of_one_rank(steps)) {}
+  explicit LoneRank(std::uint64_t steps, std::uint32_t workers = 1) : machine(rank_0_of(workers, steps)) {}
 
   template <typename Call>
   RankTurn call(Call call) {
@@ -117,4 +128,26 @@ TEST_CASE("what came early from a rank is forgotten when its connection ends") {
   down.peer = {Role::worker, 1};
   const RankTurn turn = rank.call([&](RankTurn& t) { rank.machine.handle(std::move(down), t); });
   CHECK(decides<ForgetFrames>(turn));
+}
+
+TEST_CASE("a rank that has made a step tells the others that it leaves a generation that is over") {
+  LoneRank rank(5, 2);
+  const PeerId other{Role::worker, 1};
+  const auto hear = [&](Event event) {
+    event.peer = other;
+    event.incarnation = 9;
+    return rank.call([&](RankTurn& turn) { rank.machine.handle(std::move(event), turn); });
+  };
+  const auto say = [&](EncodedMessage message) {
+    return hear({.header = message.header, .payload = std::move(message.payload)});
+  };
+  rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
+  hear({.kind = Event::Kind::up});
+  REQUIRE(sends(say(encode(StatusMessage{})), MessageType::propose));
+  REQUIRE(decides<MakeState>(say(encode(AcceptMessage{1, {}}))));
+  rank.call([&](RankTurn& turn) { rank.machine.state_made({}, 0, turn); });
+  REQUIRE(decides<TakeStep>(rank.tick()));
+  hear({.kind = Event::Kind::silent});
+  rank.call([&](RankTurn& turn) { rank.machine.step_taken(turn); });
+  CHECK(sends(rank.tick(), MessageType::trouble));
 }
