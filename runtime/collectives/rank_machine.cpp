@@ -198,11 +198,11 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// Called when all events that came during the last step are handled. A rank that has the last step saves it
-// even if the generation is over.
+// Called when all events that came during the last step are handled. The rank that reports saves the last step
+// even if the generation is over; the others take part in the next one, for which they may have the state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
-  if (point_.step >= settings_.steps) {
+  if (point_.step >= settings_.steps && (goes_on() || reports())) {
     state_ = State::saving;
     return save_last(turn);
   }

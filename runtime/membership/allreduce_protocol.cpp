@@ -61,15 +61,19 @@ std::optional<ProposeMessage> decode_propose(const Header& header, std::span<con
 
 // header.clock: the step of the own state, header.offset: its summed_in.
 EncodedMessage encode(const AcceptMessage& accept) {
+  const StateVersion state = accept.state.value_or(StateVersion{.step = no_step});
   EncodedMessage made =
-      message(MessageType::accept, accept.number, accept.state ? accept.state->step : no_step);
-  if (accept.state) made.header.offset = accept.state->summed_in;
+      message(MessageType::accept, accept.number, state.step, PayloadWriter().put(state.lineage));
+  made.header.offset = state.summed_in;
   return made;
 }
 
-AcceptMessage decode_accept(const Header& header) {
+std::optional<AcceptMessage> decode_accept(const Header& header, std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
   AcceptMessage accept{header.generation, {}};
-  if (header.clock != no_step) accept.state = StateVersion{header.clock, header.offset};
+  const StateVersion state{header.clock, header.offset, reader.get<std::uint64_t>()};
+  if (state.step != no_step) accept.state = state;
+  if (!reader.complete()) return {};
   return accept;
 }
 

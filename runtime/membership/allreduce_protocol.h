@@ -19,6 +19,7 @@ namespace mlk::rt {
 struct StateVersion {
   std::uint64_t step = 0;
   std::uint64_t summed_in = 0;  // the generation of the last sum; 0: none since the checkpoint or the start
+  std::uint64_t lineage = 0;    // of the last generation in which it was the state, or for which it was made
 
   auto operator<=>(const StateVersion&) const = default;
 };
@@ -95,7 +96,7 @@ EncodedMessage encode(const DoneMessage& done);
 // is not looked at.
 std::optional<StatusMessage> decode_status(const Header& header, std::span<const std::byte> payload);
 std::optional<ProposeMessage> decode_propose(const Header& header, std::span<const std::byte> payload);
-AcceptMessage decode_accept(const Header& header);
+std::optional<AcceptMessage> decode_accept(const Header& header, std::span<const std::byte> payload);
 RefuseMessage decode_refuse(const Header& header);
 std::optional<BeginMessage> decode_begin(const Header& header, std::span<const std::byte> payload);
 TroubleMessage decode_trouble(const Header& header);

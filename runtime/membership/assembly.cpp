@@ -30,6 +30,11 @@ void Assembly::send_status_to_all(Effects& effects) const {
   }
 }
 
+void Assembly::set_state(std::optional<StateVersion> state) {
+  state_ = state;
+  if (state_) state_->lineage = lineage_;
+}
+
 bool Assembly::is_member(std::uint32_t rank) const {
   if (rank == self_.rank) return generation_.contains(self_);
   const auto view = views_.find(rank);

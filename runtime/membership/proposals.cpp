@@ -76,10 +76,10 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
 }
 
 void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
-  const AcceptMessage accept = decode_accept(event.header);
-  if (!own_ || accept.number != own_->number) return;
+  const auto accept = decode_accept(event.header, event.payload);
+  if (!accept || !own_ || accept->number != own_->number) return;
   if (!own_->contains({event.peer.rank, event.incarnation})) return;  // it was not asked
-  accepted_[event.peer.rank] = accept.state;
+  accepted_[event.peer.rank] = accept->state;
   begin_if_accepted(now, effects);
 }
 
@@ -169,6 +169,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   may_have_gone_on_.clear();
   did_not_begin_.clear();
   beginning_ = std::move(beginning);
+  if (state_ && !beginning_.lagging.contains(self_.rank)) state_->lineage = lineage_;
   current_ = true;
 }
 
@@ -360,6 +361,7 @@ bool Assembly::wants_state() const {
 
 void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects) {
   if (!wants_state()) return;
+  state.lineage = own_->lineage;
   state_ = accepted_[self_.rank] = state;
   restarts_ = std::max(restarts_, restarts);
   begin_own(effects);

@@ -21,7 +21,7 @@ std::optional<rt::EncodedMessage> again(const rt::Header& header, const rt::Byte
     case rt::MessageType::propose:
       return encoded(rt::decode_propose(header, payload));
     case rt::MessageType::accept:
-      return encode(rt::decode_accept(header));
+      return encoded(rt::decode_accept(header, payload));
     case rt::MessageType::refuse:
       return encode(rt::decode_refuse(header));
     case rt::MessageType::begin:

@@ -44,9 +44,15 @@ class Run {
       processes_.push_back(
           std::make_unique<SimulatedRank>(surroundings, number, rank, scenario.drift_ppm[rank]));
     }
+    // A state that was sent in slow times holds up what is sent after it.
+    Duration longest_transfer{0};
     for (const Fault& fault : scenario.faults) {
+      if (fault.kind == Fault::Kind::transfer_slow)
+        longest_transfer = std::max(longest_transfer, settings_.ranks * fault.first * settings_.transfer);
       clock_.at(begin_ + fault.at, [this, fault] { happen(fault); });
-      quiet_ = std::max(quiet_, begin_ + fault.at);
+      quiet_ =
+          std::max(quiet_, begin_ + fault.at +
+                               (fault.kind == Fault::Kind::transfer_slow ? longest_transfer : Duration(0)));
     }
     if (scenario.at_probes.seed != 0) quiet_ = std::max(quiet_, begin_ + scenario.at_probes.until);
     clock_.at(quiet_, [this] { calm(); });

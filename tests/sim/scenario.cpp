@@ -107,7 +107,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
 // States take longer to come than a rank waits for a part of one, and hold up what is sent after them; so the
 // ranks are as patient as they are by default.
 void draw_slow_transfers(Random& random, Scenario& scenario, Duration begin) {
-  const auto factor = random.between(Duration(100s), Duration(180s)) / scenario.settings.transfer;
+  const auto factor = random.between(Duration(100s), Duration(140s)) / scenario.settings.transfer;
   scenario.settings.patience = 900s;
   scenario.faults.push_back({begin, Fault::Kind::transfer_slow, static_cast<std::uint32_t>(factor)});
   scenario.faults.push_back(
@@ -162,7 +162,7 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
   }
   if (!more.one_in(4)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   Random rare(mix(seed, 7));
-  if (s.ranks < 6 && rare.one_in(30)) draw_slow_transfers(rare, scenario, rare.between(Duration(0), storm));
+  if (s.ranks < 5 && rare.one_in(24)) draw_slow_transfers(rare, scenario, rare.between(Duration(0), storm));
   return scenario;
 }
 

@@ -127,7 +127,9 @@ struct AmongRanks {
   void say_trained(std::uint32_t from = 0) {
     say(from == self ? 1 : from, encode(rt::DoneMessage{0, "its result"}));
   }
+  // Its state is of the lineage of this rank, unless it says another.
   void accept(std::uint32_t from, std::uint64_t number, std::optional<rt::StateVersion> of = {}) {
+    if (of && of->lineage == 0) of->lineage = assembly.lineage();
     say(from, encode(rt::AcceptMessage{number, of}));
   }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/collectives/allreduce.h"
+#include "runtime/membership/allreduce_protocol.h"
 #include "runtime/membership/peers.h"
 #include "runtime/train/trainer.h"
 #include "tests/unit/runtime/ranks_on_loopback.h"
@@ -84,6 +85,10 @@ struct TwoRanks {
       REQUIRE(event.kind != Event::Kind::down);
       if (event.kind == Event::Kind::message && event.header.type == type) return event;
     }
+  }
+  void accept(std::uint64_t number, std::optional<StateVersion> of = {}) {
+    const auto [header, payload] = encode(AcceptMessage{number, of});
+    say(header.type, header.generation, header.clock, header.key, payload, header.offset);
   }
   void say(MessageType type, std::uint64_t generation, std::uint64_t clock = 0, std::uint32_t key = 0,
            const Bytes& payload = {}, std::uint64_t offset = 0) {
@@ -379,12 +384,12 @@ TEST_CASE("a rank whose state was overwritten in part makes the first state when
   stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
   const PlayedState state = late_state(stage);
   const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
-  stage.say(MessageType::accept, first, state.step, 0, {}, state.summed_in);
+  stage.accept(first, StateVersion{state.step, state.summed_in});
   CHECK(stage.hear(MessageType::begin).header.clock == state.step);
   stage.feed(first, state, std::span(state.parameters).first(10), 0);
   stage.say(MessageType::trouble, first);
   const std::uint64_t second = stage.hear(MessageType::propose).header.generation;
-  stage.say(MessageType::accept, second, no_step);
+  stage.accept(second);
   CHECK(stage.hear(MessageType::begin).header.clock == 0);
   TwoRanks::check_same(stage.hear_feed(second), stage.start_state());
   stage.end_elsewhere();
@@ -397,7 +402,7 @@ TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and 
   stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
   const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
   CHECK(first == 1);
-  stage.say(MessageType::accept, first, no_step);
+  stage.accept(first);
   const Event begin = stage.hear(MessageType::begin);
   CHECK(begin.header.clock == 0);
   CHECK(begin.header.key == 0);
@@ -411,7 +416,7 @@ TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and 
   stage.say(MessageType::trouble, first);
   const std::uint64_t second = stage.hear(MessageType::propose).header.generation;
   CHECK(second == 2);
-  stage.say(MessageType::accept, second, no_step);
+  stage.accept(second);
   CHECK(stage.hear(MessageType::begin).header.clock == 2);
   TwoRanks::check_same(stage.hear_feed(second), state);
   for (int i = 0; i < 3; ++i) stage.step(state, second, 1000.0f);
@@ -443,7 +448,7 @@ TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
   stage.start();
   stage.say(MessageType::status, 0, 10, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
   const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
-  stage.say(MessageType::accept, number, 10, 0, {}, 1);
+  stage.accept(number, StateVersion{10, 1});
   const Event begin = stage.hear(MessageType::begin);
   CHECK(begin.header.clock == 10);
   CHECK(begin.header.key == 1);
@@ -460,7 +465,7 @@ TEST_CASE("a trained rank stays no longer for another than it is asked to") {
   stage.start([](LaunchEnv& env) { env.late_seconds = 0; });
   stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
   const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
-  stage.say(MessageType::accept, number, no_step);
+  stage.accept(number);
   PlayedState state = stage.start_state();
   TwoRanks::check_same(stage.hear_feed(number), state);
   stage.step(state, number);

@@ -1,8 +1,10 @@
 #include "runtime/collectives/rank_machine.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -10,9 +12,9 @@ using namespace mlk::rt;
 
 namespace {
 
-RankSettings rank_0_of(std::uint32_t workers, std::uint64_t steps) {
+RankSettings settings_of(std::uint32_t rank, std::uint32_t workers, std::uint64_t steps) {
   RankSettings settings;
-  settings.assembly.self = {0, 1};
+  settings.assembly.self = {rank, 1};
   settings.assembly.workers = settings.assembly.minimum = workers;
   settings.assembly.patience = std::chrono::seconds(900);
   settings.assembly.new_lineage = [] { return std::uint64_t{7}; };
@@ -38,9 +40,11 @@ bool sends(const RankTurn& turn, MessageType type) {
   });
 }
 
-// A rank that is alone in its run unless the test plays others. Its process answers as the test says.
+// A rank that is alone in its run, unless the test plays another. Its process answers as the test says.
 struct LoneRank {
-  explicit LoneRank(std::uint64_t steps, std::uint32_t workers = 1) : machine(rank_0_of(workers, steps)) {}
+  explicit LoneRank(std::uint64_t steps) : LoneRank(0, 1, steps) {}
+  LoneRank(std::uint32_t rank, std::uint32_t workers, std::uint64_t steps)
+      : self(rank), machine(settings_of(rank, workers, steps)) {}
 
   template <typename Call>
   RankTurn call(Call call) {
@@ -62,6 +66,17 @@ struct LoneRank {
     return call([&](RankTurn& turn) { machine.step_taken(turn); });
   }
 
+  // From the other rank of two.
+  RankTurn hear(Event event) {
+    event.peer = {Role::worker, 1 - self};
+    event.incarnation = 9;
+    return call([&](RankTurn& turn) { machine.handle(std::move(event), turn); });
+  }
+  RankTurn say(EncodedMessage message) {
+    return hear({.header = message.header, .payload = std::move(message.payload)});
+  }
+
+  const std::uint32_t self;
   SteadyTime now{std::chrono::seconds(1)};
   RankMachine machine;
 };
@@ -131,23 +146,32 @@ TEST_CASE("what came early from a rank is forgotten when its connection ends") {
 }
 
 TEST_CASE("a rank that has made a step tells the others that it leaves a generation that is over") {
-  LoneRank rank(5, 2);
-  const PeerId other{Role::worker, 1};
-  const auto hear = [&](Event event) {
-    event.peer = other;
-    event.incarnation = 9;
-    return rank.call([&](RankTurn& turn) { rank.machine.handle(std::move(event), turn); });
-  };
-  const auto say = [&](EncodedMessage message) {
-    return hear({.header = message.header, .payload = std::move(message.payload)});
-  };
+  LoneRank rank(0, 2, 5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
-  hear({.kind = Event::Kind::up});
-  REQUIRE(sends(say(encode(StatusMessage{})), MessageType::propose));
-  REQUIRE(decides<MakeState>(say(encode(AcceptMessage{1, {}}))));
+  rank.hear({.kind = Event::Kind::up});
+  REQUIRE(sends(rank.say(encode(StatusMessage{})), MessageType::propose));
+  REQUIRE(decides<MakeState>(rank.say(encode(AcceptMessage{1, {}}))));
   rank.call([&](RankTurn& turn) { rank.machine.state_made({}, 0, turn); });
   REQUIRE(decides<TakeStep>(rank.tick()));
-  hear({.kind = Event::Kind::silent});
+  rank.hear({.kind = Event::Kind::silent});
   rank.call([&](RankTurn& turn) { rank.machine.step_taken(turn); });
   CHECK(sends(rank.tick(), MessageType::trouble));
+}
+
+TEST_CASE("a rank that alone has the last step sends it to the others in the next generation") {
+  LoneRank rank(1, 2, 1);
+  rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
+  rank.hear({.kind = Event::Kind::up});
+  const std::vector<ProposeMessage::Invited> both = {{{0, 9}, ""}, {{1, 1}, ""}};
+  rank.say(encode(ProposeMessage{1, 0, 7, both}));
+  rank.say(encode(BeginMessage{1, 0, 0, 0, {1}}));
+  const std::vector<std::uint64_t> floats(2);
+  rank.say(encode(StateMessage{1, 0, 0, 0, 0, 0, std::as_bytes(std::span(floats).first(1))}));
+  rank.say(encode(StateMessage{1, 0, 0, 0, 0, 2, std::as_bytes(std::span(floats).first(1))}));
+  REQUIRE(decides<TakeStep>(rank.tick()));
+  rank.say(encode(TroubleMessage{1}));  // the other has given the step up
+  CHECK(sends(rank.say(encode(ProposeMessage{2, 1, 7, both})), MessageType::accept));
+  rank.call([&](RankTurn& turn) { rank.machine.step_taken(turn); });
+  rank.tick();
+  CHECK(decides<SendState>(rank.say(encode(BeginMessage{2, 1, 0, 1, {0}}))));
 }

@@ -54,10 +54,16 @@ TEST_CASE("a proposal tells its number, what it follows, its lineage, and where 
 }
 
 TEST_CASE("an accept tells the version of the state, if there is one") {
-  const AcceptMessage with = decode_accept(encode(AcceptMessage{6, StateVersion{40, 5}}).header);
-  CHECK(with.number == 6);
-  CHECK(with.state == StateVersion{40, 5});
-  CHECK_FALSE(decode_accept(encode(AcceptMessage{6, {}}).header).state);
+  const auto [header, payload] = encode(AcceptMessage{6, StateVersion{40, 5, 7}});
+  const auto with = decode_accept(header, payload);
+  REQUIRE(with);
+  CHECK(with->number == 6);
+  CHECK(with->state == StateVersion{40, 5, 7});
+  CHECK_FALSE(decode_accept(header, shorter(payload)));
+  CHECK_FALSE(decode_accept(header, longer(payload)));
+  const auto [bare, without] = encode(AcceptMessage{6, {}});
+  REQUIRE(decode_accept(bare, without));
+  CHECK_FALSE(decode_accept(bare, without)->state);
 }
 
 TEST_CASE("a refusal tells what was promised, what is refused, and who cannot be reached") {

@@ -249,6 +249,18 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
   CHECK(stage.states_made == 0);
 }
 
+TEST_CASE("of the same step and generation the states of two starts of a run are not the same") {
+  AmongRanks stage(0, 3);
+  stage.start_generation(1, {0, 1});
+  stage.depart(rank_at(1));
+  stage.tell_statuses({2}, 0, 10);
+  Assembling assembling(stage);
+  stage.accept(2, stage.hear_proposal(2).first, StateVersion{10, 1, lineage + 1});
+  const auto beginning = assembling.result();
+  REQUIRE(beginning);
+  CHECK(beginning->lagging.size() == 1);
+}
+
 TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all others") {
   AmongRanks stage(0, 2);
   stage.state.reset();
