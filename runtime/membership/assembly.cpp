@@ -173,7 +173,8 @@ void Assembly::on_status(const Event& event, Effects& effects) {
   view.status = *status;
   promised_ = std::max(promised_, status->generation);
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
-  if (status->generation == 0 || generation_.number == 0) return;
+  if (status->generation == 0) return;
+  if (generation_.number == 0) return note_gone_on(*status);
   if (status->lineage == lineage_) {
     // The others went on without this process, which is a newcomer to them.
     if (status->generation > generation_.number) {
@@ -196,6 +197,17 @@ void Assembly::on_status(const Event& event, Effects& effects) {
   } else if (state_) {
     send_status(event.peer.rank, effects);  // the peer may not know yet
   }
+}
+
+// To a rank that has heard of no beginning: what it has promised is over if the run has gone on since.
+void Assembly::note_gone_on(const StatusMessage& status) {
+  const bool over = std::ranges::any_of(promises_, [&](const auto& promise) {
+    return promise.second.lineage == status.lineage && promise.second.number < status.generation;
+  });
+  if (!over) return;
+  lineage_ = status.lineage;
+  begun_ = status.generation;
+  promises_.clear();
 }
 
 void Assembly::on_done(const Event& event) {

@@ -70,8 +70,8 @@ class Assembly {
   // What happens to connections with workers, and the messages of allreduce_protocol.h.
   void handle(const Event& event, SteadyTime now, Effects& effects);
 
-  // To be called whenever the state of this process becomes another; nothing: it has none. The lineage is left
-  // to this class: that of generation(), or of the proposal for which the state is made.
+  // To be called whenever the state of this process becomes another; nothing: it has none. The lineage is
+  // left to this class: that of generation(), or of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
   // The next generation is agreed on, but nobody has a state: this process has to make one, from a checkpoint
   // or from the start, and tell it with the number of restarts that the checkpoint knows of.
@@ -113,7 +113,7 @@ class Assembly {
     std::chrono::seconds pause{0};
   };
   struct Proposal {
-    std::uint64_t number = 0, lineage = 0;
+    std::uint64_t number = 0, follows = 0, lineage = 0;
     std::vector<Member> members;
 
     bool contains(Member member) const { return std::ranges::find(members, member) != members.end(); }
@@ -146,6 +146,7 @@ class Assembly {
   void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, Effects& effects);
+  void note_gone_on(const StatusMessage& status);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);
@@ -203,8 +204,9 @@ class Assembly {
   // The last proposal of each process that was accepted here since the generation began. Each of them may
   // have begun without a word of it coming here: other proposals must outvote its members.
   std::map<Member, Proposal> promises_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
-  std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
+  std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;  // likewise: lineage, number
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;      // the lower rank first
+  std::uint64_t proposed_ = 0;  // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
   SteadyTime last_tick_, first_tick_;
   std::optional<SteadyTime> began_;  // the first call of assemble()

@@ -12,7 +12,7 @@ namespace mlk::rt {
 void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) {
   const auto message = decode_propose(event.header, event.payload);
   if (!message) return;
-  Proposal proposal{message->number, message->lineage, {}};
+  Proposal proposal{message->number, message->follows, message->lineage, {}};
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
   // A member accepts proposals of its own lineage only.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
@@ -70,8 +70,12 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   }
   answered_ = true;
   code_probe("allreduce.accepted");
-  // Only members have a vote.
-  if (generation_.contains(self_)) promises_[theirs_->to] = theirs_->proposal;
+  // Only members have a vote. One that has accepted the last generation is a member, even if it has not heard
+  // that this generation began.
+  const Proposal& proposal = theirs_->proposal;
+  if (generation_.contains(self_) || accepted_here_.contains({proposal.lineage, proposal.follows}))
+    promises_[theirs_->to] = proposal;
+  accepted_here_.emplace(proposal.lineage, proposal.number);
   effects.send(proposer, encode(AcceptMessage{number, state_}));
 }
 
@@ -166,6 +170,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
   promises_.clear();
+  accepted_here_.clear();
   may_have_gone_on_.clear();
   did_not_begin_.clear();
   beginning_ = std::move(beginning);

@@ -292,6 +292,20 @@ TEST_CASE("only a member is bound by what it has accepted") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
+TEST_CASE(
+    "a rank that has accepted a generation is a member of it, even if it has not heard of the beginning") {
+  AmongRanks stage(2, 3);
+  stage.propose(0, 1, {0, 1, 2}, 0);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(1, 2, {1, 2}, 1);  // generation 1 has begun, as rank 1 knows
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.propose(0, 3, {0, 2}, 1);
+  CHECK(stage.answer_type(0) == MessageType::refuse);
+  stage.tell_status(0, 3, 10);  // the run has gone on: generation 2 did not begin
+  stage.propose(0, 4, {0, 2}, 3);
+  CHECK(stage.answer_type(0) == MessageType::accept);
+}
+
 TEST_CASE("a rank that hears that the run went on without it forgets what it has accepted") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
