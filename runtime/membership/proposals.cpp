@@ -369,7 +369,12 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
   state.lineage = own_->lineage;
   state_ = accepted_[self_.rank] = state;
   restarts_ = std::max(restarts_, restarts);
-  begin_own(effects);
+  if (now - own_since_ >= propose_patience) {  // the others may no longer wait for the beginning
+    code_probe("allreduce.state-made-late");
+    own_.reset();
+  } else {
+    begin_own(effects);
+  }
   tick(now, effects);
 }
 

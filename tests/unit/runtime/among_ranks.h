@@ -32,6 +32,7 @@ struct AmongRanks {
 
   std::optional<rt::StateVersion> state = rt::StateVersion{10, 1};
   int states_made = 0;
+  std::chrono::seconds making{0};  // how long it takes to make one
   std::uint64_t known_restarts = 0;  // by the checkpoint that the state is made of
   std::uint32_t self;
   rt::SteadyTime now{std::chrono::hours(1)};
@@ -248,6 +249,7 @@ struct AmongRanks {
     }
     if (!assembly.wants_state()) return;
     ++states_made;
+    now += making;
     state = rt::StateVersion{};
     rt::Effects more;
     assembly.state_made(*state, known_restarts, now, more);

@@ -249,6 +249,20 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
   CHECK(stage.states_made == 0);
 }
 
+TEST_CASE("a proposer whose state took long to make asks the others once more") {
+  AmongRanks stage(0, 2);
+  stage.state.reset();
+  stage.making = std::chrono::seconds(4);
+  stage.tell_statuses({1}, 0, no_state);
+  Assembling assembling(stage);
+  stage.accept(1, stage.hear_proposal(1).first);
+  CHECK(stage.assembly.generation().number == 0);
+  stage.accept(1, stage.hear_proposal(1).first);
+  REQUIRE(assembling.result());
+  CHECK(stage.states_made == 1);
+  CHECK(stage.assembly.generation().number == 2);
+}
+
 TEST_CASE("of the same step and generation the states of two starts of a run are not the same") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
