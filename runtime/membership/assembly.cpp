@@ -188,8 +188,10 @@ void Assembly::on_status(const Event& event, Effects& effects) {
     return;
   }
   // At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
-  // the other. A rank without a state gives way to any: those that have the state of its side may be gone.
-  const auto own = state_ ? std::pair(state_->step, lineage_) : std::pair<std::uint64_t, std::uint64_t>();
+  // the other. A rank that waits for a state has that step as good as made; once its generation is over, those
+  // that have the state may be gone, and it gives way to any.
+  auto own = std::pair<std::uint64_t, std::uint64_t>();
+  if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {
     code_probe("allreduce.started-apart");
     failure_.emplace(ExitCode::peers_lost,

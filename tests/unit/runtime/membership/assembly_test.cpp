@@ -175,10 +175,12 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a rank without a state gives way to a run that started apart, also at step 0") {
+TEST_CASE("a rank that waits in vain for a state gives way to a run that started apart, also at step 0") {
   AmongRanks stage(1, 3);
   stage.state.reset();
-  stage.start_generation(1, {0, 1});
+  stage.start_generation(1, {0, 1});  // from step 10
+  stage.tell_status(2, 1, 9, lineage - 1);
+  CHECK(stage.assembly.phase() == Assembly::Phase::begun);
   stage.depart(rank_at(0));  // it had the state
   stage.tell_status(2, 1, 0, lineage - 1);
   CHECK(stage.assembly.phase() == Assembly::Phase::failed);
