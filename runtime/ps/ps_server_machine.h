@@ -73,6 +73,8 @@ class ServerMachine {
   void on_update(const Event& event, std::span<const float> gradient, Turn& turn);
   void on_pull(const Event& event, Turn& turn);
   void on_capture(const Event& event, Turn& turn);
+  bool lacks_weights_of(std::uint64_t step) const;
+  void say_without(std::uint64_t step, Turn& turn);
   void queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn);
   void introduce(Turn& turn);
   void finish(const Bytes& result, Turn& turn);

@@ -411,6 +411,23 @@ TEST_CASE("all are told to join again when server 0 has left a step behind that 
   CHECK(run.coordinator.gathering());
 }
 
+TEST_CASE("a server that has no weights of the last step is seeded with them, and the step is saved") {
+  Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
+  run.start_both();
+  run.done(0, 0, 0);
+  const auto capture = run.hear_capture(1);
+  REQUIRE(capture);
+  run.written(1, {1, capture->aside, {}, "its weights are of step 0"});
+  run.server_without(1, 1);
+  CHECK(run.coordinator.gathering());
+  run.tick();
+  run.join(0, 1);
+  run.tick();
+  run.seed_other();
+  CHECK(run.coordinator.saving());
+  CHECK(run.is_told(server(1), MessageType::capture));
+}
+
 TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until its patience is over") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 5});
   run.start_both();
