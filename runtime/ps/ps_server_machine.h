@@ -85,7 +85,6 @@ class ServerMachine {
 
   const Settings settings_;
   kernels::Ops& ops_;
-  const SteadyTime started_;
   ServedModel model_;
   std::optional<Coordinator> coordinator_;          // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
@@ -96,7 +95,8 @@ class ServerMachine {
   std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
   std::set<std::uint32_t> servers_;      // others that are connected
   SteadyTime heard_;
-  bool met_ = false;  // a worker was there
+  SteadyTime stuck_since_;  // or later: workers wait for what does not come, see end_if_over()
+  bool met_ = false;        // a worker was there
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;
   bool leader_up_ = false;    // server 0 is connected

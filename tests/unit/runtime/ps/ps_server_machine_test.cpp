@@ -143,6 +143,7 @@ TEST_CASE("a server that finds the last checkpoint ends after 10 s, and tells wo
   CHECK(alone.end->trained);
 
   Served waited_for(0, {.workers = 1, .servers = 2, .patience = 60}, 0, true);
+  waited_for.pass(seconds(5));
   waited_for.happens(Event::Kind::up, worker(0));
   waited_for.pass(seconds(10));
   CHECK(waited_for.told(worker(0), MessageType::finish) == 0);
