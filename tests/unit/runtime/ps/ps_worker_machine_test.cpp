@@ -285,6 +285,33 @@ TEST_CASE("a worker that finds the last checkpoint while its servers are away en
   CHECK(worker.ended_with_found);
 }
 
+TEST_CASE("a worker that is told of the end, and of no report, looks for the last checkpoint first") {
+  Played worker({});
+  worker.begin();
+  worker.hears(Type::finish);
+  CHECK(worker.machine.looks_for_last(worker.now));
+  CHECK_FALSE(worker.trained);
+  SUBCASE("it finds it") {
+    worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
+    CHECK(worker.ended_with_found);
+  }
+  SUBCASE("it does not find it") {
+    worker.pass(Milliseconds(1400));
+    CHECK_FALSE(worker.trained);
+    worker.pass(Milliseconds(100));
+    CHECK(worker.trained == "");
+  }
+  SUBCASE("it hears the report from another server") {
+    worker.hears(Type::finish, 0, 0, 0, PayloadWriter().text("the result").bytes());
+    CHECK(worker.trained == "the result");
+  }
+  SUBCASE("it is told to stop") {
+    worker.machine.stop();
+    worker.pass(Milliseconds(100));
+    CHECK(worker.trained == "");
+  }
+}
+
 // Server 0 may be the successor of one that lived on, and has trained the run to its end.
 TEST_CASE("a worker looks for the last checkpoint while server 0 knows of no run that goes on") {
   Played worker({});
