@@ -451,6 +451,43 @@ TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until 
   CHECK_FALSE(run.is_told(worker(0), MessageType::trained));
 }
 
+TEST_CASE("the last checkpoint is not tried again while a server still writes its part of the one before") {
+  Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
+  run.start_both();
+  run.done(0, 0, 0);
+  const auto capture = run.hear_capture(1);
+  REQUIRE(capture);
+  run.captured(1, 1);
+  run.written(0, {1, capture->aside, {}, "no space"});
+  run.pass(Milliseconds(5000));
+  CHECK_FALSE(run.is_told(server(1), MessageType::capture));
+  SUBCASE("until it has written it") {
+    run.written(1, {1, capture->aside, {part_name(1), 1, 2}, ""});
+    run.tick();
+    CHECK(run.is_told(server(1), MessageType::capture));
+  }
+  SUBCASE("which ends with the patience, too") {
+    run.pass(Milliseconds(55000));
+    CHECK_FALSE(run.failure);
+    run.pass(Milliseconds(100));
+    REQUIRE(run.failure);
+  }
+  SUBCASE("but SIGTERM ends it without one") {
+    run.stop();
+    run.tick();
+    CHECK(run.coordinator.terminated());
+  }
+  SUBCASE("or the server is lost") {
+    run.peer_down(server(1));
+    run.server_joined(1, true, 0);
+    run.join(0, 1);
+    run.tick();
+    run.seed_other();
+    run.tick();
+    CHECK(run.is_told(server(1), MessageType::capture));
+  }
+}
+
 TEST_CASE("training goes on without a checkpoint when a server does not copy its part within 5 s") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
