@@ -108,8 +108,8 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
 }
 
 void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn& turn) {
-  const bool training = phase_ == Phase::running || phase_ == Phase::saving;
-  if (!training || clock != leases_.step()) return;  // an outdated message
+  const bool begun = phase_ == Phase::running || phase_ == Phase::saving || phase_ == Phase::ending;
+  if (!begun || clock != leases_.step()) return;  // an outdated message
   turn.log(to_string(PeerId{Role::server, server}) + " has no weights of step " + std::to_string(clock));
   if (server == 0) {
     forget(turn);

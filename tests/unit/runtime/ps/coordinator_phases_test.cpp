@@ -411,6 +411,20 @@ TEST_CASE("all are told to join again when server 0 has left a step behind that 
   CHECK(run.coordinator.gathering());
 }
 
+TEST_CASE("a server that has no weights of the step that is to be reported is seeded with them") {
+  Run run({.workers = 1, .servers = 2, .steps = 1});
+  run.start_both();
+  run.done(0, 0, 0);
+  run.hear(worker(0), {MessageType::trained});
+  run.server_without(1, 1);
+  CHECK(run.coordinator.gathering());
+  run.join(0, 1);
+  run.tick();
+  run.seed_other();
+  run.ready(0);
+  run.hear(worker(0), {MessageType::trained});
+}
+
 TEST_CASE("a server that has no weights of the last step is seeded with them, and the step is saved") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
   run.start_both();
