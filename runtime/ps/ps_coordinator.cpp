@@ -110,6 +110,7 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
 void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn& turn) {
   const bool begun = phase_ == Phase::running || phase_ == Phase::saving || phase_ == Phase::ending;
   if (!begun || clock != leases_.step()) return;  // an outdated message
+  code_probe("ps.server-without");
   turn.log(to_string(PeerId{Role::server, server}) + " has no weights of step " + std::to_string(clock));
   if (server == 0) {
     forget(turn);
@@ -300,6 +301,7 @@ void Coordinator::tick(Turn& turn) {
       if (!checkpoints_.under_way()) phase_ = Phase::terminated;
     } else if (!settings_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
                turn.now - stopping_since_ > ps_timers::drain_patience) {
+      if (turn.now - stopping_since_ > ps_timers::drain_patience) code_probe("ps.drain-overdue");
       save(turn);
     }
   }

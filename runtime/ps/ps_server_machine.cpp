@@ -220,6 +220,7 @@ void ServerMachine::end_if_over(Turn& turn) {
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !leader_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
+      if (!coordinator_ && leader_up_) code_probe("ps.leader-overdue");
       code_probe("ps.server-terminated");
       End end{ExitCode::terminated, false, "terminated"};
       if (coordinator_) end.checkpoint = coordinator_->committed();

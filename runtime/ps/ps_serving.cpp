@@ -127,6 +127,7 @@ void ServerMachine::on_push(const Event& event, Turn& turn) {
       queue_weights({Role::worker, worker}, header.key, header.clock + 1, turn);
   }
   const bool taken = outcome == accepted || outcome == advanced;
+  if (!taken) code_probe("ps.server-behind");
   turn.send(event.peer,
             header_of(MessageType::accepted, header.clock, header.key, taken ? std::uint8_t{0} : flag_stale));
 }

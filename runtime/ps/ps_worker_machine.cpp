@@ -165,6 +165,7 @@ void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) 
   const auto given_up =
       patience_.missing(who, std::chrono::seconds(config_.patience_seconds), turn.now, lines);
   turn.take(std::move(lines));
+  if (given_up) code_probe("ps.worker-gives-up");
   if (given_up) turn.decide(*given_up);
 }
 
