@@ -59,6 +59,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       }
       break;
     case MessageType::wait:
+      told_to_wait_ = turn.now;
       if (header.flags & flag_running) patience_.restart(turn.now);
       if (header.flags & flag_rejoin) broken_ = true;
       break;
@@ -160,10 +161,13 @@ WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& 
   return Outcome::open;
 }
 
+// While server 0 says that it waits for others it counts for how long. Otherwise workers that began to wait
+// at different times would give up one after the other, and never be there together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
   Effects lines;
+  const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
   const auto given_up =
-      patience_.missing(who, std::chrono::seconds(config_.patience_seconds), turn.now, lines);
+      patience_.missing(who, std::chrono::seconds(config_.patience_seconds + told), turn.now, lines);
   turn.take(std::move(lines));
   if (given_up) code_probe("ps.worker-gives-up");
   if (given_up) turn.decide(*given_up);

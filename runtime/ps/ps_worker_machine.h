@@ -113,7 +113,7 @@ class WorkerMachine {
   std::optional<Trained> trained_, at_end_;  // the same of the last report
   ReadyMessage ready_;
 
-  SteadyTime awaiting_since_;
+  SteadyTime told_to_wait_, awaiting_since_;
   bool told_offline_ = false, told_coordinator_ = false;  // since then
   std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps; when the wait began
 

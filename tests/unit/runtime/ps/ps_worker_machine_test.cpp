@@ -237,6 +237,21 @@ TEST_CASE("a worker gives up a server that answers nothing, unless it says that 
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
+TEST_CASE("a worker stays while server 0 waits for others, and is as patient after it as before") {
+  Played worker({.patience = 30});
+  worker.happens(Event::Kind::up, 0);
+  for (int told = 0; told < 30; ++told) {
+    worker.pass(seconds(2));
+    worker.hears(Type::wait, 0, 0);
+  }
+  worker.happens(Event::Kind::down, 0);
+  worker.pass(seconds(30));
+  CHECK_FALSE(worker.failure);
+  worker.pass(Milliseconds(100));
+  REQUIRE(worker.failure);
+  CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (90 s)");
+}
+
 TEST_CASE("a worker that is told to join again does, also while its weights are under way") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
