@@ -50,7 +50,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
     if (phase_ == Phase::finished || phase_ == Phase::terminated) return;
     turn.log(to_string(peer) + " is lost");
     code_probe("ps.server-lost");
-    checkpoints_.give_up(to_string(peer) + " is lost", turn);
+    checkpoints_.server_lost(peer.rank, turn);
     if (under_way) ++restarts_;
     start_gathering(turn);
     return;
@@ -108,7 +108,9 @@ void Coordinator::server_joined(std::uint32_t server, bool empty, std::uint64_t 
 }
 
 void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn& turn) {
-  if (phase_ != Phase::running || clock != leases_.step()) return;  // an outdated request
+  const bool begun = phase_ == Phase::running || phase_ == Phase::saving || phase_ == Phase::ending;
+  if (!begun || clock != leases_.step()) return;  // an outdated message
+  code_probe("ps.server-without");
   turn.log(to_string(PeerId{Role::server, server}) + " has no weights of step " + std::to_string(clock));
   if (server == 0) {
     forget(turn);
@@ -141,7 +143,7 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& t
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
   // A checkpoint that is due while the one before is still being written waits until that is done.
-  if (moved_on && (leases_.finished() || (save_due_ && !checkpoints_.under_way()))) return save(turn);
+  if (moved_on && (leases_.finished() || (save_due_ && checkpoints_.can_start()))) return save(turn);
   if (moved_on) return serve_parked(turn);
   serve(worker.rank, turn);
 }
@@ -195,7 +197,7 @@ void Coordinator::go_on_saving(Turn& turn) {
     if (!save_last(turn)) return;
   } else {
     const std::uint64_t step = leases_.step();
-    if (!checkpoints_.under_way() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint(turn);
+    if (checkpoints_.can_start() && checkpoints_.wanted(step) && !tried_step_) start_checkpoint(turn);
     if (checkpoints_.copying()) return;
   }
   if (stopping_) {
@@ -222,12 +224,17 @@ void Coordinator::start_checkpoint(Turn& turn) {
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
-  if (stopping_ && tried_step_) return true;  // async: updates since that try are not saved
+  const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
+  if (stopping_ && (tried_step_ || overdue)) return true;  // async: updates since that try are not saved
+  if (overdue) {
+    turn.decide(unsaved());
+    return false;
+  }
+  if (!checkpoints_.can_start()) {
+    code_probe("ps.save-waits");
+    return false;
+  }
   if (tried_step_ == leases_.step()) {
-    if (turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds)) {
-      turn.decide(unsaved());
-      return false;
-    }
     if (turn.now < next_try_) return false;
     code_probe("ps.last-save-again");
   }
@@ -294,6 +301,7 @@ void Coordinator::tick(Turn& turn) {
       if (!checkpoints_.under_way()) phase_ = Phase::terminated;
     } else if (!settings_.config.consistency.sync || leases_.step() != stopping_step_ || offers_.empty() ||
                turn.now - stopping_since_ > ps_timers::drain_patience) {
+      if (turn.now - stopping_since_ > ps_timers::drain_patience) code_probe("ps.drain-overdue");
       save(turn);
     }
   }

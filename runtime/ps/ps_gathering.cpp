@@ -69,6 +69,7 @@ void Coordinator::gather(Turn& turn) {
   const auto given_up =
       patience_.missing(missing(), std::chrono::seconds(settings_.config.patience_seconds), turn.now, lines);
   turn.take(std::move(lines));
+  if (given_up) code_probe("ps.server-gives-up");
   if (given_up) turn.decide(*given_up);
 }
 

@@ -37,6 +37,7 @@ void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& writt
   // The checkpoint of this part was given up. The part would fill the disk until another checkpoint is made.
   if (!round_ || round_->aside != written.aside) {
     code_probe("ps.part-too-late");
+    still_writing_.erase(server);
     return turn.decide(DiscardAside{written.aside});
   }
   if (round_->writing.erase(server) == 0) return;
@@ -60,12 +61,18 @@ void JointCheckpoints::disk_done(bool committed) {
   committed_ = committing_;
 }
 
+void JointCheckpoints::server_lost(std::uint32_t server, Turn& turn) {
+  give_up(server_name(server) + " is lost", turn);
+  still_writing_.erase(server);
+}
+
 void JointCheckpoints::give_up(const std::string& reason, Turn& turn) {
   if (!round_) return;
   code_probe("ps.checkpoint-given-up");
   turn.log(no_checkpoint_line(round_->manifest.step, reason));
   disk_works_ = true;
   turn.decide(DiscardAside{round_->aside, true});
+  still_writing_ = std::move(round_->writing);
   round_.reset();
 }
 

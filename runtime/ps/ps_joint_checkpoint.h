@@ -37,14 +37,15 @@ class JointCheckpoints {
   void start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
              const std::set<std::uint32_t>& others, Turn& turn);
   bool under_way() const { return round_ || disk_works_; }
+  // Nothing is under way, nor still written of a checkpoint that was given up: a server writes one at a time.
+  bool can_start() const { return !under_way() && still_writing_.empty(); }
   bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
   // What CommitCheckpoint and DiscardAside asked for is done. committed: there is the checkpoint.
   void disk_done(bool committed);
-  // The checkpoint under way is not made.
-  void give_up(const std::string& reason, Turn& turn);
+  void server_lost(std::uint32_t server, Turn& turn);
   void tick(Turn& turn);
 
   // The run goes on from the disk, where this is the newest step.
@@ -60,11 +61,14 @@ class JointCheckpoints {
     SteadyTime since;
   };
 
+  void give_up(const std::string& reason, Turn& turn);
+
   const bool asked_for_;
   const std::chrono::seconds patience_;
   const NameAside name_aside_;
   std::optional<Round> round_;
-  bool disk_works_ = false;  // at a commit, or at the end of a round that was given up
+  std::set<std::uint32_t> still_writing_;  // servers: of a round that was given up
+  bool disk_works_ = false;                // at a commit, or at the end of a round that was given up
   std::uint64_t committing_ = 0, committed_ = 0;
 };
 

@@ -22,7 +22,7 @@ void tell_finished(PeerId to, const Bytes& result, Turn& turn) {
 }  // namespace
 
 ServerMachine::ServerMachine(const Settings& settings, kernels::Ops& ops, SteadyTime now)
-    : settings_(settings), ops_(ops), started_(now), heard_(now) {
+    : settings_(settings), ops_(ops), heard_(now), stuck_since_(now) {
   if (settings.rank == 0) coordinator_.emplace(settings.run, now);
 }
 
@@ -207,7 +207,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   // Gathering needs all servers, but those that have ended with 0 do not come back. So the workers that wait
   // are told here that the run is trained.
   const bool stuck = trained && coordinator_ && coordinator_->gathering() && !linked_.empty();
-  if (stuck && turn.now - started_ > patience()) finish({}, turn);
+  if (!stuck) stuck_since_ = turn.now;
+  if (turn.now - stuck_since_ > patience()) finish({}, turn);
   if (finished_) {
     if (everyone_has_ended(turn.now) || stop_requested_) turn.decide(End{ExitCode::trained, true});
     return;
@@ -219,6 +220,7 @@ void ServerMachine::end_if_over(Turn& turn) {
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !leader_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
+      if (!coordinator_ && leader_up_) code_probe("ps.leader-overdue");
       code_probe("ps.server-terminated");
       End end{ExitCode::terminated, false, "terminated"};
       if (coordinator_) end.checkpoint = coordinator_->committed();

@@ -73,6 +73,8 @@ class ServerMachine {
   void on_update(const Event& event, std::span<const float> gradient, Turn& turn);
   void on_pull(const Event& event, Turn& turn);
   void on_capture(const Event& event, Turn& turn);
+  bool lacks_weights_of(std::uint64_t step) const;
+  void say_without(std::uint64_t step, Turn& turn);
   void queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn);
   void introduce(Turn& turn);
   void finish(const Bytes& result, Turn& turn);
@@ -83,7 +85,6 @@ class ServerMachine {
 
   const Settings settings_;
   kernels::Ops& ops_;
-  const SteadyTime started_;
   ServedModel model_;
   std::optional<Coordinator> coordinator_;          // server 0 only
   std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
@@ -94,7 +95,8 @@ class ServerMachine {
   std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
   std::set<std::uint32_t> servers_;      // others that are connected
   SteadyTime heard_;
-  bool met_ = false;  // a worker was there
+  SteadyTime stuck_since_;  // or later: workers wait for what does not come, see end_if_over()
+  bool met_ = false;        // a worker was there
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;
   bool leader_up_ = false;    // server 0 is connected

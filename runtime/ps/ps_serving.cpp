@@ -127,6 +127,7 @@ void ServerMachine::on_push(const Event& event, Turn& turn) {
       queue_weights({Role::worker, worker}, header.key, header.clock + 1, turn);
   }
   const bool taken = outcome == accepted || outcome == advanced;
+  if (!taken) code_probe("ps.server-behind");
   turn.send(event.peer,
             header_of(MessageType::accepted, header.clock, header.key, taken ? std::uint8_t{0} : flag_stale));
 }
@@ -152,11 +153,7 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   if (!view) return;
   if (!sync() || model_.shard->weights_at(header.key, header.clock))
     return queue_weights(event.peer, header.key, header.clock, turn);
-  // This server is at a later step if all workers that had come so far are lost. It is at an earlier one if a
-  // worker that was further was silent while the run went back, and then seeded other servers. In both cases
-  // this server has to be seeded again.
-  if (coordinator_) return coordinator_->server_without(0, header.clock, turn);
-  turn.send(leader, header_of(MessageType::join, header.clock, 0, flag_without));
+  say_without(header.clock, turn);
 }
 
 // tag: sync: the clock of the weights; async: the worker's own count, and the weights are the newest.
@@ -198,6 +195,22 @@ void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   } else if (!finished_) {
     coordinator_->written(0, written, turn);
   }
+  // Nobody pulls the weights of the last step before they are saved.
+  if (written.file.name.empty() && lacks_weights_of(written.step)) say_without(written.step, turn);
+}
+
+bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
+  return sync() && model_.shard && std::ranges::any_of(model_.chunks, [&](const Chunk& chunk) {
+           return chunk.server == settings_.rank && !model_.shard->weights_at(chunk.id, step);
+         });
+}
+
+// This server is at a later step if all workers that had come so far are lost. It is at an earlier one if a
+// worker that was further was silent while the run went back, and then seeded other servers. In both cases
+// this server has to be seeded again.
+void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
+  if (coordinator_) return coordinator_->server_without(0, step, turn);
+  turn.send(leader, header_of(MessageType::join, step, 0, flag_without));
 }
 
 void ServerMachine::disk_done(bool committed) {

@@ -24,7 +24,7 @@ inline constexpr milliseconds longest_round{20};  // messages are handled withou
 // what a pod is given.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// A server that finds the last checkpoint waits only for workers that do not see it.
+// A server that finds the last checkpoint: for a worker, and with workers for all that are to be gathered.
 inline constexpr seconds trained_patience{10};
 
 // A worker.
@@ -32,5 +32,6 @@ inline constexpr milliseconds worker_look_interval{100};
 inline constexpr milliseconds cut_off_after{1000};     // it tells server 0 that it has lost another
 inline constexpr milliseconds pull_again_after{500};   // for weights that do not come by themselves
 inline constexpr double answer_patience_seconds = 10;  // then it says so, and looks for the last checkpoint
+inline constexpr milliseconds last_look{1500};         // for it, when the run is said to be trained
 
 }  // namespace mlk::rt::ps_timers

@@ -33,7 +33,7 @@ Milliseconds WorkerMachine::wait(SteadyTime now) const {
 }
 
 bool WorkerMachine::looks_for_last(SteadyTime now) const {
-  return state_ == State::awaiting_servers ||
+  return state_ == State::awaiting_servers || state_ == State::looking ||
          (state_ == State::asking && patience_.seconds(now) > ps_timers::answer_patience_seconds);
 }
 
@@ -59,6 +59,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       }
       break;
     case MessageType::wait:
+      told_to_wait_ = turn.now;
       if (header.flags & flag_running) patience_.restart(turn.now);
       if (header.flags & flag_rejoin) broken_ = true;
       break;
@@ -140,6 +141,8 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
           return next_slice(turn);
       }
       return;
+    case State::looking:
+      return leave_trained(turn);
     case State::computing:
     case State::counting:
     case State::evaluating:  // the answer is awaited
@@ -158,11 +161,15 @@ WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& 
   return Outcome::open;
 }
 
+// While server 0 says that it waits for others it counts for how long. Otherwise workers that began to wait
+// at different times would give up one after the other, and never be there together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
   Effects lines;
+  const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
   const auto given_up =
-      patience_.missing(who, std::chrono::seconds(config_.patience_seconds), turn.now, lines);
+      patience_.missing(who, std::chrono::seconds(config_.patience_seconds + told), turn.now, lines);
   turn.take(std::move(lines));
+  if (given_up) code_probe("ps.worker-gives-up");
   if (given_up) turn.decide(*given_up);
 }
 
@@ -270,14 +277,24 @@ void WorkerMachine::next_slice(WorkerTurn& turn) {
 }
 
 void WorkerMachine::leave_slice(WorkerTurn& turn) {
-  if (finished_) {
-    code_probe("ps.worker-ends");
-    return turn.decide(EndTrained{result_});
-  }
+  if (finished_) return leave_trained(turn);
   if (!stopping_) return await_servers(turn);
   code_probe("ps.worker-terminated");
   if (ready_.done) say_ready(turn);  // the last slice was pushed whole, and counts
   turn.decide(EndTerminated{});
+}
+
+// A server that has found the last checkpoint says that the run is trained, and knows of no report. So this
+// worker makes it, if it finds the checkpoint, too.
+void WorkerMachine::leave_trained(WorkerTurn& turn) {
+  if (result_.empty() && state_ != State::looking) {
+    settle(turn);
+    state_ = State::looking;
+    looks_until_ = turn.now + ps_timers::last_look;
+  }
+  if (result_.empty() && turn.now < looks_until_ && !stopping_) return;
+  code_probe("ps.worker-ends");
+  turn.decide(EndTrained{result_});
 }
 
 void WorkerMachine::work_on(WorkerTurn& turn) {

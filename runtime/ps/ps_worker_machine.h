@@ -44,7 +44,17 @@ class WorkerMachine {
   void evaluated(bool done, const std::string& result, WorkerTurn& turn);
 
  private:
-  enum class State { awaiting_servers, asking, fetching, computing, pushing, counting, evaluating, reported };
+  enum class State {
+    awaiting_servers,
+    asking,
+    fetching,
+    computing,
+    pushing,
+    counting,
+    evaluating,
+    reported,
+    looking  // the run is trained, and perhaps nobody has reported: for the last checkpoint
+  };
   struct Work {
     WorkMessage message;
     std::uint64_t clock = 0;
@@ -68,6 +78,7 @@ class WorkerMachine {
   void say_ready(WorkerTurn& turn);
   void next_slice(WorkerTurn& turn);
   void leave_slice(WorkerTurn& turn);
+  void leave_trained(WorkerTurn& turn);
   void advance(bool idle, WorkerTurn& turn);
   Outcome outcome(bool done, bool idle, WorkerTurn& turn);
   void miss(const std::vector<std::string>& who, WorkerTurn& turn);
@@ -90,9 +101,10 @@ class WorkerMachine {
   bool stopping_ = false;
 
   std::set<std::uint32_t> up_;
-  bool broken_ = false;                     // a server was lost or went back since the last join
-  bool finished_ = false;                   // the run is trained, and its checkpoint is committed
-  std::string result_;                      // of the reporter, then
+  bool broken_ = false;    // a server was lost or went back since the last join
+  bool finished_ = false;  // the run is trained, and its checkpoint is committed
+  std::string result_;     // of the reporter, then; empty: server 0 has heard of none
+  SteadyTime looks_until_;
   bool must_pull_ = true;                   // nothing was received since the last join
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
   std::uint64_t held_slices_ = 0;           // bounded: of every other worker, that the parameters surely hold
@@ -101,7 +113,7 @@ class WorkerMachine {
   std::optional<Trained> trained_, at_end_;  // the same of the last report
   ReadyMessage ready_;
 
-  SteadyTime awaiting_since_;
+  SteadyTime told_to_wait_, awaiting_since_;
   bool told_offline_ = false, told_coordinator_ = false;  // since then
   std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps; when the wait began
 

@@ -50,7 +50,7 @@ class FaultDraw {
   }
 
   void draw() {
-    switch (random_.below(20)) {
+    switch (random_.below(26)) {
       case 0:
       case 1:
       case 2:
@@ -85,6 +85,14 @@ class FaultDraw {
           if (random_.one_in(2)) add(begin_, Kind::kill, process);
         }
         return;
+      case 17:
+      case 18:
+      case 19:
+      case 20:
+      case 21:
+        return leave_behind();
+      case 22:
+        return stop_within_step();
       default:
         return disk();
     }
@@ -104,14 +112,38 @@ class FaultDraw {
     cut(other, process);
   }
 
-  // Short ones are within all patience, long ones beyond.
+  // A worker does not take part in what the others do. It is back when that is lost, or when they have begun
+  // again and lose a server once more.
+  void leave_behind() {
+    const PeerId behind{Role::worker, worker()};
+    const Duration lost = begin_ + random_.between(Duration(6s), Duration(12s));
+    add(begin_, Kind::freeze, behind);
+    add(lost, Kind::kill, {Role::server, server()});
+    for (const PeerId process : processes_) {
+      if (process.role == Role::worker && process != behind) add(lost, Kind::kill, process);
+    }
+    if (random_.one_in(2))
+      return add(lost + random_.between(Duration(3s), Duration(10s)), Kind::thaw, behind);
+    const Duration again = lost + random_.between(Duration(11s), Duration(20s));
+    add(again, Kind::kill, {Role::server, server()});
+    add(again + random_.between(Duration(0), Duration(15s)), Kind::thaw, behind);
+  }
+  // SIGTERM at a server while a worker does not answer.
+  void stop_within_step() {
+    pair(Kind::freeze, Kind::thaw, {Role::worker, worker()});
+    add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::term, {Role::server, server()});
+  }
+
+  // Short ones are within all patience, long ones beyond that of connections, some beyond that of the run.
   void draw_end() {
-    end_ = begin_ + (random_.one_in(2) ? random_.between(Duration(10ms), Duration(4s))
-                                       : random_.between(Duration(4s), Duration(40s)));
+    end_ = begin_ + (random_.one_in(2)   ? random_.between(Duration(10ms), Duration(4s))
+                     : random_.one_in(8) ? random_.between(Duration(40s), Duration(200s))
+                                         : random_.between(Duration(4s), Duration(40s)));
   }
   PeerId any() {
     return focus_ && random_.one_in(2) ? *focus_ : processes_[random_.below(processes_.size())];
   }
+  std::uint32_t worker() { return static_cast<std::uint32_t>(random_.below(scenario_.workers)); }
   std::uint32_t server() { return static_cast<std::uint32_t>(random_.below(scenario_.servers)); }
   void add(Duration at, Kind kind, PeerId first, PeerId second = {}, int value = 0) {
     scenario_.faults.push_back({at, kind, first, second, value});
@@ -282,6 +314,10 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
   s.patience = std::chrono::seconds(random.between(90, 180));
   s.offline = std::chrono::seconds(random.one_in(2) ? random.between(1, 20) : 0);
   s.compute = random.between(Duration(20ms), Duration(random.one_in(3) ? 3s : 1200ms));
+  if (random.one_in(10)) {  // a few slow steps
+    s.steps = (s.steps + 5) / 6;
+    s.compute = random.between(Duration(5s), Duration(20s));
+  }
   s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 500ms));
   s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
   s.network.frozen_are_lost = random.one_in(3);
@@ -290,6 +326,8 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
     s.faults.push_back(
         {random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start, process, {}, 0});
   }
+  // The last server comes when others have given it up.
+  if (random.one_in(75)) s.faults.back().at = random.between(Duration(90s), Duration(250s));
   // Before the end of training, if nothing holds it up.
   const Duration training = static_cast<std::int64_t>(s.steps) * s.compute / (s.consistency.sync ? 1 : 2);
   const Duration storm = std::clamp<Duration>(training + (random.one_in(3) ? 15s : 0s), 2s, 60s);

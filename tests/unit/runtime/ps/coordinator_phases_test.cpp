@@ -411,29 +411,6 @@ TEST_CASE("all are told to join again when server 0 has left a step behind that 
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until its patience is over") {
-  Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 5});
-  run.start_both();
-  run.done(0, 0, 0);
-  for (int tries = 1; tries <= 3; ++tries) {
-    CAPTURE(tries);
-    const auto capture = run.hear_capture(1);
-    REQUIRE(capture);
-    CHECK(run.coordinator.saving());
-    run.written(1, {1, capture->aside, {}, "no space"});
-    if (tries == 3) break;
-    run.pass(Milliseconds(1900));
-    CHECK_FALSE(run.is_told(server(1), MessageType::capture));
-    run.pass(Milliseconds(100));
-  }
-  run.pass(Milliseconds(1000));
-  CHECK_FALSE(run.failure);
-  run.pass(Milliseconds(100));
-  REQUIRE(run.failure);
-  CHECK(std::string(run.failure->what()) == "trained, but the last checkpoint could not be written");
-  CHECK_FALSE(run.is_told(worker(0), MessageType::trained));
-}
-
 TEST_CASE("training goes on without a checkpoint when a server does not copy its part within 5 s") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();

@@ -113,6 +113,7 @@ TEST_CASE(
   CHECK(written.reason == "");
   run.capture(*run.leader, 2, aside);
   CHECK(run.hear_written(2).reason == "its weights are of step 1");
+  run.hear_join(2, flag_without);
 
   for (std::uint64_t slice = 0; slice < 2; ++slice) {
     worker.say_floats(push_header(1, 1, slice_of(slice, 4)), Numbers{0, 0});

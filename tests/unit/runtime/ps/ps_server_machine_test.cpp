@@ -69,10 +69,23 @@ struct Served {
                     std::uint64_t offset, const std::vector<float>& values) {
     hears(peer, type, clock, 0, PayloadWriter().raw(std::as_bytes(std::span(values))).bytes(), key, offset);
   }
-  void joins(PeerId peer) {
+  void joins(PeerId peer, const std::vector<TensorInfo>& tensors = {{"w", {4}, 0, 4}}) {
     JoinMessage join;
-    join.tensors = {{"w", {4}, 0, 4}};
+    join.tensors = tensors;
     hears(peer, MessageType::join, 0, 0, encode(join));
+  }
+  std::uint64_t opened_round() const {
+    std::uint64_t round = 0;
+    for (const auto& decision : decisions) {
+      if (const auto* opened = std::get_if<OpenSeeding>(&decision)) round = opened->round;
+    }
+    REQUIRE(round != 0);
+    return round;
+  }
+  // Its one chunk, of four weights, is seeded at the clock, in the round.
+  void is_seeded(std::uint64_t round, std::uint64_t clock, std::uint32_t chunk = 0) {
+    machine.open_seeding(round);
+    hears_floats(worker(0), MessageType::seed, chunk, clock, round, {1, 2, 3, 4});
   }
   void pass(SteadyTime::duration time) {
     now += time;
@@ -130,6 +143,7 @@ TEST_CASE("a server that finds the last checkpoint ends after 10 s, and tells wo
   CHECK(alone.end->trained);
 
   Served waited_for(0, {.workers = 1, .servers = 2, .patience = 60}, 0, true);
+  waited_for.pass(seconds(5));
   waited_for.happens(Event::Kind::up, worker(0));
   waited_for.pass(seconds(10));
   CHECK(waited_for.told(worker(0), MessageType::finish) == 0);
@@ -188,11 +202,7 @@ TEST_CASE("what a slow worker is owed is the newest weights of a chunk, once, wh
   run.happens(Event::Kind::up, worker(0));
   run.joins(worker(0));
   run.pass(seconds(0));
-  std::uint64_t round = 0;
-  for (const auto& decision : run.decisions) {
-    if (const auto* opened = std::get_if<OpenSeeding>(&decision)) round = opened->round;
-  }
-  REQUIRE(round != 0);
+  const std::uint64_t round = run.opened_round();
   run.machine.open_seeding(round);
   run.hears_floats(worker(0), MessageType::seed, 0, 0, round - 1, {9, 9, 9, 9});  // late
   CHECK_FALSE(run.machine.model().shard->complete());
@@ -209,6 +219,27 @@ TEST_CASE("what a slow worker is owed is the newest weights of a chunk, once, wh
   CHECK(owed->header.offset == 1);
   CHECK(std::vector<float>(owed->values.begin(), owed->values.end()) == std::vector<float>{1, 2, 3, 4});
   CHECK_FALSE(run.machine.next_weights(worker(0)));
+}
+
+TEST_CASE("a server that is to save a step that it has no weights of says so, unless only the disk failed") {
+  Served first(0, {.workers = 1});
+  first.happens(Event::Kind::up, worker(0));
+  first.joins(worker(0));
+  first.pass(seconds(0));
+  first.is_seeded(first.opened_round(), 3);
+  const int before = first.told(worker(0), MessageType::wait);
+  first.act([&](Turn& turn) { first.machine.written({0, "aside", {}, "its weights are of step 3"}, turn); });
+  CHECK(first.told(worker(0), MessageType::wait) == before + 1);  // to join again
+
+  Served other(1, {.workers = 1, .servers = 2});
+  other.joins(worker(0), {{"w", {4}, 0, 4}, {"b", {4}, 4, 4}});
+  other.is_seeded(7, 3, 1);
+  other.act([&](Turn& turn) { other.machine.written({3, "aside", {}, "no space"}, turn); });
+  CHECK(other.told(server(0), MessageType::written) == 1);
+  CHECK(other.told(server(0), MessageType::join) == 0);
+  other.act([&](Turn& turn) { other.machine.written({4, "aside", {}, "its weights are of step 3"}, turn); });
+  CHECK(other.told(server(0), MessageType::written) == 2);
+  CHECK(other.told(server(0), MessageType::join) == 1);
 }
 
 }  // namespace of_machine

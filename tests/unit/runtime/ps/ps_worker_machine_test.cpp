@@ -237,6 +237,21 @@ TEST_CASE("a worker gives up a server that answers nothing, unless it says that 
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
+TEST_CASE("a worker stays while server 0 waits for others, and is as patient after it as before") {
+  Played worker({.patience = 30});
+  worker.happens(Event::Kind::up, 0);
+  for (int told = 0; told < 30; ++told) {
+    worker.pass(seconds(2));
+    worker.hears(Type::wait, 0, 0);
+  }
+  worker.happens(Event::Kind::down, 0);
+  worker.pass(seconds(30));
+  CHECK_FALSE(worker.failure);
+  worker.pass(Milliseconds(100));
+  REQUIRE(worker.failure);
+  CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (90 s)");
+}
+
 TEST_CASE("a worker that is told to join again does, also while its weights are under way") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
@@ -283,6 +298,33 @@ TEST_CASE("a worker that finds the last checkpoint while its servers are away en
   CHECK(worker.machine.looks_for_last(worker.now));
   worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
   CHECK(worker.ended_with_found);
+}
+
+TEST_CASE("a worker that is told of the end, and of no report, looks for the last checkpoint first") {
+  Played worker({});
+  worker.begin();
+  worker.hears(Type::finish);
+  CHECK(worker.machine.looks_for_last(worker.now));
+  CHECK_FALSE(worker.trained);
+  SUBCASE("it finds it") {
+    worker.act([&](WorkerTurn& turn) { worker.machine.found_last(turn); });
+    CHECK(worker.ended_with_found);
+  }
+  SUBCASE("it does not find it") {
+    worker.pass(Milliseconds(1400));
+    CHECK_FALSE(worker.trained);
+    worker.pass(Milliseconds(100));
+    CHECK(worker.trained == "");
+  }
+  SUBCASE("it hears the report from another server") {
+    worker.hears(Type::finish, 0, 0, 0, PayloadWriter().text("the result").bytes());
+    CHECK(worker.trained == "the result");
+  }
+  SUBCASE("it is told to stop") {
+    worker.machine.stop();
+    worker.pass(Milliseconds(100));
+    CHECK(worker.trained == "");
+  }
 }
 
 // Server 0 may be the successor of one that lived on, and has trained the run to its end.
