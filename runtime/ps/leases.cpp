@@ -74,7 +74,10 @@ std::optional<Leases::Grant> Leases::grant(std::uint32_t rank) {
 
 bool Leases::done(std::uint32_t rank, std::uint64_t clock, std::uint32_t slice) {
   const auto found = workers_.find(rank);
-  if (found == workers_.end() || !found->second.lease) return false;
+  if (found == workers_.end() || !found->second.lease) {
+    code_probe("ps.done-without-lease");
+    return false;
+  }
   Worker& worker = found->second;
   if (worker.lease->clock != clock || worker.lease->slice != slice) return false;
   worker.lease.reset();

@@ -292,7 +292,10 @@ void Coordinator::stop(SteadyTime now) {
 void Coordinator::tick(Turn& turn) {
   if (phase_ == Phase::gathering && !stopping_) gather(turn);
   if (turn.failed()) return;
-  if (phase_ == Phase::seeding && seeding_.overdue(turn.now)) start_gathering(turn);
+  if (phase_ == Phase::seeding && seeding_.overdue(turn.now)) {
+    code_probe("ps.seeding-overdue");
+    start_gathering(turn);
+  }
   checkpoints_.tick(turn);
   if (phase_ == Phase::saving) go_on_saving(turn);
   if (turn.failed()) return;
