@@ -81,7 +81,7 @@ void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
   View& view = views_[event.peer.rank];
   switch (event.kind) {
     case Event::Kind::up:
-      on_up(event, view, effects);
+      on_up(event, view, now, effects);
       break;
     case Event::Kind::down:
     case Event::Kind::silent:
@@ -103,11 +103,12 @@ void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
   tick(now, effects);
 }
 
-void Assembly::on_up(const Event& event, View& view, Effects& effects) {
+void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& effects) {
   const std::uint32_t rank = event.peer.rank;
   if (view.incarnation != event.incarnation) {
     if (is_member(rank)) current_ = false;
     view = View();
+    view.lost = now;
     forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
   view.incarnation = event.incarnation;
@@ -143,7 +144,7 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
 void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) {
   switch (event.header.type) {
     case MessageType::status:
-      return on_status(event, effects);
+      return on_status(event, now, effects);
     case MessageType::propose:
       return on_propose(event, now, effects);
     case MessageType::accept:
@@ -165,17 +166,19 @@ void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) 
   }
 }
 
-void Assembly::on_status(const Event& event, Effects& effects) {
+void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   const auto status = decode_status(event.header, event.payload);
   if (!status) return;
   View& view = views_[event.peer.rank];
   view.known = true;
+  view.told = now;
   view.status = *status;
   promised_ = std::max(promised_, status->generation);
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
   if (status->generation == 0) return;
   if (generation_.number == 0) return note_gone_on(*status);
   if (status->lineage == lineage_) {
+    if (status->generation == generation_.number) have_begun_.insert({event.peer.rank, event.incarnation});
     // The others went on without this process, which is a newcomer to them.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
@@ -188,8 +191,8 @@ void Assembly::on_status(const Event& event, Effects& effects) {
     return;
   }
   // At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
-  // the other. A rank that waits for a state has that step as good as made; once its generation is over, those
-  // that have the state may be gone, and it gives way to any.
+  // the other. A rank that waits for a state has that step as good as made; once its generation is over,
+  // those that have the state may be gone, and it gives way to any.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {

@@ -103,8 +103,9 @@ class Assembly {
     std::uint64_t incarnation = 0;
     std::string address;
     Standing standing = Standing::silent;
-    SteadyTime lost;     // when its connection ended
+    SteadyTime lost;     // when its connection ended, or that of the process before it
     bool known = false;  // its status has come
+    SteadyTime told;     // when it came last
     StatusMessage status;
   };
   // Two ranks cannot reach each other, and are kept apart until then; twice as long the next time.
@@ -127,6 +128,8 @@ class Assembly {
   bool is_live(std::uint32_t rank) const;
   bool is_to_propose() const;
   bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
+  std::uint64_t progress_of(std::uint32_t rank) const;
+  bool is_behind(std::uint32_t rank) const;
   std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
   Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
@@ -142,10 +145,10 @@ class Assembly {
   void leave_out_cut_off(Proposal& proposal, SteadyTime now) const;
   void propose(Proposal proposal, SteadyTime now, Effects& effects);
   std::string address_beyond_seeds(std::uint32_t rank) const;
-  void on_up(const Event& event, View& view, Effects& effects);
+  void on_up(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_message(const Event& event, SteadyTime now, Effects& effects);
-  void on_status(const Event& event, Effects& effects);
+  void on_status(const Event& event, SteadyTime now, Effects& effects);
   void note_gone_on(const StatusMessage& status);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
@@ -191,6 +194,7 @@ class Assembly {
   // Members that were silent for a while since the generation began, or have given it up. They may have gone
   // on with others since, whatever is heard of them later.
   std::set<Member> may_have_gone_on_;
+  std::set<Member> have_begun_;  // generation_, as they have told; others may not have heard of its beginning
 
   bool starts_run_ = false;         // generation_ was proposed here, and follows none
   std::set<Member> did_not_begin_;  // it, as they say

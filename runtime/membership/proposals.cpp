@@ -123,8 +123,26 @@ void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) 
   until = now + pause;
 }
 
+// 1 + the step of the state that this rank is known to have; 0 without one.
+std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
+  if (rank == self_.rank) return state_ ? state_->step + 1 : 0;
+  const auto view = views_.find(rank);
+  const bool has_state = view != views_.end() && view->second.known && view->second.status.step;
+  return has_state ? *view->second.status.step + 1 : 0;
+}
+
+// Whether a live rank has steps that this one lacks, other than the one that is being summed up.
+bool Assembly::is_behind(std::uint32_t rank) const {
+  std::uint64_t newest = progress_of(self_.rank);
+  for (const auto& [other, view] : views_) {
+    if (view.standing == Standing::live) newest = std::max(newest, progress_of(other));
+  }
+  return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
+}
+
 // Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
-// links. Of several such ranks it prefers one that is no member, then the highest.
+// links, first of those that are behind. Of several such ranks it prefers one that is no member, then the
+// highest.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   std::set<std::uint32_t> out;
   while (true) {
@@ -136,7 +154,7 @@ std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
     }
     if (cuts_of.empty()) return out;
     const auto weight = [&](const auto& entry) {
-      return std::tuple(entry.second, !is_member(entry.first), entry.first);
+      return std::tuple(is_behind(entry.first), entry.second, !is_member(entry.first), entry.first);
     };
     out.insert(std::ranges::max_element(cuts_of, {}, weight)->first);
   }
@@ -172,6 +190,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   promises_.clear();
   accepted_here_.clear();
   may_have_gone_on_.clear();
+  have_begun_.clear();
   did_not_begin_.clear();
   beginning_ = std::move(beginning);
   if (state_ && !beginning_.lagging.contains(self_.rank)) state_->lineage = lineage_;
@@ -211,8 +230,8 @@ Standing Assembly::standing_of(const Member& member, const Generation& last, con
   // A newer incarnation proves the end of the older.
   const bool replaced = view->second.incarnation != member.incarnation;
   if (!replaced && !is_dead(view->second, now)) return Standing::silent;
-  if (may_have_gone_on_.contains(member) && others_suffice(last, proposal) &&
-      !knows_of_all_others(member.rank, proposal)) {
+  const bool may_have_gone_on = may_have_gone_on_.contains(member) || !have_begun_.contains(member);
+  if (may_have_gone_on && others_suffice(last, proposal) && !knows_of_all_others(member.rank, proposal)) {
     code_probe("allreduce.may-have-gone-on");
     return Standing::silent;
   }
@@ -227,15 +246,18 @@ bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) 
   return may_form_next(last, standings);
 }
 
-// Whether each other rank of the run is in the proposal, or has told where it is. Of a dead one, the next
-// process may have been let in, out of reach.
+// Whether each other rank of the run is in the proposal, or has told since that end where it is. A rank that
+// has told before may have been let in after it, and so may the next process of a dead one.
 bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
+  const SteadyTime end = views_.at(than).lost;
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
     const bool proposed =
         std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; });
     if (rank == than || proposed) continue;
     const auto view = views_.find(rank);
-    if (view == views_.end() || view->second.standing != Standing::live || !view->second.known) return false;
+    const bool has_told = view != views_.end() && view->second.standing == Standing::live &&
+                          view->second.known && view->second.told >= end;
+    if (!has_told) return false;
   }
   return true;
 }

@@ -350,6 +350,19 @@ TEST_CASE("of two members that cannot reach each other one is left out of the ne
   REQUIRE(assembling.result());
 }
 
+TEST_CASE("of two ranks that cannot reach each other the one with the newest steps stays") {
+  AmongRanks stage(0, 3);
+  stage.start_generation(1, {0, 1});
+  stage.tell_status(1, 1, 10);
+  stage.tell_status(2, 0, 50, 0);
+  Assembling assembling(stage);
+  const auto [first, all] = stage.hear_proposal(2);
+  CHECK(all == std::set<std::uint32_t>{0, 1, 2});
+  stage.say(2, encode(RefuseMessage{first, first, 1}));
+  const auto [second, rest] = stage.hear_proposal(2);
+  CHECK(rest == std::set<std::uint32_t>{0, 2});
+}
+
 TEST_CASE("only the lowest live member calls for a generation with newcomers") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
@@ -454,6 +467,11 @@ TEST_CASE("a rank does not go on by itself after members that may have let in on
     return stage.assembly.phase() == Assembly::Phase::begun;
   };
   stage.hears_of(1, Event::Kind::silent);
+  SUBCASE("rank 0 has not told that it has begun the generation") {
+    stage.depart(rank_at(0));
+    CHECK_FALSE(goes_on());
+  }
+  stage.tell_status(0, 1, 10);
   SUBCASE("rank 0 was heard until it ended") {
     stage.depart(rank_at(0));
     CHECK(goes_on());
