@@ -31,7 +31,7 @@ def test_a_rank_that_missed_a_beginning_is_let_in_by_those_who_did_not(tmp_path)
         run.until_step(workers[0], 20)
         with rank_beside(run, 0, 7, at=2) as beside, rank_beside(run, 0, 7, at=1) as at_proposer:
             number = at_proposer.hear(wire_peer.PROPOSE, soon())[0]
-            at_proposer.say(wire_peer.ACCEPT, generation=number, clock=wire_peer.Rank.NO_STEP)
+            at_proposer.accept(number)
             run.until(lambda: workers[0].members() == 3, "a generation with rank 0")
             # For the others it is a member, and the lowest; to it the word got lost with the connection.
             with rank_beside(run, 0, 7, at=1) as again:
@@ -101,7 +101,7 @@ def test_a_generation_that_begins_later_than_its_members_waited_is_told_so(tmp_p
             with pytest.raises(TimeoutError):  # it loads a checkpoint
                 rank_0.hear(wire_peer.TROUBLE, time.monotonic() + BEGIN_PATIENCE + 1)
             rank_0.begin(4, 50, feeder=0, hungry=[1, 2])
-            assert rank_0.hear(wire_peer.TROUBLE, soon())[0] == 4
+            assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 4
 
 
 def test_a_rank_that_has_come_to_the_same_step_by_another_sum_is_fed(tmp_path):
@@ -112,8 +112,8 @@ def test_a_rank_that_has_come_to_the_same_step_by_another_sum_is_fed(tmp_path):
             other.say_status(step=1)
             number, _, _ = other.hear(wire_peer.PROPOSE, soon())
             other.say_status(step=1)
-            _, step, _ = other.heard[wire_peer.STATUS]
-            other.say(wire_peer.ACCEPT, generation=number, clock=step)
+            _, step, payload = other.heard[wire_peer.STATUS]
+            other.accept(number, step, lineage=struct.unpack("<Q", payload)[0])
             _, begun_at, payload = other.hear(wire_peer.BEGIN, soon())
             assert begun_at == step
             _, count = struct.unpack("<QI", payload[:12])

@@ -80,13 +80,16 @@ Arguments parse(int argc, char** argv) {
       arguments.seconds = static_cast<double>(number(value()));
     } else if (words[i] == "--text") {
       arguments.text = true;
+    } else if (words[i] == "--help") {
+      std::fputs(usage, stdout);
+      std::exit(0);
     } else if (words[i].starts_with("-")) {
       throw std::invalid_argument(words[i]);
     } else {
       arguments.files.push_back(words[i]);
     }
   }
-  if (arguments.seeds == !arguments.files.empty()) throw std::invalid_argument("");
+  if (arguments.seeds == !arguments.files.empty()) throw std::invalid_argument("seeds or files");
   return arguments;
 }
 
@@ -135,6 +138,7 @@ int run_seeds(const Arguments& arguments) {
   std::uint64_t broken = 0, events = 0, commits = 0, generations = 0;
   double virtual_seconds = 0;
   std::uint64_t runs = 0;
+  const char* const comment = arguments.text ? "# " : "";  // what --text prints is a scenario
   const auto took = [begin] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
@@ -144,7 +148,7 @@ int run_seeds(const Arguments& arguments) {
     const Outcome outcome = run_seed(seed, arguments);
     if (outcome.violation) {
       ++broken;
-      std::printf("seed %lu: %s\n", static_cast<unsigned long>(seed), outcome.violation->c_str());
+      std::printf("%sseed %lu: %s\n", comment, static_cast<unsigned long>(seed), outcome.violation->c_str());
       std::fflush(stdout);
       if (arguments.first_only) break;
     }
@@ -154,9 +158,9 @@ int run_seeds(const Arguments& arguments) {
     virtual_seconds += std::chrono::duration<double>(outcome.time).count();
   }
   std::printf(
-      "%lu runs, %lu broken; %lu events, %lu generations, %lu commits, %.0f s "
+      "%s%lu runs, %lu broken; %lu events, %lu generations, %lu commits, %.0f s "
       "simulated in %.1f s\n",
-      static_cast<unsigned long>(runs), static_cast<unsigned long>(broken),
+      comment, static_cast<unsigned long>(runs), static_cast<unsigned long>(broken),
       static_cast<unsigned long>(events), static_cast<unsigned long>(generations),
       static_cast<unsigned long>(commits), virtual_seconds, took());
   if (arguments.probes) print_probes();
@@ -170,8 +174,8 @@ int main(int argc, char** argv) {
     const Arguments arguments = parse(argc, argv);
     listen_to_probes();
     return arguments.seeds ? run_seeds(arguments) : run_files(arguments);
-  } catch (const std::logic_error&) {
-    std::fputs(usage, stderr);
+  } catch (const std::logic_error& error) {
+    std::fprintf(stderr, "sim: not understood: %s\n%s", error.what(), usage);
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sim: %s\n", error.what());

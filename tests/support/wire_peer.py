@@ -128,6 +128,10 @@ class Rank:
         each = b"".join(struct.pack("<IQH", rank, incarnation, 0) for rank, incarnation in sorted(members.items()))
         self.say(PROPOSE, struct.pack("<QI", lineage, len(members)) + each, generation=number, clock=follows)
 
+    def accept(self, number, step=NO_STEP, summed_in=0, lineage=0):
+        """With a state of step `step`: the version of it."""
+        self.say(ACCEPT, struct.pack("<Q", lineage), generation=number, clock=step, offset=summed_in)
+
     def begin(self, number, step, feeder, hungry):
         payload = struct.pack(f"<QI{len(hungry)}I", 0, len(hungry), *hungry)
         self.say(BEGIN, payload, generation=number, clock=step, key=feeder)
