@@ -19,7 +19,7 @@ help:
 
 build:
 	@tests/support/setup.sh build
-	@test -f build/build.ninja || cmake --preset release --log-level=WARNING
+	@test -f build/build.ninja || cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target mlk mlk-runtime
 
 demo: build

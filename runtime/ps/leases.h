@@ -26,7 +26,8 @@ class Leases {
     std::uint64_t clock = 0;  // the step it belongs to
     std::uint32_t slice = 0;
     std::uint64_t position = 0;  // of the first sample
-    // Slices that the worker has done, and that every other has done, at most one more than its own.
+    // own_slices: done by this worker. others_slices: the least that any other worker has done, but at most
+    // own_slices + 1.
     std::uint64_t own_slices = 0, others_slices = 0;
   };
   // Work for the worker, whose earlier lease, if any, is void. Nothing: it must wait.

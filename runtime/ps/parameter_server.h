@@ -87,7 +87,7 @@ struct ServedModel {
   std::uint64_t seed_round = 0;           // whose seeds are taken (ps_seeding.h); 0: none's
   std::uint64_t seeded_round = 0;         // that the shard was completed in
 
-  void open_seeding(std::uint64_t round) {  // 0: none, but what there is is forgotten, too
+  void open_seeding(std::uint64_t round) {  // 0: forgets its weights and accepts no seeds
     shard->forget();
     seed_round = round;
   }

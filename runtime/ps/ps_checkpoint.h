@@ -55,8 +55,8 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(const Job& job);  // which outlives this
 
-  // Throws Failure{bad_configuration} if a mark that another server left in its folder is not in this one's,
-  // which can be written. mark: its name, or empty.
+  // Throws Failure{bad_configuration} if this server can write to its folder and does not find there the mark
+  // that another server has left. mark: its name, or empty.
   void require_shared(std::uint32_t server, const std::string& mark);
 
   // Another thread does the work, except for a discard without an answer. The caller takes the answer by

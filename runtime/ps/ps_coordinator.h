@@ -44,8 +44,8 @@ class Coordinator {
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
   // round: in which it got its weights, if it has any.
   void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
-  // sync: that server (0: this one) was to send or to save weights of `clock`, which it has left behind, or
-  // has not come to.
+  // sync: that server (0: this one) was to send or to save the weights of step `clock`, but is at a later or
+  // an earlier step.
   void server_without(std::uint32_t server, std::uint64_t clock, Turn& turn);
   void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
     seeding_.opened(server, round, turn);

@@ -105,7 +105,7 @@ void Coordinator::loaded(const std::optional<Saved>& saved, Turn& turn) {
   go_on_from(saved, turn);
 }
 
-// Fails only if no worker has trained weights. Otherwise these take the place of the checkpoint.
+// If a worker has trained weights they replace the checkpoint; otherwise the run fails.
 void Coordinator::unusable(const Failure& why, Turn& turn) {
   if (!std::exchange(loading_, false) || offers_.empty()) return;
   if (best_offer()->second.clock == 0) return turn.decide(why);
@@ -117,8 +117,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   const auto best = best_offer();
   const bool was_empty = !has_weights_;
   const bool from_checkpoint = saved && saved->step > best->second.clock;
-  // No server has the offline steps of a worker. They are used only if a server has lost its weights. Then
-  // all servers are seeded, since all chunks of a model must be of the same step.
+  // Offline steps exist only at the worker that made them. They are used only if a server has lost its
+  // weights. Then all servers are seeded, since all chunks of a model must be of the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));

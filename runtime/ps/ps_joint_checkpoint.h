@@ -4,11 +4,11 @@
 // sync: all shards are copied while no worker has work, between two steps: the weights are those of exactly
 // that step. async: workers go on pushing while the servers copy, one after the other. A chunk's weights and
 // its optimizer state are of one moment; two chunks may be some updates apart, as they are for every worker
-// that trains. What workers had been granted and had not pushed is not in it, nor in its position.
+// that trains. Slices that workers were still computing are neither in the weights nor counted in the
+// position.
 //
-// A SIGTERM that leaves nobody to finish a step of sync may find chunks that have it and chunks that have
-// not: then the weights are those of the step before, and the optimizer state of the first is one update
-// ahead.
+// sync: after a SIGTERM some chunks may have the step that is under way and others not. The weights saved are
+// then of the step before. The optimizer state of the chunks that have the step is one update ahead.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace mlk::rt {
 
-// A new name of a folder aside for a checkpoint of the step, as CheckpointStore::name_aside().
+// A new name of a temporary folder for a checkpoint of the step, as CheckpointStore::name_aside().
 using NameAside = std::function<std::string(std::uint64_t step)>;
 
 // Server 0's view of the checkpoint that all make, one at a time. Pure: ps_checkpoint.h has the files.
@@ -37,7 +37,8 @@ class JointCheckpoints {
   void start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
              const std::set<std::uint32_t>& others, Turn& turn);
   bool under_way() const { return round_ || disk_works_; }
-  // Nothing is under way, nor still written of a checkpoint that was given up: a server writes one at a time.
+  // No checkpoint is under way, and no server still writes its part of one that was given up: a server writes
+  // one at a time.
   bool can_start() const { return !under_way() && still_writing_.empty(); }
   bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
 

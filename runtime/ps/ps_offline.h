@@ -16,8 +16,8 @@
 namespace mlk::rt {
 
 // sync: a step takes all slices that it has with all workers, here one after the other. async: a step is one
-// update, with the step size of one that is as stale as updates are with all workers: the rate was chosen for
-// those. For one thread.
+// update. Its step size is reduced as for the usual staleness (workers - 1), since the learning rate was
+// chosen for that. For one thread.
 class OfflineSteps {
  public:
   // Both outlive this.

@@ -3,8 +3,11 @@
 // A worker that is connected with all servers sends join to each, and ready to server 0, which answers with
 // work (a slice of a step), wait, trained or finish. The worker pushes its gradients in chunks to the servers
 // that hold them:
-//   sync   answer: accepted. When a chunk has all slices of its clock, the server sends its new weights to
-//   all workers. async  answer: the new weights at once.
+//
+// - sync: the server answers accepted. When a chunk has all slices of its clock, the server sends its new
+//   weights to all workers.
+// - async: the server answers with the new weights at once.
+//
 // When all chunks are answered, ready says that the slice is done and asks for the next.
 //
 // A server that has lost its weights gets seeds, in a round (ps_seeding.h): server 0 sends it seed_wanted
@@ -49,7 +52,7 @@ std::vector<Chunk> cut_chunks(std::span<const TensorInfo> tensors, std::uint32_t
 struct JoinMessage {
   std::uint64_t clock = 0;     // header.clock: the step that its parameters are at; 0: as initialised
   std::uint64_t position = 0;  // samples taken by the run at that step
-  std::uint64_t offline = 0;   // of its steps, the last ones, that no server has: see ps_offline.h
+  std::uint64_t offline = 0;   // number of its last steps that it made offline and no server has
   std::uint64_t restarts = 0, lost_samples = 0;  // of the run, as the worker was last told
   std::vector<TensorInfo> tensors;
 };
@@ -69,7 +72,7 @@ Bytes encode(const ReadyMessage& ready);
 std::optional<ReadyMessage> decode_ready(std::span<const std::byte> payload);
 
 // What the coordinator tells of the run. Loss and staleness are sums over the slices done since the rank that
-// reports was last told. The other ranks are told none, nor who is slowest.
+// reports was last told. Other ranks get neither sums nor the slowest rank.
 struct Progress {
   double loss_sum = 0;
   std::uint64_t loss_count = 0;
@@ -105,7 +108,7 @@ struct TrainedMessage {
 Bytes encode(const TrainedMessage& trained);
 std::optional<TrainedMessage> decode_trained(std::span<const std::byte> payload);
 
-// capture: a checkpoint of step header.clock is made in this folder aside.
+// capture: a checkpoint of step header.clock is made in this temporary folder (`aside`).
 struct CaptureMessage {
   std::uint64_t step = 0, position = 0;
   std::string aside;

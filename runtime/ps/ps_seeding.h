@@ -1,9 +1,8 @@
 // How servers that have no weights get them: from a checkpoint, or from the worker that has come furthest.
 //
-// Everything happens in rounds, of which server 0 opens one after the other. A server forgets what it had
-// when a round is opened at it, says so, and from then on takes seeds of that round only. So what an earlier
-// round has left under way, from a worker that was stopped in between, is never mixed with what came after
-// it.
+// Server 0 opens one round of seeding after the other. When a round is opened at a server, it forgets what it
+// had, says so, and from then on takes seeds of that round only. So seeds of an earlier round that are still
+// under way, perhaps from a worker that was stopped in between, are never mixed with later ones.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,8 @@ namespace mlk::rt {
 // Of server 0. Pure.
 class Seeding {
  public:
-  // round: of the round before the first: the first round of another server 0 must not be the next of this
-  // one's. slots: of the optimizer's state, floats for each weight.
+  // round: number before the first round. Two processes of server 0 must start at different numbers, so that
+  // their rounds are never confused. slots: of the optimizer's state, floats for each weight.
   Seeding(std::uint64_t round, std::size_t slots) : slots_(slots), round_(round) {}
 
   // The chunks of the model, from which it is known how long a round may take.
@@ -31,7 +30,8 @@ class Seeding {
   // Then either of these. The optimizer's state of a checkpoint has been checked.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);
-  // Servers that have lost what they had to a round that was not done, and must not be taken for seeded.
+  // Gives up the round that is open. Returns the servers that forgot their weights for it. They count as
+  // empty.
   std::set<std::uint32_t> give_up(Turn& turn);
 
   void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
@@ -42,7 +42,7 @@ class Seeding {
 
   bool done() const { return open_.empty(); }
   bool contains(std::uint32_t server) const { return open_.contains(server); }
-  // Weights that came in that round need not be of one step with those of the other servers.
+  // True if the round was given up. Its weights may be of another step than those of other servers.
   bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
   bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
   bool overdue(SteadyTime now) const { return now > until_; }

@@ -88,7 +88,7 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer == first_server && down) leader_up_ = false;
 }
 
-// The worker was given up while it was silent and does not know it. If it were not told, it could wait for
+// The worker was given up while it was silent and does not know it. Without this message it would wait for
 // work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;

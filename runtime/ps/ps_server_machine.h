@@ -44,8 +44,8 @@ class ServerMachine {
   void written(const WrittenMessage& written, Turn& turn);  // of this server's part
   void disk_done(bool committed);
 
-  // The next weights that the worker is owed, for as long as it takes some in: what a slow worker has not
-  // fetched is no copy.
+  // The next weights to send to the worker. Call it only while its connection has room: what waits is a list
+  // of chunks, not a copy.
   struct Weights {
     Header header;
     std::span<const float> values;
@@ -95,7 +95,7 @@ class ServerMachine {
   std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
   std::set<std::uint32_t> servers_;      // others that are connected
   SteadyTime heard_;
-  SteadyTime stuck_since_;  // or later: workers wait for what does not come, see end_if_over()
+  SteadyTime stuck_since_;  // when workers began to wait in vain, see end_if_over()
   bool met_ = false;        // a worker was there
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;

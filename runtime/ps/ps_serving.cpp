@@ -206,8 +206,8 @@ bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
 }
 
 // This server is at a later step if all workers that had come so far are lost. It is at an earlier one if a
-// worker that was further was silent while the run went back, and then seeded other servers. In both cases
-// this server has to be seeded again.
+// worker with a later step was silent while the run went back, and has since seeded other servers. In both
+// cases this server has to be seeded again.
 void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
   if (coordinator_) return coordinator_->server_without(0, step, turn);
   turn.send(leader, header_of(MessageType::join, step, 0, flag_without));

@@ -24,7 +24,8 @@ inline constexpr milliseconds longest_round{20};  // messages are handled withou
 // what a pod is given.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// A server that finds the last checkpoint: for a worker, and with workers for all that are to be gathered.
+// How long a server that has found the last checkpoint waits: for a first worker, and, when workers are
+// there, for the missing ones.
 inline constexpr seconds trained_patience{10};
 
 // A worker.

@@ -1,4 +1,4 @@
-// One call of a state machine of a server: the time at which it happens, and what it wants done.
+// One call of the state machine of a server: the time of the call, and what the machine wants done.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace mlk::rt {
 // What a server decides and its process carries out, besides messages, dials, lines of the log and what
 // membership/turn.h has.
 
-// This server forgets its weights, and takes seeds of that round (ps_seeding.h) from now on; 0: of none.
+// This server forgets its weights, and takes seeds of that round (ps_seeding.h) from now on. 0: forgets its
+// weights and accepts no seeds.
 struct OpenSeeding {
   std::uint64_t round = 0;
 };
@@ -32,12 +33,12 @@ struct CapturePart {
   CaptureMessage capture;
   RunHistory history = {};
 };
-// The parts in the folder aside become a checkpoint. The answer: disk_done().
+// The parts in the temporary folder become a checkpoint. The answer: disk_done().
 struct CommitCheckpoint {
   std::string aside;
   Manifest manifest;
 };
-// The folder aside is removed. With an answer: disk_done(false).
+// The temporary folder is removed. With an answer: disk_done(false).
 struct DiscardAside {
   std::string aside;
   bool answer = false;
@@ -51,7 +52,8 @@ struct ShowRun {
 struct SendMark {
   Header header;
 };
-// The run cannot be made unless the mark that a server has left is in this server's folder, too.
+// Checks that this server sees the mark of that server. If not, and if it
+// can write to its folder, the run ends: they do not share a folder.
 struct RequireShared {
   std::uint32_t server = 0;
   std::string mark;

@@ -52,9 +52,9 @@ class WeightBook {
   std::uint64_t generation_ = 0;
   std::uint64_t pushes_ = 0;            // async: own count
   std::set<std::uint32_t> unanswered_;  // chunks
-  std::uint64_t awaited_ = 0;           // sync: the clock of the weights in that buffer
-  bool pulled_ = false;                 // sync: those, and none of a later clock, are asked for
-  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: of what is beside
+  std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in that buffer
+  bool pulled_ = false;                 // sync: weights of exactly this clock were asked for
+  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: in that buffer
 };
 
 }  // namespace mlk::rt

@@ -161,8 +161,8 @@ WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& 
   return Outcome::open;
 }
 
-// While server 0 says that it waits for others it counts for how long. Otherwise workers that began to wait
-// at different times would give up one after the other, and never be there together.
+// While server 0 waits for others, its patience counts, not this worker's. Otherwise workers that began to
+// wait at different times would give up one after the other, and never be there together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
   Effects lines;
   const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
@@ -211,7 +211,7 @@ bool WorkerMachine::goes_on_offline(SteadyTime now) const {
 void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
   miss(missing_servers(), turn);
-  // Only when server 0 would have noticed by itself that the server is lost for everyone.
+  // Waits first: if the server is lost for everyone, server 0 notices that itself.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");
     told_coordinator_ = true;

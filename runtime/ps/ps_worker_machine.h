@@ -53,7 +53,7 @@ class WorkerMachine {
     counting,
     evaluating,
     reported,
-    looking  // the run is trained, and perhaps nobody has reported: for the last checkpoint
+    looking  // for the last checkpoint: the run is trained, but perhaps nobody has reported
   };
   struct Work {
     WorkMessage message;
@@ -107,10 +107,12 @@ class WorkerMachine {
   SteadyTime looks_until_;
   bool must_pull_ = true;                   // nothing was received since the last join
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
-  std::uint64_t held_slices_ = 0;           // bounded: of every other worker, that the parameters surely hold
-  RunView run_;                             // as this worker was last told
-  std::optional<Work> work_, at_work_;      // that it was given; that it is at
-  std::optional<Trained> trained_, at_end_;  // the same of the last report
+  // bounded: the parameters contain at least so many slices of every other worker.
+  std::uint64_t held_slices_ = 0;
+  RunView run_;  // as this worker was last told
+  // Without `at`: received, not begun. With it: begun.
+  std::optional<Work> work_, at_work_;
+  std::optional<Trained> trained_, at_end_;  // the request for the last report
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;

@@ -1,4 +1,4 @@
-// One call of the state machine of a worker: the time at which it happens, and what it wants done.
+// One call of the state machine of a worker: the time of the call, and what the machine wants done.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,12 @@ struct StoreWeights {
 // sync: the weights of the clock to come become the model's. All posted receives are taken back.
 struct TakeNextWeights {};
 
-// What the time goes to from now on.
+// From now on time is counted under this activity.
 struct TurnClock {
   StepClock::Activity activity = StepClock::Activity::other;
 };
-struct ForgetTimes {};  // since the last step: they belong to none
+// Drops the times measured since the last step: they belong to none.
+struct ForgetTimes {};
 // The model takes a slice of the next step offline. The answer: offline_advanced().
 struct OfflineSlice {
   std::uint64_t step = 0, position = 0;

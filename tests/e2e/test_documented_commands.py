@@ -19,7 +19,7 @@ NOT_RUN = {
 }
 
 # Commands that are to fail, and their exit codes.
-EXITS = {"sed s/momentum/momentun/ examples/digits-ps.yaml | mlk submit --local -": 2}
+EXITS = {"mlk submit --local --set train.optimizer.momentun=0.9 examples/digits-ps.yaml": 2}
 
 # What a page, or one of its commands, takes for granted: the runs and sweeps that examples name.
 RUN = "mlk submit --wait digits-ps.yaml"
@@ -65,6 +65,13 @@ def in_markdown(text):
     return shown + re.findall(r"`(mlk [a-z]+ [^`]+|source [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
 
 
+def errors_shown_by(page):
+    """The errors that a Markdown page shows, each with the lines up to its hint, which depends on where the manual is."""
+    if page in MANUALS:
+        return []
+    return re.findall(r"^mlk: error: .*?(?=^hint: |^```$)", (mlk.ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
 def commands_of(page):
     if page in MANUALS:
         return in_manual((mlk.ROOT / "man" / page).read_text(encoding="utf-8"))
@@ -98,7 +105,9 @@ def test_the_commands_that_a_page_shows_can_be_run_as_they_stand_there(fresh_emb
             continue
         failed = f"{{ echo 'command {number} exited with' $code >&2; exit 98; }}"
         script += [prepare(BEFORE.get(command, ":")), f"echo 'command {number}' >&2", command, f"code=$?; [ $code = {EXITS.get(command, 0)} ] || {failed}"]
-    mlk.run("bash", "-c", "\n".join(script), check=0, timeout=240, env=env, cwd=tmp_path)
+    said = mlk.run("bash", "-c", "\n".join(script), check=0, timeout=240, env=env, cwd=tmp_path)
+    for error in errors_shown_by(page):
+        assert error in said.stderr, said
 
 
 def test_the_tables_of_this_test_name_only_what_the_pages_show():
@@ -106,3 +115,4 @@ def test_the_tables_of_this_test_name_only_what_the_pages_show():
     assert len(shown) > 60
     assert set(NOT_RUN) | set(EXITS) <= set(shown), (set(NOT_RUN) | set(EXITS)) - set(shown)
     assert set(BEFORE) <= set(PAGES) | set(shown)
+    assert len(errors_shown_by("README.md")) == len(EXITS)

@@ -7,7 +7,7 @@
 namespace mlk::sim {
 
 // The header as the receiver reads it. Throws Violation if the codecs of the wire or of the protocol of
-// allreduce do not give back what they were given.
+// allreduce do not give back what they were given, and for a type that codec.cpp has no case for.
 rt::Header through_codecs(rt::PeerId sender, rt::Header header, const rt::Bytes& payload);
 
 }  // namespace mlk::sim

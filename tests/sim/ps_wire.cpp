@@ -28,7 +28,8 @@ const char* name_of(MessageType type) {
   return found == names.end() ? "?" : found->second;
 }
 
-// The payload decoded and encoded again; as it is where the protocol gives it no form.
+// The payload decoded and encoded again; as it is where ps_protocol.h has no codec for it: floats, a text, or
+// nothing.
 Bytes again(rt::PeerId from, const Header& header, const Bytes& payload) {
   const auto both = [](const auto& message) { return message ? encode(*message) : Bytes(); };
   switch (header.type) {
@@ -44,8 +45,22 @@ Bytes again(rt::PeerId from, const Header& header, const Bytes& payload) {
       return both(rt::decode_capture(header, payload));
     case MessageType::written:
       return both(rt::decode_written(header, payload));
-    default:
+    case MessageType::seed_wanted:
+    case MessageType::seed:
+    case MessageType::seeded:
+    case MessageType::wait:
+    case MessageType::push:
+    case MessageType::accepted:
+    case MessageType::pull:
+    case MessageType::weights:
+    case MessageType::reported:
+    case MessageType::finish:
+    case MessageType::captured:
+    case MessageType::cut_off:
       return payload;
+    default:
+      throw Violation("a message that tests/sim/ps_wire.cpp does not know: type " +
+                      std::to_string(static_cast<int>(header.type)));
   }
 }
 

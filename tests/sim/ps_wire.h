@@ -9,7 +9,8 @@
 
 namespace mlk::sim {
 
-// What the receiver reads from the bytes that are sent. Throws Violation if that is not what was said.
+// What the receiver reads from the bytes that are sent. Throws Violation if that is not what was said, and
+// for a type that ps_wire.cpp has no case for.
 std::pair<rt::Header, rt::Bytes> through_ps_codecs(rt::PeerId from, std::uint64_t incarnation,
                                                    const rt::Header& header, const rt::Bytes& payload);
 

@@ -33,8 +33,9 @@
 
 namespace mlk::sim {
 
-// scenario.cpp has the names of the kinds in this order, draws them and reads them. In run.cpp happen() does
-// them, and calm() takes back those that last.
+// Faults of a rank stand before disk_full, those of the whole run after it. scenario.cpp has the names of the
+// kinds in this order, draws them and reads them. In run.cpp happen() does them, and calm() takes back those
+// that last.
 struct Fault {
   enum class Kind {
     start,

@@ -5,9 +5,26 @@ cd "$(dirname "$0")/../.."
 export XDG_STATE_HOME=$PWD/build/demo
 mkdir -p "$XDG_STATE_HOME"
 errors=$XDG_STATE_HOME/demo.log  # messages of mlk, shown only when the demo fails
-trap 'status=$?; [ $status = 0 ] || cat "$errors" >&2' EXIT
 
-echo "Two workers and a parameter server, processes of this machine, learn to read handwritten digits:"
+ended() {
+  local status=$?
+  if [ $status = 130 ]; then  # Ctrl-C: the hints of mlk are for those who have it on their PATH
+    cat <<'TEXT'
+
+What was begun goes on in the background. In this folder, to look at it:
+  XDG_STATE_HOME=$PWD/build/demo build/mlk ls --local
+To end it:
+  XDG_STATE_HOME=$PWD/build/demo build/mlk local down
+TEXT
+  elif [ $status != 0 ]; then
+    cat "$errors"
+  fi >&2
+}
+trap ended EXIT
+trap 'exit 130' INT
+
+echo "Two workers and a parameter server, all on this machine, learn to read"
+echo "handwritten digits:"
 echo
 run=$(build/mlk submit examples/digits-ps.yaml --local --again \
   --set train.report_every=300 --set train.evaluate_every=300 2>"$errors")
@@ -20,12 +37,18 @@ build/mlk logs -f "$run" --local 2>>"$errors" | awk '
   }'
 echo
 build/mlk status "$run" --local | grep -v '^  metrics\|^    '
-cat <<TEXT
+cat <<'TEXT'
 
 What to try next:
-  export XDG_STATE_HOME=$XDG_STATE_HOME
-  build/mlk submit examples/digits-allreduce.yaml --local --follow   the same without a server, with all output
-  build/mlk sweep examples/digits-sweep.yaml --local                 nine variants; then: build/mlk results digits-sweep --local
-  build/mlk render examples/digits-ps.yaml                           the objects that a Kubernetes cluster would get
-  build/mlk local down                                               end what runs in the background
+  export XDG_STATE_HOME=$PWD/build/demo
+
+the same without a server, with all output:
+  build/mlk submit examples/digits-allreduce.yaml --local --follow
+nine variants, and what came of them:
+  build/mlk sweep examples/digits-sweep.yaml --local
+  build/mlk results digits-sweep --local
+the objects that a Kubernetes cluster would get:
+  build/mlk render examples/digits-ps.yaml
+end what runs in the background:
+  build/mlk local down
 TEXT
