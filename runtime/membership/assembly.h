@@ -188,6 +188,7 @@ class Assembly {
   bool assembling_ = false;
   bool current_ = false;  // generation_ has begun and nothing has happened to it
   bool trained_ = false, ending_ = false;
+  bool waits_to_be_let_in_ = false;  // others train
   std::optional<Failure> failure_;
   std::string result_;
   std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0

@@ -317,9 +317,14 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
       code_probe("allreduce.waits-for-state");
       return {};
     }
-  } else if (somebody_trains || proposal.members.front() != self_) {
-    enough_since_.reset();
-    return {};
+  } else {
+    // Those that waited for others to let them in now wait for a start, which takes all of them: their
+    // patience must not end one after the other.
+    if (std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains) wait_.restart(now);
+    if (somebody_trains || proposal.members.front() != self_) {
+      enough_since_.reset();
+      return {};
+    }
   }
   bool state_somewhere = state_.has_value();
   for (const Member& m : proposal.members) {

@@ -284,6 +284,20 @@ TEST_CASE("a rank dials lower ranks where a proposal says that they are, and acc
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
+TEST_CASE("the patience of a rank begins anew when those that trained without it have ended") {
+  AmongRanks stage(1, 3, [](AssemblySettings& settings) {
+    settings.patience = std::chrono::seconds(30);
+    settings.minimum = 3;
+  });
+  stage.tell_status(0, 4, 20);
+  stage.start_assembling();
+  const SteadyTime begin = stage.now;
+  while (stage.now < begin + std::chrono::seconds(20)) stage.pass();
+  stage.depart(rank_at(0));
+  while (stage.assembly.phase() == Assembly::Phase::assembling) stage.pass();
+  CHECK(stage.now >= begin + std::chrono::seconds(50));
+}
+
 TEST_CASE("only a member is bound by what it has accepted") {
   AmongRanks stage(1, 5);
   stage.propose(2, 2, {1, 2}, 0);
