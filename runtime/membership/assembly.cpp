@@ -1,4 +1,5 @@
-// What a rank knows of the others, and how it waits for the next generation. Proposals are in proposals.cpp.
+// What a rank knows of the others, and how it waits for the next generation. Proposals are in proposals.cpp,
+// and the rules of who may go on in quorum.cpp.
 #include "runtime/membership/assembly.h"
 
 #include <algorithm>

@@ -289,12 +289,10 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
 void WorkerMachine::leave_trained(WorkerTurn& turn) {
   if (result_.empty() && state_ != State::looking) {
     settle(turn);
-    code_probe("ps.told-of-no-report");
     state_ = State::looking;
     looks_until_ = turn.now + ps_timers::last_look;
   }
   if (result_.empty() && turn.now < looks_until_ && !stopping_) return;
-  if (result_.empty()) code_probe("ps.last-not-found");
   code_probe("ps.worker-ends");
   turn.decide(EndTrained{result_});
 }

@@ -1,0 +1,166 @@
+// Which members may go on without which others, and which are excluded since others cannot reach them.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "runtime/base/code_probe.h"
+#include "runtime/membership/assembly.h"
+#include "runtime/membership/assembly_times.h"
+
+namespace mlk::rt {
+
+// Whether a later generation than the one that the proposal follows has begun, and may still go on. This
+// process may not know its members, so the answer is true until all ranks outside of the proposal are dead.
+bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
+  if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
+  return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
+    const auto& [rank, view] = entry;
+    const bool proposed = std::ranges::any_of(
+        proposal.members, [&](const auto& invited) { return invited.member.rank == rank; });
+    return !proposed && view.incarnation != 0 && !is_dead(view, now);
+  });
+}
+
+// A process that lives and has only lost its connection dials again within return_patience.
+bool Assembly::is_dead(const View& view, SteadyTime now) {
+  return view.standing == Standing::dead && now - view.lost >= return_patience;
+}
+
+// Whether the members of a proposal are enough of the last generation to go on without its other members.
+// Other members count as silent even if they are heard: they may have gone on already, or be about to.
+bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
+  std::map<std::uint32_t, Standing> standings;
+  for (const Member& member : last.members) standings[member.rank] = standing_of(member, last, proposal, now);
+  return may_form_next(last, standings);
+}
+
+Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
+                               SteadyTime now) const {
+  if (proposal.contains(member)) return Standing::live;
+  const auto view = views_.find(member.rank);
+  if (view == views_.end()) return Standing::silent;
+  // A newer incarnation proves the end of the older.
+  const bool replaced = view->second.incarnation != member.incarnation;
+  if (!replaced && !is_dead(view->second, now)) return Standing::silent;
+  const bool may_have_gone_on = may_have_gone_on_.contains(member) || !have_begun_.contains(member);
+  if (may_have_gone_on && others_suffice(last, proposal) && !knows_of_all_others(member.rank, proposal)) {
+    code_probe("allreduce.may-have-gone-on");
+    return Standing::silent;
+  }
+  return Standing::dead;
+}
+
+// Whether the members that are not in the proposal were enough to go on without those in it.
+bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) {
+  std::map<std::uint32_t, Standing> standings;
+  for (const Member& member : last.members)
+    standings[member.rank] = proposal.contains(member) ? Standing::silent : Standing::live;
+  return may_form_next(last, standings);
+}
+
+// Whether each other rank of the run is in the proposal, or has told since that end where it is. A rank that
+// has told before may have been let in after it, and so may the next process of a dead one.
+bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
+  const SteadyTime end = views_.at(than).lost;
+  for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
+    const bool proposed =
+        std::ranges::any_of(proposal.members, [rank](const Member& member) { return member.rank == rank; });
+    if (rank == than || proposed) continue;
+    const auto view = views_.find(rank);
+    const bool has_told = view != views_.end() && view->second.standing == Standing::live &&
+                          view->second.known && view->second.told >= end;
+    if (!has_told) return false;
+  }
+  return true;
+}
+
+// A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
+bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
+  return std::ranges::all_of(promises_, [&](const auto& promise) {
+    const auto& [to, accepted] = promise;
+    return to == proposer || may_follow({accepted.number, accepted.members}, proposal, now);
+  });
+}
+
+// Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
+// had the state yet, and one that has it may live.
+bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
+  const auto has_it = [&](const Member& member) {
+    if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
+      return accepted->second && accepted->second->step >= beginning_.step;
+    if (member == self_) return state_ && state_->step >= beginning_.step;
+    const auto view = views_.find(member.rank);
+    return view != views_.end() && view->second.status.step.value_or(0) >= beginning_.step;
+  };
+  if (beginning_.step == 0 || std::ranges::any_of(proposal.members, has_it)) return false;
+  return std::ranges::any_of(generation_.members, [&](const Member& member) {
+    return standing_of(member, generation_, proposal, now) == Standing::silent;
+  });
+}
+
+void Assembly::note_may_have_gone_on(Member member) {
+  const bool matters =
+      generation_.contains(member) ||
+      std::ranges::any_of(promises_, [&](const auto& promise) { return promise.second.contains(member); });
+  if (matters) may_have_gone_on_.insert(member);
+}
+
+void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
+  if (!views_.contains(one) || !views_.contains(other)) return;
+  auto& [until, pause] = cuts_[std::minmax(one, other)];
+  if (now < until) return;  // the other one has reported it already
+  code_probe("allreduce.cut-noted");
+  pause = cut_pause(pause);
+  until = now + pause;
+}
+
+// 1 + the step of the state that this rank is known to have; 0 without one.
+std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
+  if (rank == self_.rank) return state_ ? state_->step + 1 : 0;
+  const auto view = views_.find(rank);
+  const bool has_state = view != views_.end() && view->second.known && view->second.status.step;
+  return has_state ? *view->second.status.step + 1 : 0;
+}
+
+// Whether a live rank has steps that this one lacks, other than the one that is being summed up.
+bool Assembly::is_behind(std::uint32_t rank) const {
+  std::uint64_t newest = progress_of(self_.rank);
+  for (const auto& [other, view] : views_) {
+    if (view.standing == Standing::live) newest = std::max(newest, progress_of(other));
+  }
+  return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
+}
+
+// Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
+// links, first of those that are behind. Of several such ranks it prefers one that is no member, then the
+// highest.
+std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
+  std::set<std::uint32_t> out;
+  while (true) {
+    std::map<std::uint32_t, int> cuts_of;
+    for (const auto& [pair, cut] : cuts_) {
+      if (now >= cut.until || out.contains(pair.first) || out.contains(pair.second)) continue;
+      ++cuts_of[pair.first];
+      ++cuts_of[pair.second];
+    }
+    if (cuts_of.empty()) return out;
+    const auto weight = [&](const auto& entry) {
+      return std::tuple(is_behind(entry.first), entry.second, !is_member(entry.first), entry.first);
+    };
+    out.insert(std::ranges::max_element(cuts_of, {}, weight)->first);
+  }
+}
+
+// Excludes one of two members that cannot reach each other, if the others are enough without it.
+void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
+  Proposal rest = proposal;
+  std::erase_if(rest.members,
+                [out = left_out(now)](const Member& member) { return out.contains(member.rank); });
+  if (rest.members.size() == proposal.members.size()) return;
+  if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))
+    return;
+  code_probe("allreduce.cut-off-excluded");
+  proposal = std::move(rest);
+}
+
+}  // namespace mlk::rt
