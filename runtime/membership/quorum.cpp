@@ -83,18 +83,19 @@ bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyT
 }
 
 // Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
-// had the state yet, and one that has it may live.
+// had the state yet, and a rank that has it may live, be it a member or not.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
     if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
       return accepted->second && accepted->second->step >= beginning_.step;
-    if (member == self_) return state_ && state_->step >= beginning_.step;
-    const auto view = views_.find(member.rank);
-    return view != views_.end() && view->second.status.step.value_or(0) >= beginning_.step;
+    return progress_of(member.rank) > beginning_.step;
   };
   if (beginning_.step == 0 || std::ranges::any_of(proposal.members, has_it)) return false;
-  return std::ranges::any_of(generation_.members, [&](const Member& member) {
-    return standing_of(member, generation_, proposal, now) == Standing::silent;
+  return std::ranges::any_of(views_, [&](const auto& entry) {
+    const auto& [rank, view] = entry;
+    if (proposal.contains({rank, view.incarnation}) || is_dead(view, now)) return false;
+    const bool has_told = view.standing == Standing::live && view.known;
+    return !has_told || progress_of(rank) > beginning_.step;
   });
 }
 

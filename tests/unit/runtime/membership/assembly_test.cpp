@@ -529,6 +529,25 @@ TEST_CASE("members without the state of a generation wait for those that have it
   CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2});
 }
 
+TEST_CASE(
+    "members without the state of a generation wait for a rank outside that has it, unless it is dead") {
+  AmongRanks stage(0, 3);
+  stage.propose(1, 1, {0, 1}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
+  stage.tell_status(1, 1, 30);
+  stage.tell_status(2, 0, 31, 0);
+  stage.hears_of(2, Event::Kind::silent);
+  stage.depart(rank_at(1));
+  stage.start_assembling();
+  for (int timers = 0; timers < 5; ++timers) stage.pass();
+  CHECK(stage.assembly.phase() == Assembly::Phase::assembling);
+  stage.depart(rank_at(2));
+  for (int timers = 0; timers < 5 && stage.assembly.phase() == Assembly::Phase::assembling; ++timers)
+    stage.pass();
+  CHECK(stage.assembly.phase() == Assembly::Phase::begun);
+}
+
 TEST_CASE("a rank that was silent when the run was trained is told when it is heard again") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
