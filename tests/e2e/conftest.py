@@ -3,6 +3,7 @@
 Run by tests/run; by hand after `make build`:  pytest tests/e2e -m "not cluster", or, after eval "$(tests/cluster/up)", pytest tests/e2e
 """
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -64,7 +65,8 @@ def _local_cluster(kubectl):
             mlk.run(mlk.MLK, "local", "down", timeout=60, env=env)
         finally:
             for pid in mlk.processes_with(XDG_STATE_HOME=state):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it was about to end
+                    os.kill(pid, signal.SIGKILL)
             shutil.rmtree(state, ignore_errors=True)
 
 

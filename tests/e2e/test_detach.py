@@ -138,8 +138,11 @@ def test_results_of_a_sweep_that_the_cluster_runs_are_kept_without_a_watching_co
     def kept():
         ledger = cluster.objects("configmaps", f"mlk.dev/sweep={sweep}")
         lines = "".join(map_["data"].get("trials.jsonl", "") for map_ in ledger)
-        return [json.loads(line).get("o") for line in lines.splitlines()]  # none yet of a trial that runs
-    mlk.wait_until(lambda: set(kept()) == {0.1, 0.2, 0.3}, "the ledger to be written without us", timeout=90)
+        objectives = {json.loads(line).get("o") for line in lines.splitlines()}  # none yet of a trial that runs
+        pods = cluster.kubectl("get", "pods", "-n", cluster.namespace, "-l", f"mlk.dev/sweep={sweep}", "-o", "wide").stdout
+        assert objectives == {0.1, 0.2, 0.3}, f"{objectives} beside these pods:\n{pods}"
+        return True
+    mlk.wait_until(kept, "the ledger to be written without us", timeout=90)
     cluster.kubectl("delete", "pods", "-n", cluster.namespace, "-l", f"mlk.dev/sweep={sweep}", "--wait=false")
     assert [row["objective"] for row in results(cluster, sweep)] == [0.3, 0.2, 0.1]
 
