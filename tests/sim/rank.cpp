@@ -232,7 +232,7 @@ void SimulatedRank::carry_out(const rt::TakeStep& wanted) {
   const auto time = s_.random.between(s_.settings.compute / 2, s_.settings.compute);
   work(time, [this] {
     process_->computed = true;
-    if (process_->machine.goes_on()) add_part();
+    process_->part_is_sent = process_->machine.goes_on() && add_part();
     go_on_summing();
   });
   if (!s_.settings.overlaps) return;
@@ -244,7 +244,8 @@ Part SimulatedRank::own_part() const {
   return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
 }
 
-void SimulatedRank::add_part() {
+// False: a member is not connected, as the ring is told by the transport.
+bool SimulatedRank::add_part() {
   const Part part = own_part();
   const rt::Generation& generation = process_->machine.assembly().generation();
   rt::Header header;
@@ -253,9 +254,11 @@ void SimulatedRank::add_part() {
   header.clock = process_->machine.point().step;
   for (const rt::Member& member : generation.members) {
     if (member.rank == rank_) continue;
+    if (s_.network.connected(process_number_, member.rank) == 0) return false;
     send(member.rank, header,
          rt::Bytes(PayloadWriter().put(part.state).put(part.begin).put(part.end).bytes()));
   }
+  return true;
 }
 
 void SimulatedRank::keep_part(const Event& event) {
@@ -282,7 +285,7 @@ void SimulatedRank::go_on_summing() {
     process_->busy = process_->busy || !process_->machine.goes_on();
     return;
   }
-  if (!process_->machine.goes_on()) {
+  if (!process_->machine.goes_on() || !process_->part_is_sent) {
     process_->step.reset();
     return act([this](RankTurn& turn) { process_->machine.step_given_up(turn); });
   }

@@ -92,7 +92,7 @@ class SimulatedRank {
     bool made = false;                                    // its state, from a checkpoint or the start
     std::pair<std::uint64_t, std::uint64_t> begun{0, 0};  // lineage, generation
     std::optional<rt::TakeStep> step;                     // under way
-    bool computed = false;
+    bool computed = false, part_is_sent = false;
     std::map<PartKey, Part> parts;
     bool due = false, writing = false, save_at_end = false;
     std::uint64_t committed = 0;
@@ -133,7 +133,7 @@ class SimulatedRank {
   void send(std::uint32_t to, const rt::Header& header, rt::Bytes&& payload, Duration extra = 0ns);
   void keep_part(const rt::Event& event);
   Part own_part() const;
-  void add_part();
+  bool add_part();
   bool has_all_parts() const;
   void go_on_summing();
   void commit();
