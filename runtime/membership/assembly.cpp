@@ -177,7 +177,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   promised_ = std::max(promised_, status->generation);
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
   if (status->generation == 0) return;
-  if (generation_.number == 0) return note_gone_on(*status);
+  if (generation_.number == 0) return forget_passed_promises(*status);
   if (status->lineage == lineage_) {
     if (status->generation == generation_.number) have_begun_.insert({event.peer.rank, event.incarnation});
     // The others went on without this process, which is a newcomer to them.
@@ -192,8 +192,8 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     return;
   }
   // At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
-  // the other. A rank that waits for a state has that step as good as made; once its generation is over,
-  // those that have the state may be gone, and it gives way to any.
+  // the other. A rank that waits for the state of its generation counts as having it. Once the generation
+  // is over, the ranks that have the state may be gone, so it gives way to any.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {
@@ -206,7 +206,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
 }
 
 // To a rank that has heard of no beginning: what it has promised is over if the run has gone on since.
-void Assembly::note_gone_on(const StatusMessage& status) {
+void Assembly::forget_passed_promises(const StatusMessage& status) {
   const bool over = std::ranges::any_of(promises_, [&](const auto& promise) {
     return promise.second.lineage == status.lineage && promise.second.number < status.generation;
   });

@@ -149,7 +149,7 @@ class Assembly {
   void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, SteadyTime now, Effects& effects);
-  void note_gone_on(const StatusMessage& status);
+  void forget_passed_promises(const StatusMessage& status);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);

@@ -58,8 +58,8 @@ bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) 
   return may_form_next(last, standings);
 }
 
-// Whether each other rank of the run is in the proposal, or has told since that end where it is. A rank that
-// has told before may have been let in after it, and so may the next process of a dead one.
+// Whether every rank but `than`, which has ended, is in the proposal or has told since that end where it is.
+// What it told before may be outdated, and the next process of a dead rank may have been let in.
 bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
   const SteadyTime end = views_.at(than).lost;
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
