@@ -229,6 +229,7 @@ void ServerMachine::end_if_over(Turn& turn) {
   }
   if (turn.now - heard_ <= patience()) return;
   code_probe("ps.no-worker-heard");
+  if (patience() == ps_timers::first_worker_patience) code_probe("ps.first-worker-overdue");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
   // A server that replaces another and meets no worker cannot know whether the run still needs a server.

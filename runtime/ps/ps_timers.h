@@ -33,6 +33,8 @@ inline constexpr milliseconds worker_look_interval{100};
 inline constexpr milliseconds cut_off_after{1000};     // it tells server 0 that it has lost another
 inline constexpr milliseconds pull_again_after{500};   // for weights that do not come by themselves
 inline constexpr double answer_patience_seconds = 10;  // then it says so, and looks for the last checkpoint
-inline constexpr milliseconds last_look{1500};         // for it, when the run is said to be trained
+// For it, when the run is said to be trained. A client of NFS may show a directory as it was a minute ago
+// (acdirmax of nfs(5)).
+inline constexpr seconds last_look{65};
 
 }  // namespace mlk::rt::ps_timers

@@ -288,11 +288,13 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
 // worker makes it, if it finds the checkpoint, too.
 void WorkerMachine::leave_trained(WorkerTurn& turn) {
   if (result_.empty() && state_ != State::looking) {
+    code_probe("ps.told-of-no-report");
     settle(turn);
     state_ = State::looking;
     looks_until_ = turn.now + ps_timers::last_look;
   }
   if (result_.empty() && turn.now < looks_until_ && !stopping_) return;
+  if (result_.empty() && !stopping_) code_probe("ps.last-look-over");
   code_probe("ps.worker-ends");
   turn.decide(EndTrained{result_});
 }

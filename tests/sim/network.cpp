@@ -443,9 +443,8 @@ void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::ui
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
   const Rank other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
   if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) {
-    return clock_.after(suspect_after, [this, rank, peer, incarnation, quiet] {
-      note_loss(rank, peer, incarnation, quiet);
-    });
+    return clock_.after(
+        suspect_after, [this, rank, peer, incarnation, quiet] { note_loss(rank, peer, incarnation, quiet); });
   }
   lose(rank, peer, false, !settings_.plants.given_up_ends);
 }

@@ -296,6 +296,7 @@ void PsProcess::carry_out(const rt::CommitCheckpoint& wanted) {
     if (made) {
       s_.invariants.weights(part->second.weights, part->second.step, 0, "weights of a checkpoint");
       trace("the checkpoint of step " + std::to_string(part->second.step) + " is made");
+      part->second.made = s_.clock.now();
       s_.disk.made[part->second.step] = part->second;
       s_.disk.had_last = s_.disk.had_last || part->second.step == s_.scenario.steps;
       s_.disk.aside.erase(part);

@@ -28,6 +28,7 @@ struct PsDisk {
     std::vector<float> weights = std::vector<float>(model_floats, 0);
     std::set<std::string> whole;  // parts
     bool lost = false;            // some of it
+    SteadyTime made{};
   };
   bool there = true, full = false;
   int slowness = 1;
@@ -77,6 +78,7 @@ class PsProcess {
   void tick();
   void tick_server();
   void start_worker();
+  bool sees_last() const;
   void tick_worker();
   bool goes_on_offline() const;
   void take_in();

@@ -37,8 +37,13 @@ bool PsProcess::goes_on_offline() const {
   return worker_ && !busy_ && worker_->wait(s_.clock.now()) == rt::Milliseconds(0);
 }
 
+bool PsProcess::sees_last() const {
+  const auto last = s_.disk.made.find(s_.scenario.steps);
+  return last != s_.disk.made.end() && s_.clock.now() >= last->second.made + s_.scenario.seen;
+}
+
 void PsProcess::tick_worker() {
-  if (worker_->looks_for_last(s_.clock.now()) && s_.disk.has(s_.scenario.steps))
+  if (worker_->looks_for_last(s_.clock.now()) && sees_last())
     return act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.found_last(turn); });
   act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.tick(turn); });
 }
@@ -151,14 +156,14 @@ void PsProcess::carry_out(const rt::CountStep&) {
   act_worker([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.step_counted(0.05, turn); });
 }
 
-void PsProcess::carry_out(const rt::EndTrained&) {
-  s_.invariants.worker_ends(s_.disk.had_last);
+void PsProcess::carry_out(const rt::EndTrained& wanted) {
+  s_.invariants.worker_ends(s_.disk.had_last, !wanted.result.empty() || sees_last());
   end(rt::ExitCode::trained, "trained");
 }
 
 void PsProcess::carry_out(const rt::EndWithFound&) {
   s_.invariants.evaluated(s_.disk.made.rbegin()->first);
-  s_.invariants.worker_ends(true);
+  s_.invariants.worker_ends(true, true);
   end(rt::ExitCode::trained, "trained, as the disk says");
 }
 

@@ -202,6 +202,8 @@ class PsRun {
 
   // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
   void pass(Place place, std::string_view probe) {
+    if (probe == "ps.finish-told" && scenario_.lost_at_end && !std::exchange(lost_at_end_, true))
+      clock_.after(Duration(0), [this, id = ids_[place]] { happen({{}, PsFault::Kind::kill, id, {}, 0}); });
     const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
     if (!seed) return;
     if (print_) say(place, "comes to a fault at " + std::string(probe));
@@ -336,6 +338,7 @@ class PsRun {
   Network network_;
   PsDisk disk_;
   bool disk_lost_ = false;  // with the last checkpoint
+  bool lost_at_end_ = false;
   bool trained_ = false;    // a rank has ended so
   bool abandoned_ = false;  // a server has met no worker for all of its patience: it ends with 0
   PsInvariants invariants_;

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "runtime/ps/ps_timers.h"
+
 namespace mlk::sim {
 namespace {
 
@@ -176,6 +178,33 @@ class FaultDraw {
   const std::optional<PeerId> focus_;
 };
 
+// A worker comes when the others, and all servers but perhaps server 0, have ended.
+void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
+  if (s.workers == 1 || s.servers == 1) return;
+  s.minimum = 1;
+  s.late = std::chrono::seconds(random.between(1, 8));
+  s.seen = random.between(Duration(10s), Duration(240s));
+  s.lost_at_end = true;
+  const PeerId last{Role::worker, s.workers - 1};
+  const auto begins = std::ranges::find(s.faults, last, &PsFault::first);
+  begins->at = storm + random.between(Duration(10s), Duration(60s));
+}
+
+// The cluster is full for so long that server 0, which is alone, is about to end.
+void come_after_a_day(PsScenario& s, Random& random) {
+  PsScenario calm;
+  calm.seed = s.seed;
+  calm.workers = s.workers;
+  calm.consistency = s.consistency;
+  calm.network = s.network;
+  s = calm;
+  for (const PeerId process : s.processes()) s.faults.push_back({Duration(0), Kind::start, process, {}, 0});
+  for (PsFault& start : s.faults) {
+    if (start.first.role == Role::worker)
+      start.at = rt::ps_timers::first_worker_patience + random.between(Duration(-60s), Duration(600s));
+  }
+}
+
 PeerId parse_process(const std::string& word) {
   const std::size_t slash = word.find('/');
   if (slash == std::string::npos) throw std::invalid_argument(word);
@@ -241,12 +270,14 @@ std::map<std::string, std::function<void(std::istringstream&)>> readers(PsScenar
           {"steps", count(s.steps)},
           {"checkpoint_every", count(s.checkpoint_every)},
           {"disk", count(s.disk)},
+          {"lost_at_end", count(s.lost_at_end)},
           {"frozen_are_lost", count(s.network.frozen_are_lost)},
           {"patience", whole_seconds(s.patience)},
           {"late", whole_seconds(s.late)},
           {"offline", whole_seconds(s.offline)},
           {"compute", time(s.compute)},
           {"write", time(s.write)},
+          {"seen", time(s.seen)},
           {"way", time(s.network.longest)},
           {"consistency",
            [&s](std::istringstream& words) {
@@ -338,6 +369,11 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
   }
   Random more(mix(seed, 6));
   if (!more.one_in(4)) s.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
+  Random end(mix(seed, 7));
+  if (end.one_in(5)) s.late = std::chrono::seconds(end.between(1, 20));
+  if (end.one_in(5)) s.seen = end.between(Duration(0), Duration(60s));
+  if (end.one_in(8)) come_after_the_end(s, end, storm);
+  if (end.one_in(4000)) come_after_a_day(s, end);
   return s;
 }
 
@@ -395,9 +431,10 @@ std::string to_text(const PsScenario& s) {
            : s.consistency.staleness ? std::to_string(*s.consistency.staleness)
                                      : "async")
        << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk " << s.disk
-       << "\nfrozen_are_lost " << s.network.frozen_are_lost << "\npatience " << s.patience.count()
-       << "\nlate " << s.late.count() << "\noffline " << s.offline.count() << "\ncompute "
-       << to_seconds(s.compute) * 1000 << "\nwrite " << to_seconds(s.write) * 1000 << "\nway "
+       << "\nlost_at_end " << s.lost_at_end << "\nfrozen_are_lost " << s.network.frozen_are_lost
+       << "\npatience " << s.patience.count() << "\nlate " << s.late.count() << "\noffline "
+       << s.offline.count() << "\ncompute " << to_seconds(s.compute) * 1000 << "\nwrite "
+       << to_seconds(s.write) * 1000 << "\nseen " << to_seconds(s.seen) * 1000 << "\nway "
        << to_seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : s.never) text << "never " << rank << "\n";
   if (s.at_probes.seed != 0)

@@ -3,6 +3,8 @@
 // The text is that of scenario.h, begun by a line `mode ps`. What differs:
 //   workers 3, servers 2, minimum 1 (workers), consistency sync, or async, or N (bounded staleness)
 //   offline 10         offline_seconds
+//   seen 3000          ms from the making of a checkpoint until workers find it (a file system with a cache)
+//   lost_at_end 1       server 0 is killed once it has told the first that the run is trained
 //   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, term (SIGTERM),
 //                            isolate (nobody reaches it or is reached by it, and its Job starts a
 //                            successor beside it), return (it is reached again),
@@ -52,9 +54,10 @@ struct PsScenario {
   std::uint64_t steps = 20, checkpoint_every = 5;
   int batch = 4;
   std::chrono::seconds patience{120}, late{60}, offline{0};
-  Duration compute{50ms}, write{100ms};
+  Duration compute{50ms}, write{100ms}, seen{0};
   NetworkSettings network;
   bool disk = true;
+  bool lost_at_end = false;
   std::vector<PsFault> faults;
   std::set<std::uint32_t> never;  // workers that are not started again
   ProbeFaults at_probes;

@@ -311,9 +311,9 @@ TEST_CASE("a worker that is told of the end, and of no report, looks for the las
     CHECK(worker.ended_with_found);
   }
   SUBCASE("it does not find it") {
-    worker.pass(Milliseconds(1400));
+    worker.pass(seconds(64));
     CHECK_FALSE(worker.trained);
-    worker.pass(Milliseconds(100));
+    worker.pass(seconds(1));
     CHECK(worker.trained == "");
   }
   SUBCASE("it hears the report from another server") {
