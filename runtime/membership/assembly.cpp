@@ -93,7 +93,7 @@ void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
       greet(event.peer.rank, effects);
       break;
     case Event::Kind::goodbye:
-      if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
+      on_goodbye(event);
       break;
     case Event::Kind::message:
       on_message(event, now, effects);
@@ -133,13 +133,24 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
   view.lost = now;
   if (event.kind == Event::Kind::down) view.known = false;
-  if (view.standing == Standing::silent) note_may_have_gone_on({event.peer.rank, event.incarnation});
+  const Member member{event.peer.rank, event.incarnation};
+  if (promises_.contains(member)) not_heard_whole_.insert(member);
+  if (view.standing == Standing::silent) note_may_have_gone_on(member);
   if (!is_member(event.peer.rank)) return;
   current_ = false;
   if (view.standing == Standing::dead) code_probe("allreduce.member-dead");
   if (view.standing == Standing::silent) code_probe("allreduce.member-silent");
   const bool no_news = left_.contains(event.peer.rank) || trained_ || ending_;
   if (was_live && !no_news) effects.log(to_string(event.peer) + " is lost");
+}
+
+// Messages of one connection come in order. So a proposer that ends, and was heard all the time since its
+// proposal was accepted, has not begun it.
+void Assembly::on_goodbye(const Event& event) {
+  if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
+  const Member proposer{event.peer.rank, event.incarnation};
+  if (not_heard_whole_.contains(proposer) || promises_.erase(proposer) == 0) return;
+  code_probe("allreduce.proposer-ended");
 }
 
 void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) {
@@ -185,7 +196,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
       own_.reset();
-      promises_.clear();
+      forget_promises();
       current_ = false;
       send_status_to_all(effects);
     }
@@ -213,7 +224,12 @@ void Assembly::forget_passed_promises(const StatusMessage& status) {
   if (!over) return;
   lineage_ = status.lineage;
   begun_ = status.generation;
+  forget_promises();
+}
+
+void Assembly::forget_promises() {
   promises_.clear();
+  not_heard_whole_.clear();
 }
 
 void Assembly::on_done(const Event& event) {

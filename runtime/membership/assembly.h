@@ -150,6 +150,8 @@ class Assembly {
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, SteadyTime now, Effects& effects);
   void forget_passed_promises(const StatusMessage& status);
+  void forget_promises();
+  void on_goodbye(const Event& event);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);
@@ -209,6 +211,7 @@ class Assembly {
   // The last proposal of each process that was accepted here since the generation began. Each of them may
   // have begun without a word of it coming here: other proposals must outvote its members.
   std::map<Member, Proposal> promises_;
+  std::set<Member> not_heard_whole_;  // of those processes: a `begin` may have been lost, or was too late
   std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;  // likewise: lineage, number
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;      // the lower rank first
   std::uint64_t proposed_ = 0;  // the number of the last proposal made here

@@ -120,6 +120,7 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   if (!awaited) {
     // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
     // the others would wait for it in the first sum.
+    not_heard_whole_.insert({event.peer.rank, event.incarnation});
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
       effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
@@ -140,7 +141,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   generation_ = {proposal.number, std::move(proposal.members)};
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
-  promises_.clear();
+  forget_promises();
   accepted_here_.clear();
   may_have_gone_on_.clear();
   have_begun_.clear();

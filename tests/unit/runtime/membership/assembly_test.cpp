@@ -456,6 +456,32 @@ TEST_CASE("every generation that a rank has accepted binds it, until one has beg
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
+TEST_CASE("a promise ends with the process that it was made to, if that cannot have begun the generation") {
+  AmongRanks stage(4, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(2, 2, {1, 2, 3, 4}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  bool ended = false;
+  SUBCASE("it says that it ends") {
+    stage.end(rank_at(2), ExitCode::peers_lost);
+    ended = true;
+  }
+  SUBCASE("it is killed: what it has said may be lost") { stage.depart(rank_at(2)); }
+  SUBCASE("it was not connected for a while") {
+    stage.hears_of(2, Event::Kind::down);
+    stage.hears_of(2, Event::Kind::up);
+    stage.end(rank_at(2), ExitCode::peers_lost);
+  }
+  SUBCASE("it has begun the generation too late for this rank") {
+    stage.propose(0, 3, {0, 1, 2, 3, 4}, 1);
+    REQUIRE(stage.answer_type(0) == MessageType::accept);
+    stage.begin(2, 2);
+    stage.end(rank_at(2), ExitCode::peers_lost);
+  }
+  stage.propose(0, 4, {0, 4}, 1);
+  CHECK(stage.answer_type(0) == (ended ? MessageType::accept : MessageType::refuse));
+}
+
 TEST_CASE("a rank does not go on by itself after members that may have let in one that it cannot reach") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(1));
