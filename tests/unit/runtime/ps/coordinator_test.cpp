@@ -136,15 +136,22 @@ TEST_CASE(
 
 TEST_CASE("a server that has weights of a round that was broken off counts as empty") {
   Run run({.workers = 1, .servers = 2});
-  run.server_joined(1, true, 0);
-  run.join(0, run.offer());
-  run.tick();
-  const std::uint64_t round = run.hear(server_at(1), {MessageType::seed_wanted}).header.clock;
+  const auto gather = [&](bool empty, std::uint64_t round) {
+    run.server_joined(1, empty, round);
+    run.join(0, run.offer());
+    run.tick();
+  };
+  const auto opened = [&] { return run.hear(server_at(1), {MessageType::seed_wanted}).header.clock; };
+  gather(true, 0);
+  const std::uint64_t first = opened();
+  run.seed();
+  run.server_seeded(1, first);
   run.peer_down(server_at(1));
-  run.server_joined(1, false, round);
-  run.join(0, run.offer());
-  run.tick();
-  CHECK(run.hear(server_at(1), {MessageType::seed_wanted}).header.clock != round);
+  gather(true, 0);  // server 0 has its weights still
+  const std::uint64_t broken_off = opened();
+  run.peer_down(server_at(1));
+  gather(false, broken_off);
+  CHECK(opened() > broken_off);
 }
 
 TEST_CASE("a worker that asks another server for weights it has left behind has all of them seeded anew") {
