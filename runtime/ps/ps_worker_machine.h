@@ -33,6 +33,7 @@ class WorkerMachine {
 
   // The checkpoint of the last step is to be looked for: its servers may not come back, or know of no run.
   bool looks_for_last(SteadyTime now) const;
+  bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);
 
   // Answers to decisions (ps_worker_turn.h).

@@ -62,13 +62,12 @@ class PsProcess {
   void stop();  // the process is gone, with all that it knew
   void terminate();
   bool running() const { return server_ || worker_; }
-  bool trained() const { return trained_; }  // it knows that the run is
   std::uint64_t incarnation() const { return incarnation_; }
   void freeze() { frozen_ = true; }
   void thaw();
   void deliver(rt::Event&& event);
-  // A worker that is connected with all servers and has nothing to do has heard nothing of server 0 for so
-  // long.
+  // A worker that is connected with all servers, has nothing to do and does not know of the end has heard
+  // nothing of server 0 for so long.
   Duration unheard() const;
   std::string describe() const;
 

@@ -49,7 +49,7 @@ void PsProcess::tick_worker() {
 }
 
 Duration PsProcess::unheard() const {
-  if (!worker_ || busy_ || up_.size() < s_.scenario.servers) return Duration(0);
+  if (!worker_ || worker_->knows_of_end() || busy_ || up_.size() < s_.scenario.servers) return Duration(0);
   return s_.clock.now() - heard_;
 }
 
