@@ -10,7 +10,7 @@
 namespace mlk::sim {
 namespace {
 
-constexpr Duration look_interval = 200ms;
+constexpr Duration ps_look_interval = 200ms;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void PsProcess::start(std::uint64_t incarnation, int failures) {
   } else {
     start_worker();
   }
-  plan_tick(look_interval);
+  plan_tick(ps_look_interval);
 }
 
 void PsProcess::stop() {
@@ -95,7 +95,7 @@ void PsProcess::tick() {
   if (server_) tick_server();
   if (worker_ && !busy_) tick_worker();
   if (!running()) return;
-  plan_tick(goes_on_offline() ? Duration(1ms) : look_interval);
+  plan_tick(goes_on_offline() ? Duration(1ms) : ps_look_interval);
 }
 
 void PsProcess::tick_server() {

@@ -66,7 +66,7 @@ struct PsScenario {
   std::vector<rt::PeerId> processes() const;
 };
 
-// ranks: of workers and servers together; 0 leaves their number to the seed.
+// Of ps_draw.cpp. ranks: of workers and servers together; 0 leaves their number to the seed.
 PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks);
 // What happens when `process` has passed a probe; times are from then on.
 std::vector<PsFault> draw_at_probe(std::uint64_t seed, const PsScenario& scenario, rt::PeerId process);

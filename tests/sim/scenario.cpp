@@ -1,9 +1,10 @@
 #include "tests/sim/scenario.h"
 
 #include <array>
-#include <cmath>
 #include <sstream>
 #include <stdexcept>
+
+#include "tests/sim/scenario_text.h"
 
 namespace mlk::sim {
 namespace {
@@ -14,270 +15,74 @@ constexpr std::array<const char*, 14> fault_names = {
 
 bool of_no_rank(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
 
-double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-Duration from_seconds(double time) { return Duration(std::llround(time * 1e9)); }
+bool of_two_ranks(Fault::Kind kind) { return kind == Fault::Kind::cut || kind == Fault::Kind::heal; }
 
-std::uint32_t draw_ranks(Random& random) {
-  if (random.one_in(200)) return static_cast<std::uint32_t>(random.between(11, 40));
-  return static_cast<std::uint32_t>(random.one_in(8) ? random.between(6, 10) : random.between(2, 5));
+std::uint32_t read_rank(std::istream& words) { return read_count<std::uint32_t>(words); }
+
+Fault read_fault(std::istream& words) {
+  Fault fault;
+  fault.at = read_seconds(words);
+  std::string name;
+  words >> name;
+  const auto found = std::ranges::find(fault_names, name);
+  if (found == fault_names.end()) throw std::invalid_argument(name);
+  fault.kind = static_cast<Fault::Kind>(found - fault_names.begin());
+  if (fault.kind != Fault::Kind::lose_disk) fault.first = read_rank(words);
+  if (of_two_ranks(fault.kind)) fault.second = read_rank(words);
+  return fault;
 }
 
-// Two sides cannot hear each other; sometimes only one does not hear the other.
-void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end) {
-  const std::uint64_t side = random.next();
-  const bool both = !random.one_in(3);
-  for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
-    for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
-      const bool of_one = side >> (one % 64) & 1, of_other = side >> (other % 64) & 1;
-      if (of_one == of_other || !(both || of_one)) continue;
-      scenario.faults.push_back({begin, Fault::Kind::cut, one, other});
-      scenario.faults.push_back({end, Fault::Kind::heal, one, other});
-    }
-  }
-}
-
-// Every rank can reach every other one again.
-void heal_all(Scenario& scenario, Duration at) {
-  for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
-    for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
-      if (one != other) scenario.faults.push_back({at, Fault::Kind::heal, one, other});
-    }
-  }
-}
-
-// Things that belong together: what begins also ends. focus: the rank that half of them befall.
-void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optional<std::uint32_t> focus = {}) {
-  const std::uint32_t ranks = scenario.settings.ranks;
-  const auto rank = [&] {
-    return focus && random.one_in(2) ? *focus : static_cast<std::uint32_t>(random.below(ranks));
-  };
-  const auto add = [&](Duration at, Fault::Kind kind, std::uint32_t first, std::uint32_t second = 0) {
-    scenario.faults.push_back({at, kind, first, second});
-  };
-  // Short ones are within all patience, long ones beyond.
-  const auto for_a_while = [&] {
-    return random.one_in(2) ? random.between(Duration(10ms), Duration(4s))
-                            : random.between(Duration(4s), Duration(40s));
-  };
-  const auto cut = [&](std::uint32_t from, std::uint32_t to, Duration end) {
-    if (from == to) return;
-    add(begin, Fault::Kind::cut, from, to);
-    add(end, Fault::Kind::heal, from, to);
-  };
-  const Duration end = begin + for_a_while();
-  switch (random.below(11)) {
-    case 0:
-    case 1:
-      return add(begin, Fault::Kind::kill, rank());
-    case 2:
-      return add(begin, Fault::Kind::lose_host, rank());
-    case 3:
-    case 4: {
-      const std::uint32_t frozen = rank();
-      add(begin, Fault::Kind::freeze, frozen);
-      return add(end, Fault::Kind::thaw, frozen);
-    }
-    case 5:  // one way
-      return cut(rank(), rank(), end);
-    case 6: {  // both ways
-      const std::uint32_t one = rank(), other = rank();
-      cut(one, other, end);
-      return cut(other, one, end);
-    }
-    case 7:
-      return cut_sides(random, scenario, begin, end);
-    case 8:
-    case 9: {  // a drained node: several at once
-      for (auto left = random.one_in(3) ? random.between(1, ranks) : 1; left > 0; --left)
-        add(begin + (random.one_in(2) ? Duration(0) : random.between(Duration(0), Duration(2s))),
-            Fault::Kind::terminate, rank());
-      return;
-    }
-    default:
-      if (random.one_in(6)) return add(begin, Fault::Kind::lose_disk, 0);
-      if (random.one_in(2)) {
-        add(begin, Fault::Kind::disk_full, 1);
-        return add(end, Fault::Kind::disk_full, 0);
-      }
-      add(begin, Fault::Kind::disk_slow, static_cast<std::uint32_t>(random.between(5, 100)));
-      return add(end, Fault::Kind::disk_slow, 1);
-  }
-}
-
-// States take longer to come than a rank waits for a part of one, and hold up what is sent after them; so the
-// ranks are as patient as they are by default.
-void draw_slow_transfers(Random& random, Scenario& scenario, Duration begin) {
-  const auto factor = random.between(Duration(100s), Duration(140s)) / scenario.settings.transfer;
-  scenario.settings.patience = 900s;
-  scenario.faults.push_back({begin, Fault::Kind::transfer_slow, static_cast<std::uint32_t>(factor)});
-  scenario.faults.push_back(
-      {begin + random.between(Duration(5s), Duration(40s)), Fault::Kind::transfer_slow, 1});
+std::map<std::string, LineReader> readers_into(Scenario& scenario,
+                                               std::map<std::uint32_t, std::int64_t>& drifts) {
+  RunSettings& s = scenario.settings;
+  return {{"seed", count_into(scenario.seed)},
+          {"ranks", [&s](std::istream& words) { s.ranks = s.seeds = read_rank(words); }},
+          {"minimum", count_into(s.minimum)},
+          {"seeds", count_into(s.seeds)},
+          {"steps", count_into(s.steps)},
+          {"checkpoint_every", count_into(s.checkpoint_every)},
+          {"disk", switch_into(scenario.disk)},
+          {"overlaps", switch_into(s.overlaps)},
+          {"frozen_are_lost", switch_into(s.network.frozen_are_lost)},
+          {"patience", seconds_into(s.patience)},
+          {"late", seconds_into(s.late)},
+          {"compute", milliseconds_into(s.compute)},
+          {"transfer", milliseconds_into(s.transfer)},
+          {"write", milliseconds_into(s.write)},
+          {"way", milliseconds_into(s.network.longest)},
+          {"never", [&scenario](std::istream& words) { scenario.never.insert(read_rank(words)); }},
+          {"apart",
+           [&scenario](std::istream& words) {
+             const std::uint32_t one = read_rank(words);
+             scenario.apart.emplace(one, read_rank(words));
+           }},
+          {"at_probes",
+           [&scenario](std::istream& words) {
+             scenario.at_probes.seed = read_count<std::uint64_t>(words);
+             scenario.at_probes.until = read_seconds(words);
+           }},
+          {"drift",
+           [&drifts](std::istream& words) {
+             if (!(words >> drifts[read_rank(words)])) throw std::invalid_argument("drift");
+           }},
+          {"at", [&scenario](std::istream& words) { scenario.faults.push_back(read_fault(words)); }}};
 }
 
 }  // namespace
 
-Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
-  Random random(mix(seed, 1));
-  Scenario scenario;
-  scenario.seed = seed;
-  RunSettings& s = scenario.settings;
-  s.ranks = ranks > 0 ? ranks : draw_ranks(random);
-  s.minimum = static_cast<std::uint32_t>(random.one_in(2) ? s.ranks / 2 + 1 : random.between(1, s.ranks));
-  s.seeds = random.one_in(3) ? static_cast<std::uint32_t>(random.between(1, s.ranks)) : s.ranks;
-  s.steps = random.between(5, s.ranks > 10 ? 20 : 40);
-  s.checkpoint_every = random.between(1, 20);
-  s.patience = std::chrono::seconds(random.between(60, 180));
-  s.compute = random.between(Duration(2ms), Duration(random.one_in(3) ? 4s : 800ms));
-  s.transfer = random.between(Duration(1ms), Duration(random.one_in(4) ? 8s : 200ms));
-  s.write = random.between(Duration(1ms), Duration(random.one_in(4) ? 10s : 500ms));
-  s.network.longest = random.between(Duration(100us), Duration(random.one_in(4) ? 400ms : 5ms));
-  s.network.frozen_are_lost = random.one_in(3);
-  scenario.disk = !random.one_in(5);
-  s.overlaps = random.one_in(2);
-  for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
-    scenario.drift_ppm.push_back(static_cast<std::int64_t>(random.below(401)) - 200);
-    scenario.faults.push_back(
-        {random.between(Duration(0), Duration(random.one_in(4) ? 20s : 1s)), Fault::Kind::start, rank, 0});
-  }
-  // Sometimes much happens at once.
-  const bool burst = random.one_in(3);
-  const Duration storm =
-      burst ? random.between(Duration(2s), Duration(8s)) : random.between(Duration(5s), Duration(60s));
-  for (auto left = burst ? random.between(3, 9) : random.below(7); left > 0; --left)
-    draw_fault(random, scenario, random.between(Duration(0), storm));
-  // Ranks that start apart.
-  if (random.one_in(12))
-    cut_sides(random, scenario, Duration(0), random.between(Duration(2s), Duration(20s)));
-  // The others are more than half, and enough to begin.
-  const std::uint32_t most = std::min(s.ranks - s.minimum, (s.ranks - 1) / 2);
-  // Nor are those gone by whom others are found.
-  if (s.seeds == s.ranks && random.one_in(3)) {
-    for (auto left = random.below(most + 1); left > 0; --left)
-      scenario.never.insert(static_cast<std::uint32_t>(random.below(s.ranks)));
-  }
-  Random more(mix(seed, 5));
-  if (s.ranks > 2 && s.minimum < s.ranks && s.seeds == s.ranks && scenario.never.empty() && more.one_in(12)) {
-    const auto one = more.below(s.ranks), other = (one + more.between(1, s.ranks - 1)) % s.ranks;
-    scenario.apart.emplace(one, other);
-  }
-  if (!more.one_in(4)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
-  Random rare(mix(seed, 7));
-  if (s.ranks < 5 && rare.one_in(24)) draw_slow_transfers(rare, scenario, rare.between(Duration(0), storm));
-  return scenario;
-}
-
-std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, std::uint32_t rank) {
-  Random random(seed);
-  Scenario drawn;
-  drawn.settings = scenario.settings;
-  // The fault may come while messages that the rank has just sent are still under way.
-  const Duration begin = random.between(Duration(0), 3 * scenario.settings.network.longest);
-  const Duration end = begin + random.between(Duration(1s), Duration(30s));
-  if (random.one_in(3)) {  // other sides than before
-    heal_all(drawn, begin);
-    cut_sides(random, drawn, begin, end);
-  } else if (random.one_in(2)) {  // nobody hears the rank, and perhaps it hears nobody
-    const bool both = random.one_in(2);
-    for (std::uint32_t other = 0; other < drawn.settings.ranks; ++other) {
-      if (other == rank) continue;
-      drawn.faults.push_back({begin, Fault::Kind::cut, rank, other});
-      drawn.faults.push_back({end, Fault::Kind::heal, rank, other});
-      if (!both) continue;
-      drawn.faults.push_back({begin, Fault::Kind::cut, other, rank});
-      drawn.faults.push_back({end, Fault::Kind::heal, other, rank});
-    }
-  } else {
-    for (auto left = random.between(1, 2); left > 0; --left) draw_fault(random, drawn, begin, rank);
-  }
-  return drawn.faults;
-}
-
 Scenario parse_scenario(const std::string& text) {
   Scenario scenario;
   RunSettings& s = scenario.settings;
-  std::istringstream lines(text);
-  std::string line;
   std::map<std::uint32_t, std::int64_t> drifts;
-  bool starts = false;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string word;
-    if (!(words >> word)) continue;
-    const auto wrong = [&] { return std::runtime_error("line " + std::to_string(number) + ": " + line); };
-    const auto get = [&] {
-      double value = 0;
-      if (!(words >> value) || value < 0) throw wrong();
-      return value;
-    };
-    const auto count = [&] {
-      std::uint64_t value = 0;
-      if (!(words >> value)) throw wrong();
-      return value;
-    };
-    const auto small = [&] { return static_cast<std::uint32_t>(get()); };
-    if (word == "seed") {
-      scenario.seed = count();
-    } else if (word == "ranks") {
-      s.ranks = s.seeds = small();
-    } else if (word == "minimum") {
-      s.minimum = small();
-    } else if (word == "seeds") {
-      s.seeds = small();
-    } else if (word == "steps") {
-      s.steps = count();
-    } else if (word == "checkpoint_every") {
-      s.checkpoint_every = std::max<std::uint64_t>(count(), 1);
-    } else if (word == "disk") {
-      scenario.disk = get() != 0;
-    } else if (word == "overlaps") {
-      s.overlaps = get() != 0;
-    } else if (word == "frozen_are_lost") {
-      s.network.frozen_are_lost = get() != 0;
-    } else if (word == "patience") {
-      s.patience = std::chrono::seconds(count());
-    } else if (word == "late") {
-      s.late = std::chrono::seconds(count());
-    } else if (word == "compute") {
-      s.compute = from_seconds(get() / 1000);
-    } else if (word == "transfer") {
-      s.transfer = from_seconds(get() / 1000);
-    } else if (word == "write") {
-      s.write = from_seconds(get() / 1000);
-    } else if (word == "way") {
-      s.network.longest = std::max(from_seconds(get() / 1000), s.network.shortest);
-    } else if (word == "never") {
-      scenario.never.insert(small());
-    } else if (word == "apart") {
-      const std::uint32_t one = small();
-      scenario.apart.emplace(one, small());
-    } else if (word == "at_probes") {
-      scenario.at_probes.seed = count();
-      scenario.at_probes.until = from_seconds(get());
-    } else if (word == "drift") {
-      const std::uint32_t rank = small();
-      std::int64_t ppm = 0;
-      if (!(words >> ppm)) throw wrong();
-      drifts[rank] = ppm;
-    } else if (word == "at") {
-      Fault fault;
-      fault.at = from_seconds(get());
-      if (!(words >> word)) throw wrong();
-      const auto found = std::ranges::find(fault_names, word);
-      if (found == fault_names.end()) throw wrong();
-      fault.kind = static_cast<Fault::Kind>(found - fault_names.begin());
-      if (fault.kind != Fault::Kind::lose_disk) fault.first = small();
-      if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) fault.second = small();
-      starts = starts || fault.kind == Fault::Kind::start;
-      scenario.faults.push_back(fault);
-    } else {
-      throw wrong();
-    }
-    if (words >> word) throw wrong();
-  }
+  read_lines(text, readers_into(scenario, drifts));
+  s.checkpoint_every = std::max<std::uint64_t>(s.checkpoint_every, 1);
+  s.network.longest = std::max(s.network.longest, s.network.shortest);
   if (s.ranks < 1 || s.ranks > 1000) throw std::runtime_error("ranks: from 1 to 1000");
   if (scenario.apart && std::max(scenario.apart->first, scenario.apart->second) >= s.ranks)
     throw std::runtime_error("apart: no such rank");
+  bool starts = false;
   for (const Fault& fault : scenario.faults) {
+    starts = starts || fault.kind == Fault::Kind::start;
     if (!of_no_rank(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
       throw std::runtime_error("at: no such rank");
   }
@@ -296,12 +101,12 @@ std::string to_text(const Scenario& scenario) {
        << s.seeds << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk "
        << scenario.disk << "\noverlaps " << s.overlaps << "\nfrozen_are_lost " << s.network.frozen_are_lost
        << "\npatience " << s.patience.count() << "\nlate " << s.late.count() << "\ncompute "
-       << seconds(s.compute) * 1000 << "\ntransfer " << seconds(s.transfer) * 1000 << "\nwrite "
-       << seconds(s.write) * 1000 << "\nway " << seconds(s.network.longest) * 1000 << "\n";
+       << to_seconds(s.compute) * 1000 << "\ntransfer " << to_seconds(s.transfer) * 1000 << "\nwrite "
+       << to_seconds(s.write) * 1000 << "\nway " << to_seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : scenario.never) text << "never " << rank << "\n";
   if (scenario.apart) text << "apart " << scenario.apart->first << " " << scenario.apart->second << "\n";
   if (scenario.at_probes.seed != 0)
-    text << "at_probes " << scenario.at_probes.seed << " " << seconds(scenario.at_probes.until) << "\n";
+    text << "at_probes " << scenario.at_probes.seed << " " << to_seconds(scenario.at_probes.until) << "\n";
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank)
     text << "drift " << rank << " " << scenario.drift_ppm[rank] << "\n";
   for (const Fault& fault : scenario.faults) text << to_text(fault) << "\n";
@@ -311,9 +116,9 @@ std::string to_text(const Scenario& scenario) {
 std::string to_text(const Fault& fault) {
   std::ostringstream text;
   text.precision(12);
-  text << "at " << seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)];
+  text << "at " << to_seconds(fault.at) << " " << fault_names[static_cast<std::size_t>(fault.kind)];
   if (fault.kind != Fault::Kind::lose_disk) text << " " << fault.first;
-  if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::heal) text << " " << fault.second;
+  if (of_two_ranks(fault.kind)) text << " " << fault.second;
   return text.str();
 }
 

@@ -34,8 +34,8 @@
 namespace mlk::sim {
 
 // Faults of a rank stand before disk_full, those of the whole run after it. scenario.cpp has the names of the
-// kinds in this order, draws them and reads them. In run.cpp happen() does them, and calm() takes back those
-// that last.
+// kinds in this order and reads them, draw.cpp draws them. In run.cpp happen() does them, and calm() takes
+// back those that last.
 struct Fault {
   enum class Kind {
     start,
@@ -69,7 +69,7 @@ struct Scenario {
   ProbeFaults at_probes;
 };
 
-// ranks: 0 leaves their number to the seed.
+// Of draw.cpp. ranks: 0 leaves their number to the seed.
 Scenario draw(std::uint64_t seed, std::uint32_t ranks);
 // What happens when `rank` has passed a probe; times are from then on.
 std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, std::uint32_t rank);

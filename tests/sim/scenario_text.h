@@ -1,0 +1,46 @@
+// The text of a scenario: a line for each thing, which its first word names; `#` begins a comment.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "tests/sim/clock.h"
+
+namespace mlk::sim {
+
+double to_seconds(Duration time);
+Duration to_duration(double seconds);
+
+// The next word as a number, or as a time in seconds or milliseconds. Throws std::invalid_argument if it is
+// missing, no number, or negative.
+double read_number(std::istream& words);
+Duration read_seconds(std::istream& words);
+Duration read_milliseconds(std::istream& words);
+template <std::unsigned_integral T>
+T read_count(std::istream& words) {
+  T value = 0;
+  if ((words >> std::ws).peek() == '-' || !(words >> value)) throw std::invalid_argument("count");
+  return value;
+}
+
+// Takes what stands in a line behind its first word.
+using LineReader = std::function<void(std::istream& words)>;
+
+// Readers of lines that set one value.
+template <std::unsigned_integral T>
+LineReader count_into(T& target) {
+  return [&target](std::istream& words) { target = read_count<T>(words); };
+}
+LineReader switch_into(bool& target);  // 0 or 1
+LineReader seconds_into(std::chrono::seconds& target);
+LineReader milliseconds_into(Duration& target);
+
+// Calls the reader of each line's first word. Throws std::runtime_error that names the line if there is none,
+// if it throws std::logic_error, or if it leaves words.
+void read_lines(const std::string& text, const std::map<std::string, LineReader>& readers);
+
+}  // namespace mlk::sim
