@@ -115,7 +115,7 @@ void PsServer::carry_out(Turn&& turn, const TrainingState* loaded) {
             [this](const DiscardAside& wanted) { folder_.discard(wanted); },
             [this](const ShowRun& wanted) { job_.reporter.telemetry().run(wanted.run); },
             [this](const SendMark& wanted) {
-              peers_.transport().send({Role::server, 0}, wanted.header,
+              peers_.transport().send(server_0, wanted.header,
                                       PayloadWriter().text(part_.leave_mark()).bytes(), WhenFull::refuse);
             },
             [this](const RequireShared& wanted) { folder_.require_shared(wanted.server, wanted.mark); },

@@ -11,8 +11,6 @@
 namespace mlk::rt {
 namespace {
 
-constexpr PeerId first_server{Role::server, 0};
-
 void tell_finished(PeerId to, const Bytes& result, Turn& turn) {
   Header header;
   header.type = MessageType::finish;
@@ -34,7 +32,7 @@ void ServerMachine::handle(const Event& event, Turn& turn) {
     case Event::Kind::goodbye:
       if (event.header.clock != static_cast<std::uint64_t>(ExitCode::trained)) break;
       if (event.peer.role == Role::worker) left_.insert(event.peer.rank);
-      if (event.peer == first_server) leader_left_ = true;
+      if (event.peer == server_0) server_0_left_ = true;
       break;
     case Event::Kind::down:
     case Event::Kind::silent:
@@ -63,7 +61,7 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
     if (coordinator_) coordinator_->worker_up(peer);
   } else {
     servers_.insert(peer.rank);
-    if (peer == first_server) leader_up_ = true;
+    if (peer == server_0) server_0_up_ = true;
     introduce(turn);
   }
   if (finished_) tell_finished(peer, result_, turn);
@@ -85,7 +83,7 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   }
   if (coordinator_ && (peer.role == Role::worker || down)) coordinator_->peer_down(peer, turn);
   if (peer.role == Role::server && down) servers_.erase(peer.rank);
-  if (peer == first_server && down) leader_up_ = false;
+  if (peer == server_0 && down) server_0_up_ = false;
 }
 
 // The worker was given up while it was silent and does not know it. Without this message it would wait for
@@ -196,7 +194,7 @@ std::chrono::seconds ServerMachine::patience() const {
 bool ServerMachine::everyone_has_ended(SteadyTime now) const {
   const bool somebody_is_there = std::any_of(
       linked_.begin(), linked_.end(), [this](const auto& worker) { return !left_.contains(worker.first); });
-  return left_.size() >= static_cast<std::size_t>(settings_.run.config.workers.count) || leader_left_ ||
+  return left_.size() >= static_cast<std::size_t>(settings_.run.config.workers.count) || server_0_left_ ||
          now > late_deadline(*finished_, last_loss_, somebody_is_there, settings_.late);
 }
 
@@ -218,9 +216,9 @@ void ServerMachine::end_if_over(Turn& turn) {
     if (coordinator_) coordinator_->stop(turn.now);
     // The others stay until server 0 has committed what they save.
     const bool saved = coordinator_ ? coordinator_->terminated()
-                                    : !leader_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
+                                    : !server_0_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {
-      if (!coordinator_ && leader_up_) code_probe("ps.leader-overdue");
+      if (!coordinator_ && server_0_up_) code_probe("ps.server-0-overdue");
       code_probe("ps.server-terminated");
       End end{ExitCode::terminated, false, "terminated"};
       if (coordinator_) end.checkpoint = coordinator_->committed();

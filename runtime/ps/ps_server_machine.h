@@ -99,9 +99,9 @@ class ServerMachine {
   bool met_ = false;        // a worker was there
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;
-  bool leader_up_ = false;    // server 0 is connected
-  bool leader_left_ = false;  // it ended, with exit code 0
-  Bytes result_;              // once finished: what the reporter left
+  bool server_0_up_ = false;    // connected
+  bool server_0_left_ = false;  // ended, with exit code 0
+  Bytes result_;                // once finished: what the reporter left
 };
 
 }  // namespace mlk::rt

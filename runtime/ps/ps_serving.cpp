@@ -7,8 +7,6 @@
 namespace mlk::rt {
 namespace {
 
-constexpr PeerId leader{Role::server, 0};
-
 std::span<const float> floats_of(const Bytes& payload) {
   return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
 }
@@ -72,9 +70,9 @@ void ServerMachine::on_seed_wanted(const Event& event, Turn& turn) {
   const std::uint64_t round = event.header.clock;
   if (event.peer.role != Role::server) return;
   if (coordinator_) return coordinator_->seeding_opened(event.peer.rank, round, turn);
-  if (event.peer != leader || !model_.shard) return;
+  if (event.peer != server_0 || !model_.shard) return;
   model_.open_seeding(round);
-  turn.send(leader, header_of(MessageType::seed_wanted, round));
+  turn.send(server_0, header_of(MessageType::seed_wanted, round));
 }
 
 void ServerMachine::on_seed(const Event& event, Turn& turn) {
@@ -94,7 +92,7 @@ void ServerMachine::on_seed(const Event& event, Turn& turn) {
   if (coordinator_) {
     coordinator_->own_seeded(turn);
   } else {
-    turn.send(leader, header_of(MessageType::seeded, round));
+    turn.send(server_0, header_of(MessageType::seeded, round));
   }
 }
 
@@ -184,14 +182,14 @@ std::optional<ServerMachine::Weights> ServerMachine::next_weights(PeerId worker)
 
 void ServerMachine::on_capture(const Event& event, Turn& turn) {
   const auto capture = decode_capture(event.header, event.payload);
-  if (coordinator_ || !capture || event.peer != leader) return;
+  if (coordinator_ || !capture || event.peer != server_0) return;
   turn.decide(CapturePart{*capture});
-  turn.send(leader, header_of(MessageType::captured, capture->step));
+  turn.send(server_0, header_of(MessageType::captured, capture->step));
 }
 
 void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   if (!coordinator_) {
-    turn.send(leader, header_of(MessageType::written, written.step), encode(written));
+    turn.send(server_0, header_of(MessageType::written, written.step), encode(written));
   } else if (!finished_) {
     coordinator_->written(0, written, turn);
   }
@@ -210,7 +208,7 @@ bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
 // cases this server has to be seeded again.
 void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
   if (coordinator_) return coordinator_->server_without(0, step, turn);
-  turn.send(leader, header_of(MessageType::join, step, 0, flag_without));
+  turn.send(server_0, header_of(MessageType::join, step, 0, flag_without));
 }
 
 void ServerMachine::disk_done(bool committed) {

@@ -13,6 +13,8 @@
 
 namespace mlk::rt {
 
+inline constexpr PeerId server_0{Role::server, 0};  // which has the coordinator
+
 // What a server decides and its process carries out, besides messages, dials, lines of the log and what
 // membership/turn.h has.
 

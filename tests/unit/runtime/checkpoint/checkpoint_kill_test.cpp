@@ -154,7 +154,7 @@ TEST_CASE("of two servers that share a checkpoint either or both are killed whil
   for (int i = 0; another(i, before); ++i) {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    const pid_t leader = run.start([&] {
+    const pid_t server_0 = run.start([&] {
       close(ends[1]);
       lead(run.store(), ends[0], before + 1);
     });
@@ -165,10 +165,10 @@ TEST_CASE("of two servers that share a checkpoint either or both are killed whil
     close(ends[0]);
     close(ends[1]);
     run.wait_some_time();
-    const bool leader_first = i % 2 == 0;
-    Saving::kill_and_wait(leader_first ? leader : follower);
+    const bool server_0_first = i % 2 == 0;
+    Saving::kill_and_wait(server_0_first ? server_0 : follower);
     if (i % 3 != 0) run.wait_some_time();
-    Saving::kill_and_wait(leader_first ? follower : leader);
+    Saving::kill_and_wait(server_0_first ? follower : server_0);
     const std::uint64_t found = load_and_check(run.store(), killed_tensors);
     REQUIRE(found >= before);
     REQUIRE(run.store().newest_step() == found);  // what is not whole is not there

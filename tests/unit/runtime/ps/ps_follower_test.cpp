@@ -24,8 +24,8 @@ using Type = MessageType;
 // Server 1 of three, and a server 0 that the test plays. It holds the second of two chunks.
 struct Follower {
   PsProcess server{{Role::server, 1}, 2, 3};
-  std::unique_ptr<PlayedProcess> leader = std::make_unique<PlayedProcess>(PeerId{Role::server, 0});
-  const std::string address = leader->address();
+  std::unique_ptr<PlayedProcess> server_0 = std::make_unique<PlayedProcess>(PeerId{Role::server, 0});
+  const std::string address = server_0->address();
 
   explicit Follower(const std::string& checkpoints = "") {
     server.env.seeds_server = {address, server.address()};
@@ -33,33 +33,33 @@ struct Follower {
   }
   void start() {
     server.start();
-    leader->await_up(server.self());
+    server_0->await_up(server.self());
   }
-  void leader_is_lost() { leader.reset(); }
-  void leader_is_back() {
-    leader = std::make_unique<PlayedProcess>(PeerId{Role::server, 0}, address, 2);
-    leader->await_up(server.self());
+  void server_0_is_lost() { server_0.reset(); }
+  void server_0_is_back() {
+    server_0 = std::make_unique<PlayedProcess>(PeerId{Role::server, 0}, address, 2);
+    server_0->await_up(server.self());
   }
   // The server introduces itself.
   std::string hear_join(std::uint64_t round, std::uint8_t flags) {
-    const Event join = leader->hear(Type::join);
+    const Event join = server_0->hear(Type::join);
     CHECK(join.header.clock == round);
     CHECK(join.header.flags == flags);
     return PayloadReader(join.payload).text();
   }
   void seed(PlayedWorker& worker, std::uint64_t clock) {
-    leader->say(Type::seed_wanted, 40);
-    CHECK(leader->hear(Type::seed_wanted).header.clock == 40);
+    server_0->say(Type::seed_wanted, 40);
+    CHECK(server_0->hear(Type::seed_wanted).header.clock == 40);
     worker.say_floats(seed_header(0, clock, 40), Numbers{1, 2, 3, 4});  // not held here
     worker.say_floats(seed_header(1, clock, 40), Numbers{5, 6});
-    CHECK(leader->hear(Type::seeded).header.clock == 40);
+    CHECK(server_0->hear(Type::seeded).header.clock == 40);
   }
   void capture(PlayedProcess& from, std::uint64_t step, const std::string& aside) {
     from.say(Type::capture, step, 0, 0, 0, encode(CaptureMessage{step, 8 * step, aside}));
   }
   WrittenMessage hear_written(std::uint64_t step) {
-    CHECK(leader->hear(Type::captured).header.clock == step);
-    const Event event = leader->hear(Type::written);
+    CHECK(server_0->hear(Type::captured).header.clock == step);
+    const Event event = server_0->hear(Type::written);
     const auto written = decode_written(event.header, event.payload);
     REQUIRE(written);
     CHECK(written->step == step);
@@ -75,8 +75,8 @@ TEST_CASE(
   run.start();
   PlayedWorker worker(0);
   worker.dial(run.server);
-  run.leader->say(Type::seed_wanted, 39);  // without a model it cannot be seeded
-  run.capture(*run.leader, 3, "any");
+  run.server_0->say(Type::seed_wanted, 39);  // without a model it cannot be seeded
+  run.capture(*run.server_0, 3, "any");
   CHECK(run.hear_written(3).reason == "it has no weights");
   worker.join();
   const std::string mark = run.hear_join(0, flag_empty);
@@ -103,15 +103,15 @@ TEST_CASE(
   worker.say(Type::finish);
   worker.say(Type::pull, 1, 1);
   worker.hear_weights(1, 1, 1, {4.5, 5});
-  run.leader->say(Type::capture, 1, 0, 0, 0, {});  // nor can this be read
-  run.capture(*run.leader, 1, aside);
+  run.server_0->say(Type::capture, 1, 0, 0, 0, {});  // nor can this be read
+  run.capture(*run.server_0, 1, aside);
   const WrittenMessage written = run.hear_written(1);
   CHECK(written.aside == aside);
   CHECK(written.file.name == "server-1.safetensors");
   CHECK(written.file.bytes ==
         std::filesystem::file_size(run.server.file("checkpoints/" + aside + "/server-1.safetensors")));
   CHECK(written.reason == "");
-  run.capture(*run.leader, 2, aside);
+  run.capture(*run.server_0, 2, aside);
   CHECK(run.hear_written(2).reason == "its weights are of step 1");
   run.hear_join(2, flag_without);
 
@@ -125,19 +125,19 @@ TEST_CASE(
   worker.say(Type::pull, 0, 1);  // not any more
   run.hear_join(0, flag_without);
 
-  run.leader_is_lost();
+  run.server_0_is_lost();
   worker.say(Type::pull, 2, 1);
   worker.hear_weights(1, 2, 2, {4.5, 5});
-  run.leader_is_back();
+  run.server_0_is_back();
   CHECK(run.hear_join(40, 0) == mark);  // it has the weights of that round
-  run.leader->say(Type::finish, 0, 0, 0, 0, PayloadWriter().text("the result").bytes());
+  run.server_0->say(Type::finish, 0, 0, 0, 0, PayloadWriter().text("the result").bytes());
   worker.hear_finish("the result");
-  CHECK(PayloadReader(run.leader->hear(Type::finish).payload).text() == "the result");
+  CHECK(PayloadReader(run.server_0->hear(Type::finish).payload).text() == "the result");
   third.hear(Type::finish);
   PlayedWorker late(1);
   late.dial(run.server);
   late.hear_finish("the result");
-  run.leader->end(ExitCode::trained);
+  run.server_0->end(ExitCode::trained);
   worker.hear_goodbye(ExitCode::trained);
   CHECK(run.server.end() == ProcessEnd{ExitCode::trained, ""});
   CHECK(run.server.has_logged("worker/0 sent weights that do not fit"));
@@ -153,9 +153,9 @@ TEST_CASE("a server that is led and told to stop stays until server 0 has what i
   run.hear_join(0, flag_empty);
   run.seed(worker, 6);
   run.server.request_stop();
-  run.capture(*run.leader, 6, CheckpointStore::name_aside(6));
+  run.capture(*run.server_0, 6, CheckpointStore::name_aside(6));
   CHECK(run.hear_written(6).reason == "");
-  run.leader->end(ExitCode::terminated);
+  run.server_0->end(ExitCode::terminated);
   worker.hear_goodbye(ExitCode::terminated);
   CHECK(run.server.end() == ProcessEnd{ExitCode::terminated, ""});
   CHECK(run.server.result().find(R"("done":false,"message":"terminated")") != std::string::npos);
