@@ -85,6 +85,8 @@ void RankMachine::settle(RankTurn& turn) {
         return turn.decide(MakeState());
       }
       return goes_on() ? begin(turn) : void();
+    case State::between:  // else the next generation might begin here before this one is left
+      return goes_on() ? void() : next_step(turn);
     case State::receiving:
       return go_on_receiving(turn);
     case State::saving:
@@ -198,8 +200,9 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// Called when all events that came during the last step are handled. The rank that reports saves the last step
-// even if the generation is over; the others take part in the next one, for which they may have the state.
+// Called when all events that came during the last step are handled. The rank that reports saves the last
+// step even if the generation is over; the others take part in the next one, for which they may have the
+// state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
   if (point_.step >= settings_.steps && (goes_on() || reports())) {

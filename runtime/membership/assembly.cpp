@@ -133,9 +133,7 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   view.standing = event.kind == Event::Kind::down && event.proven ? Standing::dead : Standing::silent;
   view.lost = now;
   if (event.kind == Event::Kind::down) view.known = false;
-  const Member member{event.peer.rank, event.incarnation};
-  if (promises_.contains(member)) not_heard_whole_.insert(member);
-  if (view.standing == Standing::silent) note_may_have_gone_on(member);
+  if (view.standing == Standing::silent) note_may_have_gone_on({event.peer.rank, event.incarnation});
   if (!is_member(event.peer.rank)) return;
   current_ = false;
   if (view.standing == Standing::dead) code_probe("allreduce.member-dead");
@@ -144,13 +142,19 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   if (was_live && !no_news) effects.log(to_string(event.peer) + " is lost");
 }
 
-// Messages of one connection come in order. So a proposer that ends, and was heard all the time since its
-// proposal was accepted, has not begun it.
+// The messages of a connection come in order and without a gap. So the process that ends has begun no later
+// generation than it has told, and one that it has proposed later will never begin.
 void Assembly::on_goodbye(const Event& event) {
   if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
-  const Member proposer{event.peer.rank, event.incarnation};
-  if (not_heard_whole_.contains(proposer) || promises_.erase(proposer) == 0) return;
+  const View& view = views_[event.peer.rank];
+  if (view.incarnation != event.incarnation || !view.known) return;
+  const Member member{event.peer.rank, event.incarnation};
+  ended_[member] = view.status;
+  const auto promise = promises_.find(member);
+  if (promise == promises_.end()) return;
+  if (!ended_without(member, promise->second.number, promise->second.lineage)) return;
   code_probe("allreduce.proposer-ended");
+  promises_.erase(promise);
 }
 
 void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) {
@@ -195,8 +199,9 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
+      beginning_ = Beginning();
       own_.reset();
-      forget_promises();
+      promises_.clear();
       current_ = false;
       send_status_to_all(effects);
     }
@@ -224,12 +229,7 @@ void Assembly::forget_passed_promises(const StatusMessage& status) {
   if (!over) return;
   lineage_ = status.lineage;
   begun_ = status.generation;
-  forget_promises();
-}
-
-void Assembly::forget_promises() {
   promises_.clear();
-  not_heard_whole_.clear();
 }
 
 void Assembly::on_done(const Event& event) {

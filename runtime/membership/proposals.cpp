@@ -110,6 +110,7 @@ void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!starts_run_ || did_not_begin_.size() + 1 < generation_.members.size()) return;
   code_probe("allreduce.never-begun");
   generation_ = Generation();
+  beginning_ = Beginning();
   send_status_to_all(effects);
 }
 
@@ -120,7 +121,6 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   if (!awaited) {
     // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
     // the others would wait for it in the first sum.
-    not_heard_whole_.insert({event.peer.rank, event.incarnation});
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
       effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
@@ -141,10 +141,11 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   generation_ = {proposal.number, std::move(proposal.members)};
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
-  forget_promises();
+  promises_.clear();
   accepted_here_.clear();
   may_have_gone_on_.clear();
   have_begun_.clear();
+  ended_.clear();
   did_not_begin_.clear();
   beginning_ = std::move(beginning);
   if (state_ && !beginning_.lagging.contains(self_.rank)) state_->lineage = lineage_;
@@ -167,7 +168,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   if (member) {
     leave_out_cut_off(proposal, now);
     if (!is_to_propose()) return {};
-    if (!may_follow(generation_, proposal, now)) {
+    if (!may_follow(generation_, lineage_, proposal, now)) {
       code_probe("allreduce.no-quorum");
       return {};
     }

@@ -69,7 +69,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   if (!stopping_) turn.log(to_string(peer) + " is lost, " + std::to_string(offers_.size()) + " go on");
   if (phase_ == Phase::running) serve_parked(turn);
   if (phase_ == Phase::seeding && seeding_.by(peer.rank)) start_gathering(turn);
-  if (phase_ == Phase::ending) end(turn);
+  if (phase_ == Phase::ending && reporter_told_ == peer.rank) end(turn);
 }
 
 void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
@@ -255,7 +255,7 @@ void Coordinator::written(std::uint32_t server, const WrittenMessage& written, T
 void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;
-  if (reporter_told_) code_probe("ps.another-reports");
+  if (reporter_told_ && reporter_told_ != reporter) code_probe("ps.another-reports");
   reporter_told_ = reporter;
   const TrainedMessage trained{leases_.position(), checkpoints_.committed(), take_progress(turn)};
   send(turn, {Role::worker, reporter}, MessageType::trained, leases_.step(), 0, 0, encode(trained));

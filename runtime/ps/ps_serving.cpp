@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/code_probe.h"
 #include "runtime/ps/ps_server_machine.h"
 
 namespace mlk::rt {
@@ -174,7 +175,8 @@ std::optional<ServerMachine::Weights> ServerMachine::next_weights(PeerId worker)
     Header header = header_of(MessageType::weights, tag, chunk);
     header.data_type = DataType::float32;
     header.offset = sync() ? tag : view->clock;
-    header.generation = workers_[worker.rank];
+    const auto joined = workers_.find(worker.rank);  // it may have said that it is cut off
+    header.generation = joined == workers_.end() ? 0 : joined->second;
     return Weights{header, *weights};
   }
   return {};

@@ -13,6 +13,7 @@ using rt::Event, rt::MessageType, rt::PayloadReader, rt::PayloadWriter, rt::Rank
 
 constexpr Duration look_interval = 1s, next_try_after = 1s, signal_seen_within = 50ms;
 constexpr Duration shortest_pause = 1us, save_poll = 100ms;
+constexpr Duration preemption = 10ms;
 constexpr std::uint64_t state_floats = 2;  // of the parameters, and of the optimizer's state
 
 }  // namespace
@@ -132,7 +133,9 @@ void SimulatedRank::plan_tick() {
   if (process_->machine.looks_for_last()) next = std::min(next, process_->next_look);
   if (next == SteadyTime::max() || process_->busy) return;
   const bool at_once = next == SteadyTime();
-  const Duration least = at_once ? 0ns : process_->first_try ? save_poll : shortest_pause;
+  // Events may come before a process comes to its next step, too.
+  const Duration pause = at_once && s_.random.one_in(8) ? s_.random.between(Duration(0), preemption) : 0ns;
+  const Duration least = at_once ? pause : process_->first_try ? save_poll : shortest_pause;
   const SteadyTime at = std::max(global(next), s_.clock.now() + least);
   auto& planned = process_->tick_planned;
   if (planned && *planned <= at && *planned > s_.clock.now()) return;

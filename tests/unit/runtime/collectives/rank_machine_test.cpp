@@ -158,20 +158,37 @@ TEST_CASE("a rank that has made a step tells the others that it leaves a generat
   CHECK(sends(rank.tick(), MessageType::trouble));
 }
 
+// Rank 1 of two, which has begun generation 1 of rank 0 with its state.
+struct SecondRank : LoneRank {
+  explicit SecondRank(std::uint64_t steps) : LoneRank(1, 2, steps) {
+    call([&](RankTurn& turn) { machine.start(turn); });
+    hear({.kind = Event::Kind::up});
+    propose(1, 0);
+    say(encode(BeginMessage{1, 0, 0, 0, {1}}));
+    const std::vector<std::uint64_t> floats(2);
+    for (const std::uint32_t offset : {0u, 2u})
+      say(encode(StateMessage{1, 0, 0, 0, 0, offset, std::as_bytes(std::span(floats).first(1))}));
+  }
+  RankTurn propose(std::uint64_t number, std::uint64_t follows) {
+    return say(encode(ProposeMessage{number, follows, 7, {{{0, 9}, ""}, {{1, 1}, ""}}}));
+  }
+  // Generation 2, in which this rank is to send the state of step 1 to the other.
+  RankTurn begin_as_source() { return say(encode(BeginMessage{2, 1, 0, 1, {0}})); }
+};
+
 TEST_CASE("a rank that alone has the last step sends it to the others in the next generation") {
-  LoneRank rank(1, 2, 1);
-  rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
-  rank.hear({.kind = Event::Kind::up});
-  const std::vector<ProposeMessage::Invited> both = {{{0, 9}, ""}, {{1, 1}, ""}};
-  rank.say(encode(ProposeMessage{1, 0, 7, both}));
-  rank.say(encode(BeginMessage{1, 0, 0, 0, {1}}));
-  const std::vector<std::uint64_t> floats(2);
-  rank.say(encode(StateMessage{1, 0, 0, 0, 0, 0, std::as_bytes(std::span(floats).first(1))}));
-  rank.say(encode(StateMessage{1, 0, 0, 0, 0, 2, std::as_bytes(std::span(floats).first(1))}));
+  SecondRank rank(1);
   REQUIRE(decides<TakeStep>(rank.tick()));
   rank.say(encode(TroubleMessage{1}));  // the other has given the step up
-  CHECK(sends(rank.say(encode(ProposeMessage{2, 1, 7, both})), MessageType::accept));
+  CHECK(sends(rank.propose(2, 1), MessageType::accept));
   rank.call([&](RankTurn& turn) { rank.machine.step_taken(turn); });
   rank.tick();
-  CHECK(decides<SendState>(rank.say(encode(BeginMessage{2, 1, 0, 1, {0}}))));
+  CHECK(decides<SendState>(rank.begin_as_source()));
+}
+
+TEST_CASE("a rank that accepts a generation between two steps begins it with all that belongs to it") {
+  SecondRank rank(5);
+  rank.take_step();
+  CHECK(sends(rank.propose(2, 1), MessageType::accept));
+  CHECK(decides<SendState>(rank.begin_as_source()));
 }
