@@ -10,8 +10,6 @@ namespace {
 
 constexpr Milliseconds somebody_to_tell{3000};
 constexpr std::chrono::seconds least_stay{5};
-// In mode ps. Servers are few, and all ranks wait for a lost one: a new one is found within half a second.
-constexpr Milliseconds server_retry_max{500};
 
 TransportOptions options_of(const Job& job) {
   TransportOptions options;

@@ -13,6 +13,10 @@
 
 namespace mlk::rt {
 
+// Between two attempts to dial, with parameter servers. Servers are few, and all ranks wait for a lost one: a
+// new one is found within half a second.
+inline constexpr Milliseconds server_retry_max{500};
+
 class Peers {
  public:
   // Listens, and knows the run's key. Throws Failure.

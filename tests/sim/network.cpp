@@ -9,7 +9,7 @@ namespace {
 using rt::Event;
 
 constexpr Duration heartbeat = 500ms, suspect_after = 5s, lost_after = 15s, handshake_timeout = 5s;
-constexpr rt::Milliseconds retry_min{50}, retry_max{1000};
+constexpr rt::Milliseconds retry_min{50};
 constexpr Duration retransmitted = 300ms;  // until TCP tries again a way that was cut
 
 }  // namespace
@@ -38,7 +38,7 @@ void Network::start(Rank rank, std::uint64_t incarnation) {
   host = Host();
   host.running = true;
   host.incarnation = incarnation;
-  host.dialer.emplace(retry_min, retry_max);
+  host.dialer.emplace(retry_min, settings_.retry_max);
   host.sides.resize(ranks);
   newest_[first_[rank]] = rank;
 }
@@ -102,7 +102,7 @@ void Network::thaw(Rank rank) {
   if (!host.running || !host.frozen) return;
   host.frozen = false;
   if (clock_.now() - host.frozen_at > suspect_after)
-    host.peers_return_until = clock_.now() + handshake_timeout + 2 * retry_max;
+    host.peers_return_until = clock_.now() + handshake_timeout + 2 * settings_.retry_max;
   release_all(rank);
   plan_round(rank);
   listen_around(rank);

@@ -29,6 +29,7 @@ struct Plants {
 
 struct NetworkSettings {
   Duration shortest{50us}, longest{5ms};  // the way of a message
+  rt::Milliseconds retry_max{1000};
   bool frozen_are_lost = false;  // messages are so large that a process that takes nothing is given up
   Plants plants;
 };

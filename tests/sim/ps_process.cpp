@@ -4,15 +4,11 @@
 #include <utility>
 
 #include "runtime/base/payload.h"
+#include "runtime/ps/ps_timers.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/ps_wire.h"
 
 namespace mlk::sim {
-namespace {
-
-constexpr Duration ps_look_interval = 200ms;
-
-}  // namespace
 
 // ---- the life of a process
 
@@ -40,14 +36,14 @@ void PsProcess::start(std::uint64_t incarnation, int failures) {
   } else {
     start_worker();
   }
-  plan_tick(ps_look_interval);
+  plan_tick(rt::ps_timers::look_interval);
 }
 
 void PsProcess::stop() {
   s_.invariants.gone(incarnation_);
   server_.reset();
   worker_.reset();
-  frozen_ = busy_ = writing_ = false;
+  frozen_ = busy_ = writing_ = stopping_ = false;
   offline_slice_ = 0;
   postponed_.clear();
   inbox_.clear();
@@ -56,6 +52,7 @@ void PsProcess::stop() {
 }
 
 void PsProcess::terminate() {
+  stopping_ = true;
   if (server_) server_->stop();
   if (worker_) worker_->stop();
 }
@@ -95,7 +92,7 @@ void PsProcess::tick() {
   if (server_) tick_server();
   if (worker_ && !busy_) tick_worker();
   if (!running()) return;
-  plan_tick(goes_on_offline() ? Duration(1ms) : ps_look_interval);
+  plan_tick(goes_on_offline() ? Duration(1ms) : rt::ps_timers::look_interval);
 }
 
 void PsProcess::tick_server() {

@@ -62,6 +62,7 @@ class PsProcess {
   void stop();  // the process is gone, with all that it knew
   void terminate();
   bool running() const { return server_ || worker_; }
+  bool knew_of_end() const { return trained_; }  // a server, also when it has ended
   std::uint64_t incarnation() const { return incarnation_; }
   void freeze() { frozen_ = true; }
   void thaw();
@@ -142,7 +143,7 @@ class PsProcess {
   const Network::Rank place_;
   const rt::PeerId id_;
   std::uint64_t incarnation_ = 0;
-  bool frozen_ = false, busy_ = false, trained_ = false;
+  bool frozen_ = false, busy_ = false, trained_ = false, stopping_ = false;
   std::uint64_t tick_ = 0;                // the one that is planned
   std::vector<Clock::Action> postponed_;  // while it is frozen
   std::deque<rt::Event> inbox_;           // while it is busy

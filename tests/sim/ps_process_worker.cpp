@@ -138,9 +138,11 @@ void PsProcess::carry_out(const rt::ReportStep& wanted) {
 }
 
 void PsProcess::carry_out(const rt::Evaluate& wanted) {
-  s_.invariants.evaluated(wanted.step);
   s_.invariants.weights(model_, wanted.step, 0, "the last weights");
-  work([](rt::WorkerMachine& machine, rt::WorkerTurn& turn) { machine.evaluated(true, "result", turn); });
+  work([this, step = wanted.step](rt::WorkerMachine& machine, rt::WorkerTurn& turn) {
+    if (!stopping_) s_.invariants.evaluated(step);
+    machine.evaluated(!stopping_, "result", turn);
+  });
 }
 
 void PsProcess::carry_out(const rt::ComputeSlice& wanted) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/reference/reference_ops.h"
+#include "runtime/ps/ps_timers.h"
 #include "tests/sim/ps_process.h"
 #include "tests/sim/ps_wire.h"
 
@@ -87,11 +88,11 @@ class PsRun {
     int failures = 0;
     std::uint64_t starts = 0;
     Place place = 0;  // of the process that it started last
-    std::optional<SteadyTime> started;
   };
 
   void deliver(Place place, rt::Event&& event) {
     if (print_ && event.kind == rt::Event::Kind::message) say(place, describe_ps(event));
+    if (event.peer.role == Role::worker) heard_worker_[place] = clock_.now();
     processes_[place].deliver(std::move(event));
   }
 
@@ -121,7 +122,6 @@ class PsRun {
       if (processes_[job.place].running()) vanish(job.place);  // a third does not live
     }
     ++job.starts;
-    job.started = clock_.now();
     isolated_.erase(job.place);
     processes_[job.place].start(1 + network_.number(id) + 1000 * job.starts, job.failures);
   }
@@ -139,21 +139,32 @@ class PsRun {
     const bool replaced = isolated_.erase(place) > 0;
     if (code == rt::ExitCode::trained && !replaced) {
       job.done = true;
-      (invariants_.is_evaluated() ? trained_ : abandoned_) = true;
+      const bool trained = id.role == Role::worker || invariants_.is_evaluated();
+      trained ? void(trained_ = true) : abandon(place);
     }
     if (rt::is_final(code)) throw Violation(to_string(id) + " ends the run: " + why);
-    if (code == rt::ExitCode::peers_lost && !replaced && !trained_ && settled() &&
+    if (code == rt::ExitCode::peers_lost && !replaced && !trained_ &&
         clock_.now() > quiet_ + scenario_.patience + settled_after)
       throw Violation(to_string(id) + " gives up, though all can reach each other: " + why);
     if (job.done || replaced) return;
-    start_later(id);
+    start_later(id, code);
   }
 
-  void start_later(PeerId id) {
+  // A server ends with 0 before the run is trained, or reported. That is right if it has heard of no worker
+  // for as long as it waits; the run is over then. If the last checkpoint is there, workers may still find
+  // it.
+  void abandon(Place place) {
+    const bool saved = disk_.has(scenario_.steps);
+    const Duration least =
+        std::min<Duration>(saved ? rt::ps_timers::trained_patience : scenario_.patience, scenario_.patience);
+    if (!processes_[place].knew_of_end() && clock_.now() - heard_worker_[place] < least)
+      throw Violation(to_string(ids_[place]) + " ends with 0, though it has heard of a worker");
+    (saved ? left_to_workers_ : abandoned_) = true;
+  }
+
+  void start_later(PeerId id, rt::ExitCode code) {
     if (id.role == Role::worker && scenario_.never.contains(id.rank)) return;
-    const Duration pause =
-        std::min(first_restart * (1 << std::min(jobs_[id].failures++, 2)), longest_restart);
-    clock_.after(pause, [this, id] { start(id); });
+    clock_.after(restart_pause(code, jobs_[id].failures), [this, id] { start(id); });
   }
 
   void happen(const PsFault& fault) {
@@ -194,6 +205,7 @@ class PsRun {
         return;
       case disk_lost:
         disk_lost_ = disk_lost_ || disk_.has(scenario_.steps);
+        abandoned_ = abandoned_ || left_to_workers_;
         disk_.made.clear();
         for (auto& [name, aside] : disk_.aside) aside.lost = true;
         return;
@@ -253,7 +265,7 @@ class PsRun {
       network_.cut(place, other);
       network_.cut(other, place);
     }
-    start_later(ids_[place]);
+    start_later(ids_[place], rt::ExitCode::internal_error);
   }
 
   void heal_all(PeerId id) {
@@ -339,8 +351,10 @@ class PsRun {
   PsDisk disk_;
   bool disk_lost_ = false;  // with the last checkpoint
   bool lost_at_end_ = false;
-  bool trained_ = false;    // a rank has ended so
-  bool abandoned_ = false;  // a server has met no worker for all of its patience: it ends with 0
+  bool trained_ = false;          // a rank has ended so
+  bool left_to_workers_ = false;  // a server has ended, since the last checkpoint is on the disk
+  bool abandoned_ = false;        // a server has heard of no worker for all of its patience: the run is over
+  std::map<Place, SteadyTime> heard_worker_;  // by servers
   PsInvariants invariants_;
   ProbeFaultDraw probe_draw_;
   std::unique_ptr<kernels::Ops> ops_ = kernels::make_reference_ops();

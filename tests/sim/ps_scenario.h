@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/launch/config.h"
+#include "runtime/membership/peers.h"
 #include "runtime/transport/wire.h"
 #include "tests/sim/network.h"
 #include "tests/sim/probes.h"
@@ -55,7 +56,7 @@ struct PsScenario {
   int batch = 4;
   std::chrono::seconds patience{120}, late{60}, offline{0};
   Duration compute{50ms}, write{100ms}, seen{0};
-  NetworkSettings network;
+  NetworkSettings network{.retry_max = rt::server_retry_max, .plants = {}};
   bool disk = true;
   bool lost_at_end = false;
   std::vector<PsFault> faults;

@@ -215,6 +215,9 @@ void SimulatedRank::carry_out(const rt::SendState& wanted) {
     const Duration extra = part == 0 ? transfer * before + transfer / 2 : transfer / 2;
     send(wanted.rank, message.header, std::move(message.payload), extra);
   }
+  // The process handles no event before the last state is sent.
+  if (wanted.rank == *lagging.rbegin())
+    work(transfer * (before + 1), [this] { plan(0ns, [this] { tick(); }); });
 }
 
 void SimulatedRank::carry_out(const rt::StoreState& wanted) {

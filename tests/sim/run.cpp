@@ -5,7 +5,6 @@
 namespace mlk::sim {
 namespace {
 
-constexpr Duration restart_of_terminated = 1s;
 constexpr std::uint64_t most_events = 20'000'000;
 
 class Run {
@@ -149,12 +148,7 @@ class Run {
     if (code == rt::ExitCode::peers_lost && must_find_peers())
       throw Violation("rank " + std::to_string(rank) + " gives up, though all can reach each other");
     if (scenario_.never.contains(rank)) return;
-    // A disruption is no failure.
-    const Duration pause =
-        code == rt::ExitCode::terminated
-            ? restart_of_terminated
-            : std::min(first_restart * (1 << std::min(jobs_[rank].failures++, 4)), longest_restart);
-    clock_.after(pause, [this, rank] { start(rank); });
+    clock_.after(restart_pause(code, jobs_[rank].failures), [this, rank] { start(rank); });
   }
 
   // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
@@ -331,6 +325,11 @@ class Run {
 };
 
 }  // namespace
+
+Duration restart_pause(rt::ExitCode code, int& failures) {
+  if (code == rt::ExitCode::terminated) return 1s;
+  return std::min(first_restart * (1 << std::min(failures++, 2)), longest_restart);
+}
 
 Outcome simulate(const Scenario& scenario, const Print& print) { return Run(scenario, print).run(); }
 

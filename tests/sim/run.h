@@ -23,4 +23,8 @@ using Print = std::function<void(const std::string& line)>;
 // print: told every event; may be empty.
 Outcome simulate(const Scenario& scenario, const Print& print);
 
+// How long the Job of a process that has ended so waits before it starts it again. A disruption is no
+// failure.
+Duration restart_pause(rt::ExitCode code, int& failures);
+
 }  // namespace mlk::sim
