@@ -93,7 +93,7 @@ void Assembly::handle(const Event& event, SteadyTime now, Effects& effects) {
       greet(event.peer.rank, effects);
       break;
     case Event::Kind::goodbye:
-      on_goodbye(event);
+      if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
       break;
     case Event::Kind::message:
       on_message(event, now, effects);
@@ -140,21 +140,6 @@ void Assembly::on_loss(const Event& event, View& view, SteadyTime now, Effects& 
   if (view.standing == Standing::silent) code_probe("allreduce.member-silent");
   const bool no_news = left_.contains(event.peer.rank) || trained_ || ending_;
   if (was_live && !no_news) effects.log(to_string(event.peer) + " is lost");
-}
-
-// The messages of a connection come in order and without a gap. So the process that ends has begun no later
-// generation than it has told, and one that it has proposed later will never begin.
-void Assembly::on_goodbye(const Event& event) {
-  if (event.header.clock == static_cast<std::uint64_t>(ExitCode::trained)) left_.insert(event.peer.rank);
-  const View& view = views_[event.peer.rank];
-  if (view.incarnation != event.incarnation || !view.known) return;
-  const Member member{event.peer.rank, event.incarnation};
-  ended_[member] = view.status;
-  const auto promise = promises_.find(member);
-  if (promise == promises_.end()) return;
-  if (!ended_without(member, promise->second.number, promise->second.lineage)) return;
-  code_probe("allreduce.proposer-ended");
-  promises_.erase(promise);
 }
 
 void Assembly::on_message(const Event& event, SteadyTime now, Effects& effects) {

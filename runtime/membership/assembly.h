@@ -132,14 +132,12 @@ class Assembly {
   bool is_behind(std::uint32_t rank) const;
   std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
-  Standing standing_of(const Member& member, const Generation& last, std::uint64_t lineage,
-                       const Proposal& proposal, SteadyTime now) const;
-  bool ended_without(Member member, std::uint64_t number, std::uint64_t lineage) const;
+  Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
+                       SteadyTime now) const;
   static bool others_suffice(const Generation& last, const Proposal& proposal);
   bool knows_of_all_others(std::uint32_t than, const Proposal& proposal) const;
   bool passed_over(const ProposeMessage& proposal, SteadyTime now) const;
-  bool may_follow(const Generation& last, std::uint64_t lineage, const Proposal& proposal,
-                  SteadyTime now) const;
+  bool may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const;
   bool keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const;
   void note_may_have_gone_on(Member member);
   bool loses_steps(const Proposal& proposal, SteadyTime now) const;
@@ -152,7 +150,6 @@ class Assembly {
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, SteadyTime now, Effects& effects);
   void forget_passed_promises(const StatusMessage& status);
-  void on_goodbye(const Event& event);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);
@@ -199,7 +196,6 @@ class Assembly {
   // on with others since, whatever is heard of them later.
   std::set<Member> may_have_gone_on_;
   std::set<Member> have_begun_;  // generation_, as they have told; others may not have heard of its beginning
-  std::map<Member, StatusMessage> ended_;  // what those that have said goodbye told last
 
   bool starts_run_ = false;         // generation_ was proposed here, and follows none
   std::set<Member> did_not_begin_;  // it, as they say

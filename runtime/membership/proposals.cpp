@@ -145,7 +145,6 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   accepted_here_.clear();
   may_have_gone_on_.clear();
   have_begun_.clear();
-  ended_.clear();
   did_not_begin_.clear();
   beginning_ = std::move(beginning);
   if (state_ && !beginning_.lagging.contains(self_.rank)) state_->lineage = lineage_;
@@ -168,7 +167,7 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   if (member) {
     leave_out_cut_off(proposal, now);
     if (!is_to_propose()) return {};
-    if (!may_follow(generation_, lineage_, proposal, now)) {
+    if (!may_follow(generation_, proposal, now)) {
       code_probe("allreduce.no-quorum");
       return {};
     }
@@ -178,8 +177,10 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
     }
   } else {
     // Those that waited for others to let them in now wait for a start, which takes all of them: their
-    // patience must not end one after the other.
-    if (std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains) wait_.restart(now);
+    // patience must not end one after the other. But one that is bound by what it has accepted only holds up
+    // the start. It comes back free.
+    const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
+    if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {
       enough_since_.reset();
       return {};

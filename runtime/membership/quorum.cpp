@@ -28,21 +28,15 @@ bool Assembly::is_dead(const View& view, SteadyTime now) {
 
 // Whether the members of a proposal are enough of the last generation to go on without its other members.
 // Other members count as silent even if they are heard: they may have gone on already, or be about to.
-bool Assembly::may_follow(const Generation& last, std::uint64_t lineage, const Proposal& proposal,
-                          SteadyTime now) const {
+bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
-  for (const Member& member : last.members)
-    standings[member.rank] = standing_of(member, last, lineage, proposal, now);
+  for (const Member& member : last.members) standings[member.rank] = standing_of(member, last, proposal, now);
   return may_form_next(last, standings);
 }
 
-Standing Assembly::standing_of(const Member& member, const Generation& last, std::uint64_t lineage,
-                               const Proposal& proposal, SteadyTime now) const {
+Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
+                               SteadyTime now) const {
   if (proposal.contains(member)) return Standing::live;
-  if (ended_without(member, last.number, lineage)) {
-    code_probe("allreduce.ended-without");
-    return Standing::dead;
-  }
   const auto view = views_.find(member.rank);
   if (view == views_.end()) return Standing::silent;
   // A newer incarnation proves the end of the older.
@@ -54,15 +48,6 @@ Standing Assembly::standing_of(const Member& member, const Generation& last, std
     return Standing::silent;
   }
   return Standing::dead;
-}
-
-// Whether the process has ended before it began that generation. One that told of none at its end may have
-// been passed over.
-bool Assembly::ended_without(Member member, std::uint64_t number, std::uint64_t lineage) const {
-  const auto ended = ended_.find(member);
-  if (ended == ended_.end()) return false;
-  const StatusMessage& last = ended->second;
-  return last.lineage == lineage && last.generation != 0 && last.generation < number;
 }
 
 // Whether the members that are not in the proposal were enough to go on without those in it.
@@ -93,7 +78,7 @@ bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal)
 bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
   return std::ranges::all_of(promises_, [&](const auto& promise) {
     const auto& [to, accepted] = promise;
-    return to == proposer || may_follow({accepted.number, accepted.members}, accepted.lineage, proposal, now);
+    return to == proposer || may_follow({accepted.number, accepted.members}, proposal, now);
   });
 }
 
@@ -173,8 +158,7 @@ void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   std::erase_if(rest.members,
                 [out = left_out(now)](const Member& member) { return out.contains(member.rank); });
   if (rest.members.size() == proposal.members.size()) return;
-  if (!may_follow(generation_, lineage_, rest, now) || !keeps_promises(rest, self_, now) ||
-      loses_steps(rest, now))
+  if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))
     return;
   code_probe("allreduce.cut-off-excluded");
   proposal = std::move(rest);

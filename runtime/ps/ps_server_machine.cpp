@@ -61,7 +61,10 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
     if (coordinator_) coordinator_->worker_up(peer);
   } else {
     servers_.insert(peer.rank);
-    if (peer == server_0) server_0_up_ = true;
+    if (peer == server_0) {
+      server_0_up_ = true;
+      server_0_left_ = false;
+    }
     introduce(turn);
   }
   if (finished_) tell_finished(peer, result_, turn);
@@ -224,6 +227,10 @@ void ServerMachine::end_if_over(Turn& turn) {
       if (coordinator_) end.checkpoint = coordinator_->committed();
       return turn.decide(end);
     }
+  }
+  if (server_0_left_) {  // it does not come back, and without it nothing goes on
+    code_probe("ps.server-0-left");
+    return turn.decide(End{ExitCode::trained, trained, trained ? "" : "server 0 has ended"});
   }
   if (turn.now - heard_ <= patience()) return;
   code_probe("ps.no-worker-heard");

@@ -92,7 +92,8 @@ class PsRun {
 
   void deliver(Place place, rt::Event&& event) {
     if (print_ && event.kind == rt::Event::Kind::message) say(place, describe_ps(event));
-    if (event.peer.role == Role::worker) heard_worker_[place] = clock_.now();
+    const bool heard = event.kind != rt::Event::Kind::down && event.kind != rt::Event::Kind::silent;
+    if (event.peer.role == Role::worker && heard) heard_worker_[place] = clock_.now();
     processes_[place].deliver(std::move(event));
   }
 
@@ -155,8 +156,9 @@ class PsRun {
   // it.
   void abandon(Place place) {
     const bool saved = disk_.has(scenario_.steps);
+    const Duration patience = scenario_.patience;
     const Duration least =
-        std::min<Duration>(saved ? rt::ps_timers::trained_patience : scenario_.patience, scenario_.patience);
+        disk_.had_last ? std::min<Duration>(rt::ps_timers::trained_patience, patience) : patience;
     if (!processes_[place].knew_of_end() && clock_.now() - heard_worker_[place] < least)
       throw Violation(to_string(ids_[place]) + " ends with 0, though it has heard of a worker");
     (saved ? left_to_workers_ : abandoned_) = true;

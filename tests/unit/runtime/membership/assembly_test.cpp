@@ -456,56 +456,6 @@ TEST_CASE("every generation that a rank has accepted binds it, until one has beg
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("a promise ends with the process that it was made to, if that cannot have begun the generation") {
-  AmongRanks stage(4, 5);
-  stage.start_generation(1, {0, 1, 2, 3, 4});
-  stage.tell_status(2, 1, 10);
-  stage.propose(2, 2, {1, 2, 3, 4}, 1);
-  REQUIRE(stage.answer_type(2) == MessageType::accept);
-  bool ended = false;
-  SUBCASE("it says that it ends") {
-    stage.end(rank_at(2), ExitCode::peers_lost);
-    ended = true;
-  }
-  SUBCASE("it is killed: what it has said may be lost") { stage.depart(rank_at(2)); }
-  SUBCASE("it was not connected for a while, and has not told its status since") {
-    stage.hears_of(2, Event::Kind::down);
-    stage.hears_of(2, Event::Kind::up);
-    stage.end(rank_at(2), ExitCode::peers_lost);
-  }
-  SUBCASE("it is in no generation any more: others may have gone on") {
-    stage.tell_status(2, 0, no_state);
-    stage.end(rank_at(2), ExitCode::peers_lost);
-  }
-  stage.propose(0, 4, {0, 4}, 1);
-  CHECK(stage.answer_type(0) == (ended ? MessageType::accept : MessageType::refuse));
-}
-
-TEST_CASE("a member that has ended before it began a generation has not gone on from it") {
-  AmongRanks stage(1, 4);
-  stage.start_generation(1, {0, 1, 2, 3});
-  stage.tell_statuses({0, 2, 3}, 1, 10);
-  stage.propose(0, 2, {0, 1, 3}, 1);
-  REQUIRE(stage.answer_type(0) == MessageType::accept);
-  stage.depart(rank_at(0));
-  stage.hears_of(3, Event::Kind::silent);
-  stage.hears_of(3, Event::Kind::audible);
-  const auto answer = [&] {
-    stage.arrive(rank_at(3));
-    stage.now += std::chrono::seconds(2);
-    stage.propose(2, 3, {1, 2, 3}, 1);
-    return stage.answer_type(2);
-  };
-  SUBCASE("it says that it ends") {
-    stage.end(rank_at(3), ExitCode::peers_lost);
-    CHECK(answer() == MessageType::accept);
-  }
-  SUBCASE("it is killed: it may have gone on with rank 0, and that one with its next process") {
-    stage.depart(rank_at(3));
-    CHECK(answer() == MessageType::refuse);
-  }
-}
-
 TEST_CASE("a rank does not go on by itself after members that may have let in one that it cannot reach") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(1));

@@ -289,13 +289,20 @@ TEST_CASE("the patience of a rank begins anew when those that trained without it
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
   });
-  stage.tell_status(0, 4, 20);
+  bool bound = false;
+  SUBCASE("it has accepted no generation that they may have begun") {}
+  SUBCASE("it is bound by one, so that only its next process can help to start the run") {
+    bound = true;
+    stage.propose(0, 1, {0, 1, 2}, 0);
+    stage.propose(2, 2, {1, 2}, 1);
+  }
+  stage.tell_status(0, bound ? 1 : 4, 20);
   stage.start_assembling();
   const SteadyTime begin = stage.now;
   while (stage.now < begin + std::chrono::seconds(20)) stage.pass();
   stage.depart(rank_at(0));
   while (stage.assembly.phase() == Assembly::Phase::assembling) stage.pass();
-  CHECK(stage.now >= begin + std::chrono::seconds(50));
+  CHECK((stage.now >= begin + std::chrono::seconds(50)) == !bound);
 }
 
 TEST_CASE("only a member is bound by what it has accepted") {
