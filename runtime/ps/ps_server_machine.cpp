@@ -186,11 +186,11 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
 
 // The first workers get longer, since their pods may be pending while the cluster is full. If workers were
 // there and are gone, the run is over, or starts again with new servers. If this server replaces a lost one,
-// workers wait for it already.
+// workers wait for it already. Without server 0, if that has ended with 0, nothing goes on.
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
-  if (met_ || settings_.failures > 0) return patience;
+  if (met_ || settings_.failures > 0 || server_0_left_) return patience;
   return std::max<std::chrono::seconds>(patience, ps_timers::first_worker_patience);
 }
 
@@ -227,10 +227,6 @@ void ServerMachine::end_if_over(Turn& turn) {
       if (coordinator_) end.checkpoint = coordinator_->committed();
       return turn.decide(end);
     }
-  }
-  if (server_0_left_) {  // it does not come back, and without it nothing goes on
-    code_probe("ps.server-0-left");
-    return turn.decide(End{ExitCode::trained, trained, trained ? "" : "server 0 has ended"});
   }
   if (turn.now - heard_ <= patience()) return;
   code_probe("ps.no-worker-heard");
