@@ -183,7 +183,21 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
 
 namespace {
 
-int run_command(CLI::App& app, const std::vector<std::string>& arguments, Session& session) {
+// "--option=" gives the option an empty value. CLI11 would take the next word for the value.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (const std::string& word : arguments) {
+    options = options && word != "--";
+    const bool empty_value = options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    words.push_back(empty_value ? word.substr(0, word.size() - 1) : word);
+    if (empty_value) words.emplace_back();
+  }
+  return words;
+}
+
+int run_command(CLI::App& app, const std::vector<std::string>& given, Session& session) {
+  const std::vector<std::string> arguments = with_empty_values(given);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);

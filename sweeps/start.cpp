@@ -71,6 +71,7 @@ class Start {
       } else if (refused) {
         indexes.take_back();
       }
+      explain_cut_off(error, sweep_);
       throw;
     }
   }

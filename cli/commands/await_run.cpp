@@ -221,18 +221,20 @@ class Await {
     return exit_code(status);
   }
 
+  static bool is_hopeless(const RunStatus& status) { return status.cannot_start || status.cut_off; }
+
   // Whether the run cannot start, or has not started in time. Decided on a fresh read, since the cluster may
   // have been silent for a while.
   std::optional<ExitCode> given_up(const RunStatus& seen) {
     const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
-    if (started_ || (!seen.cannot_start && !late)) return std::nullopt;
+    if (started_ || (!is_hopeless(seen) && !late)) return std::nullopt;
     const std::optional<RunObjects> objects = read_again();
     if (!objects) return std::nullopt;
     const RunStatus status = observe(*objects, now());
     started_ = has_started(status.phase);
-    if (started_ || (!status.cannot_start && !late)) return std::nullopt;
+    if (started_ || (!is_hopeless(status) && !late)) return std::nullopt;
     return cannot_start(status,
-                        status.cannot_start ? "" : " within " + format_duration(*options_.start_timeout));
+                        is_hopeless(status) ? "" : " within " + format_duration(*options_.start_timeout));
   }
 
   ExitCode cannot_start(const RunStatus& status, const std::string& within) {

@@ -10,6 +10,7 @@
 #include "cli/commands/follow_sweep.h"
 #include "cli/commands/log_lines.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
@@ -85,17 +86,6 @@ void logs(const LogsOptions& options, Session& session) {
   }
   if (address.is_sweep && run == address.run) return print_sweep_logs(session, *client, run, filter);
   print_logs(session, *client, run, filter);
-}
-
-// CLI11's own check would print the bounds of a double.
-CLI::Validator whole_number() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const bool good =
-            !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
-        return good ? std::string() : "must be a whole number, not '" + text + "'";
-      },
-      "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
+#include "cli/commands/validators.h"
 #include "cli/run/find.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
@@ -120,7 +121,7 @@ void add_results(CLI::App& root, Session& session) {
       ->type_name("EXPRESSION");
   command->add_flag("--plot", options->plot,
                     "Also draw each parameter against the objective, and the best curves");
-  command->add_option("--top", options->top, "Only so many")->type_name("N")->check(CLI::PositiveNumber);
+  command->add_option("--top", options->top, "Only so many")->type_name("N")->check(whole_number(1));
   command->callback([options, &session] { results(*options, session); });
 }
 

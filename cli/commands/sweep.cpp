@@ -13,6 +13,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_preview.h"
+#include "cli/commands/validators.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -224,20 +225,20 @@ void add_sweep(CLI::App& root, Session& session) {
       ->type_name("GOAL METRIC");
   command->add_option("--parallel", options->parallel, "Trials that run at the same time")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->add_option("--search", options->search, "How points are chosen: grid, random or tpe")
       ->check(CLI::IsMember({"grid", "random", "tpe"}));
   command
       ->add_option("--trials", options->trials,
                    "Try so many points of the space, by the file's search or random")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->add_option("--repeat", options->repeat, "Trials of each point, each with a seed of its own")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->add_option("--max-failures", options->max_failures, "Trials that may fail before the sweep ends")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_flag("--retry-failed", options->retry_failed, "Start trials that have failed again");
   command
       ->add_flag(
@@ -248,7 +249,7 @@ void add_sweep(CLI::App& root, Session& session) {
       ->add_option("--trial-minutes", options->trial_minutes,
                    "With --dry-run: how long a trial takes [as those that have ended]")
       ->type_name("M")
-      ->check(CLI::PositiveNumber);
+      ->check(number_above_zero());
   command->add_flag("--same", options->same,
                     "Go on with the newest sweep that differs in image, program or data alone");
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");

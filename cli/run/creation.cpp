@@ -280,4 +280,10 @@ void Creation::wait_for_gone(const std::string& what, steady_clock::time_point d
   std::this_thread::sleep_for(milliseconds(250));
 }
 
+void explain_cut_off(const Error& error, const std::string& owner) {
+  if (error.code() != ExitCode::interrupted) return;
+  throw Error(ExitCode::interrupted, std::string(error.what()) + ": " + owner + " may lack objects",
+              "the same command again completes it; delete it with: mlk delete " + owner);
+}
+
 }  // namespace mlk

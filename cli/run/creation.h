@@ -78,4 +78,8 @@ class Creation {
   std::vector<nlohmann::json> of_cluster_;  // created, and not deleted with the owner
 };
 
+// For an error that ended the creation of a run or sweep: if it was Ctrl-C, throws it with a hint at what is
+// left.
+void explain_cut_off(const Error& error, const std::string& owner);
+
 }  // namespace mlk

@@ -248,7 +248,10 @@ class Observation {
       return decider->failing ? set(Phase::failed, why_failed(*decider)) : set(Phase::succeeded);
     }
     if (stopped_at_) return set(Phase::stopped, why_stopped());
-    if (!decider || lacks_a_job()) return set(Phase::incomplete, why_incomplete());
+    if (!decider || lacks_a_job()) {
+      status_.cut_off = !owner_deleting_ && !is_young();
+      return set(Phase::incomplete, why_incomplete());
+    }
     if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
     if (decider->suspended) return set(Phase::queued, why_queued(*decider));
     if (decider->ending)
@@ -357,9 +360,11 @@ class Observation {
     return false;
   }
 
+  bool is_young() const { return status_.created && now_ - *status_.created < submit_grace; }
+
   std::string why_incomplete() const {
     if (owner_deleting_) return "it is being deleted";
-    if (status_.created && now_ - *status_.created < submit_grace) return "its objects are being created";
+    if (is_young()) return "its objects are being created";
     return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
   }
 

@@ -65,6 +65,7 @@ struct RunStatus {
   std::string why;            // one line; empty if there is nothing to explain
   bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
                               // image name, refused by admission)
+  bool cut_off = false;       // its submission was: objects are missing, and nobody creates them any more
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
   std::optional<Failure> first_failure;  // before the cascade of 137s

@@ -49,6 +49,7 @@ class Submission {
       // Anything unclear leaves what is there: repeating the command goes on from it.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created) creation_.take_back(rendered.run, owner_uid_);
+      explain_cut_off(error, rendered.run);
       throw;
     }
     return result;

@@ -53,6 +53,24 @@ TEST_CASE("stop without time to wait has sent the stop") {
   CHECK(cluster.mark().is_string());
 }
 
+TEST_CASE("an option that ends with = has an empty value, and takes no other word for it") {
+  Cluster cluster;
+  CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
+  CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
+  const auto [code, said] = cluster.mlk({"delete", "--namespace=", "y", "x-abcde"});
+  CHECK(code == 0);
+  CHECK(contains(said, "there is no run 'y'"));
+  CHECK_FALSE(contains(said, "in namespace 'y'"));
+}
+
+TEST_CASE("a number that is none is refused in words") {
+  Tree tree;
+  CHECK(tree.run({"sweep", "--parallel", "0", "x.yaml"}) == 2);
+  CHECK(contains(tree.err.str(), "must be a whole number from 1 on, not '0'"));
+  CHECK(tree.run({"sweep", "--trial-minutes", "nan", "x.yaml"}) == 2);
+  CHECK(contains(tree.err.str(), "must be a number above 0, not 'nan'"));
+}
+
 TEST_CASE("a stop whose Jobs may not be changed leaves the run unmarked") {
   Cluster cluster;
   cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {

@@ -444,6 +444,23 @@ TEST_CASE("whoever wants out while an object is waited for gets out, and the run
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
+TEST_CASE("whoever interrupts a submit is told what may be incomplete, and how to go on") {
+  Submitter submitter;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    submitter.interrupted =
+        submitter.interrupted || (request.method == "POST" && request.path.ends_with("/configmaps"));
+    return std::nullopt;
+  });
+  try {
+    submitter.submit();
+    FAIL("is not interrupted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::interrupted);
+    CHECK(std::string(error.what()).starts_with("interrupted: x-"));
+    CHECK(error.hint().starts_with("the same command again completes it; delete it with: mlk delete x-"));
+  }
+}
+
 TEST_CASE("what could not be taken back is named, with the command that does it") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {

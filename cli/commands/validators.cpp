@@ -1,0 +1,31 @@
+#include "cli/commands/validators.h"
+
+#include <charconv>
+#include <string>
+
+namespace mlk {
+
+CLI::Validator whole_number(int least) {
+  return CLI::Validator(
+      [least](std::string& text) {
+        const bool digits =
+            !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
+        if (digits && std::stoi(text) >= least) return std::string();
+        return "must be a whole number" + (least > 0 ? " from " + std::to_string(least) + " on" : "") +
+               ", not '" + text + "'";
+      },
+      "");
+}
+
+CLI::Validator number_above_zero() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool good = error == std::errc() && end == text.data() + text.size() && value > 0;
+        return good ? std::string() : "must be a number above 0, not '" + text + "'";
+      },
+      "");
+}
+
+}  // namespace mlk
