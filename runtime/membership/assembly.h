@@ -82,7 +82,7 @@ class Assembly {
   void tell_trouble(Effects& effects) const;
   // Tells all peers, and those that come later, that the run is trained, and its result.
   void tell_trained(const std::string& result, Effects& effects);
-  // This process is told to stop: it is no news any more whom it loses.
+  // This process is told to stop: from now on it does not log whom it loses.
   void ends() { ending_ = true; }
 
   // At a boundary between steps: true if somebody waits to be let in and this rank is to propose.
@@ -195,10 +195,10 @@ class Assembly {
   // Members that were silent for a while since the generation began, or have given it up. They may have gone
   // on with others since, whatever is heard of them later.
   std::set<Member> may_have_gone_on_;
-  std::set<Member> have_begun_;  // generation_, as they have told; others may not have heard of its beginning
+  std::set<Member> have_begun_;  // members that have told that they have begun generation_
 
   bool starts_run_ = false;         // generation_ was proposed here, and follows none
-  std::set<Member> did_not_begin_;  // it, as they say
+  std::set<Member> did_not_begin_;  // members that have refused to begin it
 
   std::optional<Proposal> own_;                                    // under way, made here
   std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers
@@ -209,9 +209,10 @@ class Assembly {
   // The last proposal of each process that was accepted here since the generation began. Each of them may
   // have begun without a word of it coming here: other proposals must outvote its members.
   std::map<Member, Proposal> promises_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;  // likewise: lineage, number
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;      // the lower rank first
-  std::uint64_t proposed_ = 0;  // the number of the last proposal made here
+  // Lineage and number of all proposals that were accepted here since the generation began.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
+  std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
   SteadyTime last_tick_, first_tick_;
   std::optional<SteadyTime> began_;  // the first call of assemble()

@@ -14,7 +14,8 @@ inline constexpr Milliseconds reach_patience{2500};    // before answering, for 
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
 // A member whose connection has ended may have been cut off: it dials again much sooner than this.
 inline constexpr Milliseconds return_patience{1000};
-// What is under way already is heard before the first proposal.
+// So long after it has begun to assemble a rank looks whether it is to propose, if nothing has happened
+// before.
 inline constexpr Milliseconds settling_time{50};
 inline constexpr auto start_grace =
     std::chrono::duration_cast<Milliseconds>(std::chrono::duration<double>(start_grace_seconds));

@@ -227,6 +227,7 @@ void Assembly::propose(Proposal proposal, SteadyTime now, Effects& effects) {
   own_ = std::move(proposal);
   own_since_ = now;
   code_probe("allreduce.proposed");
+  if (not_before_ != SteadyTime()) code_probe("allreduce.proposes-again");
   accepted_.clear();
   accepted_[self_.rank] = state_;
   begin_if_accepted(now, effects);

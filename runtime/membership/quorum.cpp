@@ -47,6 +47,7 @@ Standing Assembly::standing_of(const Member& member, const Generation& last, con
     code_probe("allreduce.may-have-gone-on");
     return Standing::silent;
   }
+  code_probe("allreduce.counts-as-dead");
   return Standing::dead;
 }
 
@@ -110,7 +111,7 @@ void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) 
   if (!views_.contains(one) || !views_.contains(other)) return;
   auto& [until, pause] = cuts_[std::minmax(one, other)];
   if (now < until) return;  // the other one has reported it already
-  code_probe("allreduce.cut-noted");
+  code_probe(pause.count() == 0 ? "allreduce.cut-noted" : "allreduce.cut-again");
   pause = cut_pause(pause);
   until = now + pause;
 }

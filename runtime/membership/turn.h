@@ -18,8 +18,7 @@ namespace mlk::rt {
 struct CountLate {};
 // From now on no peer's end changes how this process ends.
 struct RunIsTrained {};
-// A worker ends: with the result of the reporter, with the checkpoint that was found, or since it was told
-// to.
+// How a worker ends: with the reporter's result, with the checkpoint that it has found, or by SIGTERM.
 struct EndTrained {
   std::string result;
 };

@@ -43,8 +43,8 @@ class Leases {
 
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by those
-  // async: samples of leases that became void: their gradients were pushed in part or not at all. At most a
-  // batch for each that a worker, or server 0, is lost with. With sync there are none.
+  // async: samples of leases that became void: their gradients were pushed in part or not at all. A worker
+  // that is lost costs at most one batch, server 0 one for each worker. With sync there are none.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }

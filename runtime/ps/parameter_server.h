@@ -34,7 +34,7 @@ class ParameterShard {
   enum class Outcome {
     accepted,  // counted in (or was before: contributions count once)
     advanced,  // the same, and the chunk has new weights
-    ahead,     // the sender is ahead of this chunk
+    ahead,     // the sender is ahead of this chunk, or the chunk has no weights
     unknown,   // not held here, or the wrong size
   };
   // sync: a slice's mean gradient, of `samples` samples. The update takes the mean over the samples of all

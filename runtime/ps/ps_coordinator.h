@@ -63,7 +63,7 @@ class Coordinator {
   struct Saved {  // the newest checkpoint
     std::uint64_t step = 0, position = 0;
     RunHistory history;
-    std::optional<Failure> misfit;  // why it cannot be gone on from, though it can be read
+    std::optional<Failure> misfit;  // why the run cannot go on from it, though it can be read
   };
   void loaded(const std::optional<Saved>& saved, Turn& turn);
   void unusable(const Failure& why, Turn& turn);  // there are checkpoints, and none can be read
@@ -135,7 +135,7 @@ class Coordinator {
 
   bool save_due_ = false;
   SteadyTime saving_since_, next_try_;
-  std::optional<std::uint64_t> tried_step_;  // of the last checkpoint, in this phase
+  std::optional<std::uint64_t> tried_step_;  // of the checkpoint that was begun last in this phase
   std::uint64_t restored_step_ = 0;
   bool stopping_ = false;
   std::uint64_t stopping_step_ = 0;

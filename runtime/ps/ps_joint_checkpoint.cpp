@@ -83,6 +83,7 @@ void JointCheckpoints::tick(Turn& turn) {
     code_probe("ps.copy-overdue");
     give_up(server_name(*round_->copying.begin()) + " has not copied its weights", turn);
   } else if (waited > patience_) {
+    code_probe("ps.write-overdue");
     give_up(server_name(*round_->writing.begin()) + " has not written its part", turn);
   }
 }

@@ -120,8 +120,8 @@ std::optional<CaptureMessage> decode_capture(const Header& header, std::span<con
 struct WrittenMessage {
   std::uint64_t step = 0;  // header.clock
   std::string aside;       // of the capture
-  WrittenFile file;        // without a name: there is none
-  std::string reason;      // then
+  WrittenFile file;        // has no name if the part was not written
+  std::string reason;      // why it was not
 };
 Bytes encode(const WrittenMessage& written);
 std::optional<WrittenMessage> decode_written(const Header& header, std::span<const std::byte> payload);
@@ -131,6 +131,6 @@ inline constexpr std::uint8_t flag_running = 1;    // of wait: the run goes on, 
 inline constexpr std::uint8_t flag_rejoin = 2;     // of wait: send join again
 inline constexpr std::uint8_t flag_empty = 1;      // of join between servers: the sender has no weights
 inline constexpr std::uint8_t flag_without = 2;    // the same: it has none of the step header.clock
-inline constexpr std::uint8_t flag_stale = 1;      // of accepted: the server is behind, join again
+inline constexpr std::uint8_t flag_behind = 1;     // of accepted: the server is behind, join again
 
 }  // namespace mlk::rt

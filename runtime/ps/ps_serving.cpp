@@ -127,8 +127,8 @@ void ServerMachine::on_push(const Event& event, Turn& turn) {
   }
   const bool taken = outcome == accepted || outcome == advanced;
   if (!taken) code_probe("ps.server-behind");
-  turn.send(event.peer,
-            header_of(MessageType::accepted, header.clock, header.key, taken ? std::uint8_t{0} : flag_stale));
+  turn.send(event.peer, header_of(MessageType::accepted, header.clock, header.key,
+                                  taken ? std::uint8_t{0} : flag_behind));
 }
 
 void ServerMachine::on_update(const Event& event, std::span<const float> gradient, Turn& turn) {
@@ -138,7 +138,7 @@ void ServerMachine::on_update(const Event& event, std::span<const float> gradien
   const auto outcome = model_.shard->push_update(
       header.key, {event.peer.rank, event.incarnation, header.clock}, header.offset, gradient);
   if (outcome == unknown || !view) {
-    return turn.send(event.peer, header_of(MessageType::accepted, header.clock, header.key, flag_stale));
+    return turn.send(event.peer, header_of(MessageType::accepted, header.clock, header.key, flag_behind));
   }
   if (outcome == advanced && coordinator_)
     coordinator_->applied(view->clock - std::min(view->clock, header.offset));

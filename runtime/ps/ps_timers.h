@@ -19,7 +19,7 @@ inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // messages are handled without a look at anything else
+inline constexpr milliseconds longest_round{20};  // while messages come, it looks so often at the rest
 // A server that is to end waits for server 0, which may still want its part of the last checkpoint. Less than
 // what a pod is given.
 inline constexpr seconds leave_patience{20};
@@ -30,11 +30,12 @@ inline constexpr seconds trained_patience{10};
 
 // A worker.
 inline constexpr milliseconds worker_look_interval{100};
-inline constexpr milliseconds cut_off_after{1000};     // it tells server 0 that it has lost another
-inline constexpr milliseconds pull_again_after{500};   // for weights that do not come by themselves
-inline constexpr double answer_patience_seconds = 10;  // then it says so, and looks for the last checkpoint
-// For it, when the run is said to be trained. A client of NFS may show a directory as it was a minute ago
-// (acdirmax of nfs(5)).
+inline constexpr milliseconds cut_off_after{1000};    // it tells server 0 that it has lost another
+inline constexpr milliseconds pull_again_after{500};  // for weights that do not come by themselves
+inline constexpr double answer_patience_seconds =
+    10;  // without one it says so, and looks for the last checkpoint
+// How long it looks for the last checkpoint after it was told of the end, and of no report. A client of NFS
+// may show a directory as it was a minute ago (acdirmax of nfs(5)).
 inline constexpr seconds last_look{65};
 
 }  // namespace mlk::rt::ps_timers

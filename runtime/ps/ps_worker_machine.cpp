@@ -76,7 +76,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
       break;
     case MessageType::accepted:
-      if (header.flags & flag_stale) {
+      if (header.flags & flag_behind) {
         broken_ = true;
       } else {
         book_.accepted(header.key);

@@ -111,19 +111,19 @@ class WorkerMachine {
   // bounded: the parameters contain at least so many slices of every other worker.
   std::uint64_t held_slices_ = 0;
   RunView run_;  // as this worker was last told
-  // Without `at`: received, not begun. With it: begun.
+  // work_, trained_: received and not begun. at_work_, at_end_: what this worker is doing.
   std::optional<Work> work_, at_work_;
   std::optional<Trained> trained_, at_end_;  // the request for the last report
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;
-  bool told_offline_ = false, told_coordinator_ = false;  // since then
+  bool told_offline_ = false, told_coordinator_ = false;  // both since awaiting_since_
   std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps; when the wait began
 
   std::uint64_t fetched_clock_ = 0;
   bool regress_ = false;  // sync: weights of a later clock were there
   SteadyTime pull_again_;
-  bool joined_ = false;  // this is the first slice since
+  bool joined_ = false;  // at_work_ is the first slice since the last join
   double loss_ = 0;
 };
 

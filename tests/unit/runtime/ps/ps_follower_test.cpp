@@ -92,7 +92,7 @@ TEST_CASE(
   worker.say_floats(push_header(1, 0, slice_of(0, 4)), Numbers{1, 3});
   worker.hear_accepted(1, 0, 0);
   worker.say_floats(push_header(0, 0, slice_of(0, 4)), Numbers{1, 1, 1, 1});
-  worker.hear_accepted(0, 0, flag_stale);
+  worker.hear_accepted(0, 0, flag_behind);
   worker.say_floats(push_header(1, 0, slice_of(1, 4)), Numbers{1, 1});
   worker.hear_weights(1, 1, 1, {4.5, 5});
   worker.hear_accepted(1, 0, 0);

@@ -263,7 +263,7 @@ TEST_CASE("a worker that is told to join again does, also while its weights are 
   worker.is_given(0, 1, 4);
   worker.gets_weights(0);
   REQUIRE(worker.computed.size() == 1);
-  worker.hears(Type::accepted, 0, 0, flag_stale);
+  worker.hears(Type::accepted, 0, 0, flag_behind);
   CHECK(worker.said_to(0, Type::join) == 3);
 }
 

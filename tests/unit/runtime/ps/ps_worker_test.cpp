@@ -296,7 +296,7 @@ TEST_CASE("async: a worker pulls once, and pushes with the version that its weig
   server.work(ServedWorker::at(20), 3);
   run.twin->take(second);
   server.hear_pushes(count + 2, 7, run.gradients(20));
-  server.say(Type::accepted, 3, 0, flag_stale);
+  server.say(Type::accepted, 3, 0, flag_behind);
   // It is at version 7 by now: four updates more than when it got the work.
   const JoinMessage join = server.hear_join(7);
   CHECK(join.position == 20 + 4 * 4);
@@ -354,7 +354,7 @@ TEST_CASE("a worker that is told so joins again, and pulls everything") {
   work.progress.run.lost_samples = 12;
   const Numbers weights = run.begin_work(3, work);
   server.hear_pushes(3, ServedWorker::slice(0), run.gradients(80));
-  SUBCASE("by the answer to its push") { server.say(Type::accepted, 3, 0, flag_stale); }
+  SUBCASE("by the answer to its push") { server.say(Type::accepted, 3, 0, flag_behind); }
   SUBCASE("by server 0") { server.say(Type::wait, 0, 0, flag_rejoin); }
   const JoinMessage join = server.hear_join(3);
   CHECK(join.position == 80);
