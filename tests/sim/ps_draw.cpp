@@ -160,6 +160,15 @@ class FaultDraw {
   const std::optional<PeerId> focus_;
 };
 
+// The server of a network file system is away for minutes.
+void hang_disk(PsScenario& s, Random& random, Duration storm) {
+  s.write = random.between(Duration(2s), Duration(8s));
+  s.longest_write = random.between(Duration(100s), Duration(400s));
+  const Duration begin = random.between(Duration(0), storm);
+  s.faults.push_back({begin, Kind::disk_slow, {}, {}, 200});
+  s.faults.push_back({begin + random.between(Duration(10s), Duration(200s)), Kind::disk_slow, {}, {}, 1});
+}
+
 // A worker comes when the others, and all servers but perhaps server 0, have ended.
 void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
   if (s.workers == 1 || s.servers == 1) return;
@@ -237,6 +246,7 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
   Random end(mix(seed, 7));
   if (end.one_in(5)) s.late = std::chrono::seconds(end.between(1, 20));
   if (end.one_in(5)) s.seen = end.between(Duration(0), Duration(60s));
+  if (end.one_in(20)) hang_disk(s, end, storm);
   if (end.one_in(8)) come_after_the_end(s, end, storm);
   if (end.one_in(4000)) come_after_a_day(s, end);
   return s;

@@ -239,7 +239,7 @@ void PsProcess::carry_out(const rt::SeedFromCheckpoint& wanted) {
 
 Duration PsProcess::writing_time() const {
   const auto longest = s_.scenario.write * s_.disk.slowness;
-  return std::min<Duration>(s_.random.between(longest / 4, longest), 20s);
+  return std::min(s_.random.between(longest / 4, longest), s_.scenario.longest_write);
 }
 
 // The part is torn if the process dies meanwhile.

@@ -330,7 +330,8 @@ class PsRun {
     const auto steps = static_cast<std::int64_t>(scenario_.steps);
     const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;
     return quiet_ + settled_after + scenario_.patience + 2 * scenario_.late + 60s + 2 * termination_grace +
-           steps * (slices * scenario_.compute + 12 * scenario_.network.longest) + 20 * scenario_.write;
+           steps * (slices * scenario_.compute + 12 * scenario_.network.longest) + 20 * scenario_.write +
+           2 * scenario_.longest_write;
   }
 
   std::string stuck() const {

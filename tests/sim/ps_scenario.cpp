@@ -74,6 +74,7 @@ std::map<std::string, LineReader> readers_into(PsScenario& s) {
           {"offline", seconds_into(s.offline)},
           {"compute", milliseconds_into(s.compute)},
           {"write", milliseconds_into(s.write)},
+          {"longest_write", milliseconds_into(s.longest_write)},
           {"seen", milliseconds_into(s.seen)},
           {"way", milliseconds_into(s.network.longest)},
           {"consistency", [&s](std::istream& words) { s.consistency = parse_consistency(read_word(words)); }},
@@ -143,8 +144,8 @@ std::string to_text(const PsScenario& s) {
        << "\nlost_at_end " << s.lost_at_end << "\nfrozen_are_lost " << s.network.frozen_are_lost
        << "\npatience " << s.patience.count() << "\nlate " << s.late.count() << "\noffline "
        << s.offline.count() << "\ncompute " << to_seconds(s.compute) * 1000 << "\nwrite "
-       << to_seconds(s.write) * 1000 << "\nseen " << to_seconds(s.seen) * 1000 << "\nway "
-       << to_seconds(s.network.longest) * 1000 << "\n";
+       << to_seconds(s.write) * 1000 << "\nlongest_write " << to_seconds(s.longest_write) * 1000 << "\nseen "
+       << to_seconds(s.seen) * 1000 << "\nway " << to_seconds(s.network.longest) * 1000 << "\n";
   for (const std::uint32_t rank : s.never) text << "never " << rank << "\n";
   if (s.at_probes.seed != 0)
     text << "at_probes " << s.at_probes.seed << " " << to_seconds(s.at_probes.until) << "\n";

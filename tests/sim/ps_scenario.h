@@ -3,6 +3,7 @@
 // The text is that of scenario.h, begun by a line `mode ps`. What differs:
 //   workers 3, servers 2, minimum 1 (workers), consistency sync, or async, or N (bounded staleness)
 //   offline 10         offline_seconds
+//   longest_write 20000   ms, however slow the disk is
 //   seen 3000          ms from the making of a checkpoint until workers find it (a file system with a cache)
 //   lost_at_end 1       server 0 is killed once it has told the first that the run is trained
 //   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, term (SIGTERM),
@@ -55,7 +56,7 @@ struct PsScenario {
   std::uint64_t steps = 20, checkpoint_every = 5;
   int batch = 4;
   std::chrono::seconds patience{120}, late{60}, offline{0};
-  Duration compute{50ms}, write{100ms}, seen{0};
+  Duration compute{50ms}, write{100ms}, longest_write{20s}, seen{0};
   NetworkSettings network{.retry_max = rt::server_retry_max, .plants = {}};
   bool disk = true;
   bool lost_at_end = false;
