@@ -30,6 +30,13 @@ class HelpFormatter : public CLI::Formatter {
     const bool in_name = CLI::Formatter::make_option_name(option, false).find('{') != std::string::npos;
     return in_name ? "" : CLI::Formatter::make_option_opts(option);
   }
+  std::string make_footer(const CLI::App* app) const override {
+    if (app->get_parent() == nullptr) return CLI::Formatter::make_footer(app);
+    const CLI::App* command = app;
+    while (command->get_parent()->get_parent() != nullptr) command = command->get_parent();
+    return "Flags of all commands, such as --local and -n: mlk --help\nManual: man mlk-" +
+           command->get_name() + "\n";
+  }
 };
 
 // The empty name means the namespace of the context, as with kubectl.

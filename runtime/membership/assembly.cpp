@@ -177,7 +177,12 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   promised_ = std::max(promised_, status->generation);
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
   if (status->generation == 0) return;
-  if (generation_.number == 0) return forget_passed_promises(*status);
+  if (generation_.number == 0) {
+    if (!forget_passed_promises(*status)) return;
+    lineage_ = status->lineage;
+    begun_ = status->generation;
+    return;
+  }
   if (status->lineage == lineage_) {
     if (status->generation == generation_.number) have_begun_.insert({event.peer.rank, event.incarnation});
     // The others went on without this process, which is a newcomer to them.
@@ -186,7 +191,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
       generation_ = Generation();
       beginning_ = Beginning();
       own_.reset();
-      promises_.clear();
+      forget_passed_promises(*status);
       current_ = false;
       send_status_to_all(effects);
     }
@@ -206,15 +211,12 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   }
 }
 
-// To a rank that has heard of no beginning: what it has promised is over if the run has gone on since.
-void Assembly::forget_passed_promises(const StatusMessage& status) {
-  const bool over = std::ranges::any_of(promises_, [&](const auto& promise) {
-    return promise.second.lineage == status.lineage && promise.second.number < status.generation;
-  });
-  if (!over) return;
-  lineage_ = status.lineage;
-  begun_ = status.generation;
-  promises_.clear();
+// Of the generations that this rank has accepted those are over after which another has begun. A later one
+// may have begun beside that.
+bool Assembly::forget_passed_promises(const StatusMessage& status) {
+  return std::erase_if(promises_, [&](const auto& promise) {
+           return promise.second.lineage == status.lineage && promise.second.number < status.generation;
+         }) > 0;
 }
 
 void Assembly::on_done(const Event& event) {

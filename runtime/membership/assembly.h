@@ -149,7 +149,7 @@ class Assembly {
   void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, SteadyTime now, Effects& effects);
-  void forget_passed_promises(const StatusMessage& status);
+  bool forget_passed_promises(const StatusMessage& status);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);
@@ -167,6 +167,7 @@ class Assembly {
   void begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& beginning);
   Beginning choose_beginning() const;
   void answer_proposal(SteadyTime now, Effects& effects);
+  void bind_as_member(std::uint64_t follows, std::uint64_t lineage);
   void advance(SteadyTime now, Effects& effects);
   std::vector<std::string> missing() const;
   void greet(std::uint32_t rank, Effects& effects) const;
@@ -209,6 +210,7 @@ class Assembly {
   // The last proposal of each process that was accepted here since the generation began. Each of them may
   // have begun without a word of it coming here: other proposals must outvote its members.
   std::map<Member, Proposal> promises_;
+  std::map<Member, Proposal> accepted_from_;  // the same of a newcomer, which is not bound by it yet
   // Lineage and number of all proposals that were accepted here since the generation began.
   std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first

@@ -20,6 +20,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
   note_may_have_gone_on(proposer);
+  bind_as_member(message->follows, message->lineage);
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
   // Without votes only this order keeps two proposers that do not hear each other from taking turns for ever.
   const bool starts = message->follows == 0 && generation_.number == 0;
@@ -74,8 +75,18 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   const Proposal& proposal = theirs_->proposal;
   if (generation_.contains(self_) || accepted_here_.contains({proposal.lineage, proposal.follows}))
     promises_[theirs_->to] = proposal;
+  accepted_from_[theirs_->to] = proposal;
   accepted_here_.emplace(proposal.lineage, proposal.number);
   effects.send(proposer, encode(AcceptMessage{number, state_}));
+}
+
+// A newcomer that has accepted a generation is a member of it once others follow that. From then on it is
+// bound by all that it has accepted since: those may have begun with its vote.
+void Assembly::bind_as_member(std::uint64_t follows, std::uint64_t lineage) {
+  if (generation_.contains(self_) || !accepted_here_.contains({lineage, follows})) return;
+  for (const auto& [to, accepted] : accepted_from_) {
+    if (accepted.lineage == lineage && accepted.number > follows) promises_[to] = accepted;
+  }
 }
 
 void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
@@ -142,6 +153,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
   promises_.clear();
+  accepted_from_.clear();
   accepted_here_.clear();
   may_have_gone_on_.clear();
   have_begun_.clear();

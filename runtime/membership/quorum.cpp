@@ -92,12 +92,16 @@ bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
     return progress_of(member.rank) > beginning_.step;
   };
   if (beginning_.step == 0 || std::ranges::any_of(proposal.members, has_it)) return false;
-  return std::ranges::any_of(views_, [&](const auto& entry) {
-    const auto& [rank, view] = entry;
-    if (proposal.contains({rank, view.incarnation}) || is_dead(view, now)) return false;
+  for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
+    if (rank == self_.rank) continue;
+    const auto found = views_.find(rank);
+    if (found == views_.end()) return true;  // this process has never met it
+    const View& view = found->second;
+    if (proposal.contains({rank, view.incarnation}) || is_dead(view, now)) continue;
     const bool has_told = view.standing == Standing::live && view.known;
-    return !has_told || progress_of(rank) > beginning_.step;
-  });
+    if (!has_told || progress_of(rank) > beginning_.step) return true;
+  }
+  return false;
 }
 
 void Assembly::note_may_have_gone_on(Member member) {

@@ -529,6 +529,22 @@ TEST_CASE("members without the state of a generation wait for those that have it
   CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2});
 }
 
+TEST_CASE("members without the state of a generation wait for a rank that they have never met") {
+  AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.workers = 4; });
+  stage.propose(1, 1, {0, 1}, 0);
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.say(1, encode(BeginMessage{1, 30, 0, 1, {0}}));  // this rank is at step 10
+  stage.tell_status(1, 1, 30);
+  stage.depart(rank_at(1));
+  stage.tell_status(2, 0, no_state, 0);
+  stage.start_assembling();
+  for (int timers = 0; timers < 5; ++timers) stage.pass();
+  CHECK_FALSE(stage.was_told(rank_at(2), MessageType::propose));
+  stage.arrive(rank_at(3));
+  stage.tell_status(3, 0, no_state, 0);
+  CHECK(stage.hear_proposal(2).second == std::set<std::uint32_t>{0, 2, 3});
+}
+
 TEST_CASE(
     "members without the state of a generation wait for a rank outside that has it, unless it is dead") {
   AmongRanks stage(0, 3);

@@ -340,6 +340,35 @@ TEST_CASE("a rank that hears that the run went on without it forgets what it has
   CHECK(stage.answer_type(3) == MessageType::accept);
 }
 
+TEST_CASE("a rank that hears of a generation keeps what it has promised for a later one") {
+  AmongRanks stage(4, 5);
+  stage.start_generation(1, {0, 1, 2, 3, 4});
+  stage.propose(2, 2, {2, 3, 4}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  stage.propose(1, 3, {1, 3, 4}, 1);  // with most of those of generation 2
+  REQUIRE(stage.answer_type(1) == MessageType::accept);
+  stage.tell_status(2, 2, 10);
+  REQUIRE(stage.assembly.generation().number == 0);
+  stage.propose(2, 4, {2, 4}, 2);
+  CHECK(stage.answer_type(2) == MessageType::refuse);
+}
+
+TEST_CASE("a newcomer that goes on as a member is bound by all that it has accepted since") {
+  AmongRanks stage(1, 4);
+  stage.propose(0, 2, {0, 1, 2, 3}, 1);
+  REQUIRE(stage.answer_type(0) == MessageType::accept);
+  stage.propose(2, 3, {1, 2, 3}, 1);
+  REQUIRE(stage.answer_type(2) == MessageType::accept);
+  SUBCASE("with too few of those") {
+    stage.propose(0, 4, {0, 1}, 2);
+    CHECK(stage.answer_type(0) == MessageType::refuse);
+  }
+  SUBCASE("with enough of those") {
+    stage.propose(0, 4, {0, 1, 2, 3}, 2);
+    CHECK(stage.answer_type(0) == MessageType::accept);
+  }
+}
+
 TEST_CASE("a later generation is not passed over as long as somebody is left who may be in it") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
