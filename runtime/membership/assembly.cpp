@@ -112,6 +112,9 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     view.lost = now;
     forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
+  // Where all ranks are needed to start, each must not give up just before the last comes back.
+  if (view.incarnation != event.incarnation && generation_.number == 0 && promises_.empty())
+    wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;
   view.address = event.address;
   view.standing = Standing::live;

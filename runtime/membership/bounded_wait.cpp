@@ -12,8 +12,12 @@ constexpr Milliseconds first_line_after{2000}, line_interval{10000};
 }  // namespace
 
 void BoundedWait::restart(SteadyTime now) {
-  since_ = now;
+  since_ = from_ = now;
   next_line_ = now + first_line_after;
+}
+
+void BoundedWait::extend(std::chrono::seconds limit, SteadyTime now) {
+  from_ = std::min(now, since_ + limit);
 }
 
 std::optional<Failure> BoundedWait::missing(const std::vector<std::string>& who, std::chrono::seconds limit,
@@ -22,12 +26,12 @@ std::optional<Failure> BoundedWait::missing(const std::vector<std::string>& who,
     effects.log(waiting_line(who, seconds(now)));
     next_line_ = now + line_interval;
   }
-  if (now - since_ <= limit) return {};
+  if (now - from_ <= limit) return {};
   return Failure(ExitCode::peers_lost, "gave up " + waiting_line(who, seconds(now)));
 }
 
 SteadyTime BoundedWait::next(std::chrono::seconds limit) const {
-  return std::min(next_line_, since_ + limit + Milliseconds(1));
+  return std::min(next_line_, from_ + limit + Milliseconds(1));
 }
 
 double BoundedWait::seconds(SteadyTime now) const {

@@ -15,6 +15,8 @@ namespace mlk::rt {
 class BoundedWait {
  public:
   void restart(SteadyTime now);
+  // The limit counts from now on, but the whole wait lasts no longer than twice the limit.
+  void extend(std::chrono::seconds limit, SteadyTime now);
   // Names the missing peers in the log, if it is time for it. Beyond the limit: Failure{peers_lost}.
   std::optional<Failure> missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                  SteadyTime now, Effects& effects);
@@ -24,6 +26,7 @@ class BoundedWait {
 
  private:
   SteadyTime since_, next_line_;
+  SteadyTime from_;  // the limit counts from here
 };
 
 }  // namespace mlk::rt

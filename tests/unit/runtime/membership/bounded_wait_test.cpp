@@ -32,3 +32,17 @@ TEST_CASE("a wait is told of after 2 s, then every 10 s, and ends beyond its lim
   CHECK(wait.seconds(start + seconds(42)) == 2);
   CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(41), effects));
 }
+
+TEST_CASE("a wait that is extended lasts its limit from then on, and twice the limit in all") {
+  const SteadyTime start{seconds(1000)};
+  BoundedWait wait;
+  wait.restart(start);
+  Effects effects;
+  wait.extend(seconds(30), start + seconds(20));
+  CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(50), effects));
+  wait.extend(seconds(30), start + seconds(45));
+  CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(60), effects));
+  const auto failure = wait.missing({"worker 1"}, seconds(30), start + seconds(61), effects);
+  REQUIRE(failure);
+  CHECK(failure->what() == std::string("gave up waiting for worker 1 (61 s)"));
+}

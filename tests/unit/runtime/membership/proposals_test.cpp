@@ -305,6 +305,22 @@ TEST_CASE("the patience of a rank begins anew when those that trained without it
   CHECK((stage.now >= begin + std::chrono::seconds(50)) == !bound);
 }
 
+TEST_CASE("where all are needed for a start, a rank waits longer once another has come back") {
+  AmongRanks stage(1, 3, [](AssemblySettings& settings) {
+    settings.patience = std::chrono::seconds(30);
+    settings.minimum = 3;
+  });
+  stage.depart(rank_at(0));
+  stage.depart(rank_at(2));
+  stage.start_assembling();
+  const SteadyTime begin = stage.now;
+  while (stage.now < begin + std::chrono::seconds(20)) stage.pass();
+  stage.arrive(rank_at(0));
+  while (stage.assembly.phase() == Assembly::Phase::assembling) stage.pass();
+  CHECK(stage.now >= begin + std::chrono::seconds(50));
+  CHECK(stage.now < begin + std::chrono::seconds(61));
+}
+
 TEST_CASE("only a member is bound by what it has accepted") {
   AmongRanks stage(1, 5);
   stage.propose(2, 2, {1, 2}, 0);
