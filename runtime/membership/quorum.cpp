@@ -115,7 +115,8 @@ void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) 
   if (!views_.contains(one) || !views_.contains(other)) return;
   auto& [until, pause] = cuts_[std::minmax(one, other)];
   if (now < until) return;  // the other one has reported it already
-  code_probe(pause.count() == 0 ? "allreduce.cut-noted" : "allreduce.cut-again");
+  code_probe("allreduce.cut-noted");
+  if (pause.count() > 0) code_probe("allreduce.cut-again");
   pause = cut_pause(pause);
   until = now + pause;
 }
