@@ -112,9 +112,10 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     view.lost = now;
     forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
-  // Where all ranks are needed to start, each must not give up just before the last comes back.
-  if (view.incarnation != event.incarnation && generation_.number == 0 && promises_.empty())
-    wait_.extend(settings_.patience, now);
+  // Where all ranks are needed to start, each must not give up just before the last comes back. One that
+  // takes others to train, or is bound by what it has accepted, only comes back free.
+  const bool waits_for_start = generation_.number == 0 && !waits_to_be_let_in_ && promises_.empty();
+  if (view.incarnation != event.incarnation && waits_for_start) wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;
   view.address = event.address;
   view.standing = Standing::live;
