@@ -1,10 +1,10 @@
 // What every process of a distributed run does with its peers: connect, wait with patience, pass on the end.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "runtime/base/exit_code.h"
 #include "runtime/launch/job.h"

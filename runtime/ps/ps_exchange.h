@@ -2,7 +2,7 @@
 // receives.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 #include <vector>
 

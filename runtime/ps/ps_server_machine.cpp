@@ -136,32 +136,42 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
     case MessageType::capture:
       on_capture(event, turn);
       break;
-    case MessageType::captured:
-      if (coordinator_ && !from_worker) coordinator_->captured(rank, header.clock, turn);
-      break;
-    case MessageType::written:
-      if (const auto written = decode_written(header, event.payload);
-          written && coordinator_ && !from_worker) {
-        coordinator_->written(rank, *written, turn);
-      }
-      break;
     case MessageType::finish:
       if (!from_worker) finish(event.payload, turn);
-      break;
-    case MessageType::seeded:
-      if (coordinator_ && !from_worker) coordinator_->server_seeded(rank, header.clock, turn);
-      break;
-    case MessageType::ready:
-      if (const auto ready = decode_ready(event.payload); ready && coordinator_)
-        coordinator_->worker_ready(event.peer, *ready, turn);
       break;
     case MessageType::cut_off:
       if (!from_worker) break;
       workers_.erase(rank);
       if (coordinator_) coordinator_->worker_cut_off(event.peer, turn);
       break;
+    default:
+      if (coordinator_) tell_coordinator(event, turn);
+      break;
+  }
+}
+
+// Messages that only server 0 handles.
+void ServerMachine::tell_coordinator(const Event& event, Turn& turn) {
+  const Header& header = event.header;
+  const std::uint32_t rank = event.peer.rank;
+  const bool from_worker = event.peer.role == Role::worker;
+  switch (header.type) {
+    case MessageType::captured:
+      if (!from_worker) coordinator_->captured(rank, header.clock, turn);
+      break;
+    case MessageType::written:
+      if (const auto written = decode_written(header, event.payload); written && !from_worker)
+        coordinator_->written(rank, *written, turn);
+      break;
+    case MessageType::seeded:
+      if (!from_worker) coordinator_->server_seeded(rank, header.clock, turn);
+      break;
+    case MessageType::ready:
+      if (const auto ready = decode_ready(event.payload))
+        coordinator_->worker_ready(event.peer, *ready, turn);
+      break;
     case MessageType::reported:
-      if (coordinator_) coordinator_->worker_reported(event.payload);
+      coordinator_->worker_reported(event.payload);
       break;
     default:
       break;

@@ -6,11 +6,9 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
 
 #include "kernels/ops.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -65,6 +63,7 @@ class ServerMachine {
   void on_lost(const Event& event, Turn& turn);
   void on_audible(const Event& event, Turn& turn);
   void on_message(const Event& event, Turn& turn);
+  void tell_coordinator(const Event& event, Turn& turn);
   void on_join(const Event& event, Turn& turn);
   bool know_model(const Event& event, const JoinMessage& join, Turn& turn);
   void on_seed_wanted(const Event& event, Turn& turn);

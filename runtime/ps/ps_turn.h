@@ -13,7 +13,7 @@
 
 namespace mlk::rt {
 
-inline constexpr PeerId server_0{Role::server, 0};  // which has the coordinator
+inline constexpr PeerId server_0{Role::server, 0};  // has the coordinator
 
 // What a server decides and its process carries out, besides messages, dials, lines of the log and what
 // membership/turn.h has.
@@ -54,8 +54,8 @@ struct ShowRun {
 struct SendMark {
   Header header;
 };
-// Checks that this server sees the mark of that server. If not, and if it
-// can write to its folder, the run ends: they do not share a folder.
+// Checks that this server sees the mark of that server. If not, and if it can write to its folder, the run
+// ends: they do not share a folder.
 struct RequireShared {
   std::uint32_t server = 0;
   std::string mark;

@@ -50,9 +50,8 @@ class Invariants {
     std::vector<Part> parts;  // of all members, in the order of their ranks
     std::uint64_t result = 0;
   };
-  // 1. All members add to a sum with the same state. Their parts are all samples of the step, each once. Of
-  // one
-  //    sum everyone gets the same.
+  // 1. All members add to a sum with the same state. Their parts are all samples of the step, each once.
+  //    Every member gets the same result of one sum.
   // 2. As long as one of its members lives, one generation number of a lineage stands for one set of members.
   // 3. A generation does not begin before the newest step that a member has: what is committed is lost only
   //    with the processes that had it.

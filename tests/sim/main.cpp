@@ -22,7 +22,7 @@ constexpr const char* usage =
     "                                          one run for each seed; exit 1 if one breaks a rule\n"
     "       sim [--mode allreduce|ps] --seed N [--ranks N] [--trace] [--text]\n"
     "       sim FILE... [--trace]              scenarios (tests/sim/scenarios)\n"
-    "--plant given_up_ends: with this fault in the simulated transport\n"
+    "--plant given_up_ends: with this fault in the simulated transport; allreduce only\n"
     "--trace prints every event, --text the seed's scenario; the mode is allreduce unless ps is named\n"
     "--probes: in how many runs each probe of the code was passed, a line for each\n"
     "--first: ends with the first seed that breaks a rule\n"
@@ -90,6 +90,7 @@ Arguments parse(int argc, char** argv) {
     }
   }
   if (arguments.seeds == !arguments.files.empty()) throw std::invalid_argument("seeds or files");
+  if (arguments.ps && arguments.plants.given_up_ends) throw std::invalid_argument("--plant with --mode ps");
   return arguments;
 }
 

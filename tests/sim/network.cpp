@@ -28,11 +28,11 @@ Network::Network(Clock& clock, Random& random, NetworkSettings settings, std::ve
   for (const rt::PeerId id : ids_) newest_.push_back(first_.emplace_back(number(id)));
 }
 
-Network::Rank Network::number(rt::PeerId id) const {
-  return static_cast<Rank>(std::ranges::find(ids_, id) - ids_.begin());
+Network::Place Network::number(rt::PeerId id) const {
+  return static_cast<Place>(std::ranges::find(ids_, id) - ids_.begin());
 }
 
-void Network::start(Rank rank, std::uint64_t incarnation) {
+void Network::start(Place rank, std::uint64_t incarnation) {
   Host& host = hosts_[rank];
   const std::size_t ranks = host.sides.size();
   host = Host();
@@ -43,7 +43,7 @@ void Network::start(Rank rank, std::uint64_t incarnation) {
   newest_[first_[rank]] = rank;
 }
 
-void Network::end(Rank rank, int exit_code) {
+void Network::end(Place rank, int exit_code) {
   for (Side& side : hosts_[rank].sides) {
     if (!side.connection) continue;
     const int own = side.connection->rank[0] == rank ? 0 : 1;
@@ -55,7 +55,7 @@ void Network::end(Rank rank, int exit_code) {
   kill(rank);
 }
 
-void Network::kill(Rank rank) {
+void Network::kill(Place rank) {
   Host& host = hosts_[rank];
   host.running = host.frozen = false;
   for (Side& side : host.sides) side.connection.reset();
@@ -67,10 +67,10 @@ void Network::kill(Rank rank) {
       if (connection->rank[own] == rank) close(connection, own);
     }
   }
-  for (Rank peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
+  for (Place peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
 }
 
-void Network::lose_host(Rank rank) {
+void Network::lose_host(Place rank) {
   Host& host = hosts_[rank];
   host.running = host.frozen = false;
   host.there = false;
@@ -82,22 +82,22 @@ void Network::lose_host(Rank rank) {
       if (connection->rank[own] == rank) connection->vanished[own] = true, connection->open[own] = false;
     }
   }
-  for (Rank peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
+  for (Place peer = 0; peer < hosts_.size(); ++peer) listen(peer, rank);
 }
 
-void Network::freeze(Rank rank) {
+void Network::freeze(Place rank) {
   Host& host = hosts_[rank];
   if (!host.running || host.frozen) return;
   host.frozen = true;
   host.frozen_at = clock_.now();
-  for (Rank peer = 0; peer < hosts_.size(); ++peer) {
+  for (Place peer = 0; peer < hosts_.size(); ++peer) {
     listen(peer, rank);
     // Its own watch over silence stands still, too.
     host.sides[peer].quiet += host.sides[peer].quiet & 1;
   }
 }
 
-void Network::thaw(Rank rank) {
+void Network::thaw(Place rank) {
   Host& host = hosts_[rank];
   if (!host.running || !host.frozen) return;
   host.frozen = false;
@@ -108,12 +108,12 @@ void Network::thaw(Rank rank) {
   listen_around(rank);
 }
 
-void Network::cut(Rank from, Rank to) {
+void Network::cut(Place from, Place to) {
   cut_[from * hosts_.size() + to] = true;
   listen(to, from);
 }
 
-void Network::heal(Rank from, Rank to) {
+void Network::heal(Place from, Place to) {
   cut_[from * hosts_.size() + to] = false;
   clock_.after(way() + random_.between(Duration(0), retransmitted), [this, to] { release_all(to); });
   listen(to, from);
@@ -136,7 +136,7 @@ void Network::arrive(const ConnectionPtr& connection, int to, Packet&& packet) {
 
 void Network::release(const ConnectionPtr& connection, int to) {
   auto& held = connection->held[to];
-  const Rank rank = connection->rank[to], peer = connection->rank[1 - to];
+  const Place rank = connection->rank[to], peer = connection->rank[1 - to];
   while (!held.empty()) {
     if (!alive(rank, connection->incarnation[to]) || !connection->open[to]) return held.clear();
     if (is_cut(peer, rank) || hosts_[rank].frozen) return;
@@ -146,7 +146,7 @@ void Network::release(const ConnectionPtr& connection, int to) {
   }
 }
 
-void Network::release_all(Rank rank) {
+void Network::release_all(Place rank) {
   std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     const auto connection = connections_[i].lock();
@@ -158,7 +158,7 @@ void Network::release_all(Rank rank) {
 }
 
 void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) {
-  const Rank rank = connection->rank[to], peer = connection->rank[1 - to];
+  const Place rank = connection->rank[to], peer = connection->rank[1 - to];
   Host& host = hosts_[rank];
   if (packet.kind == Packet::Kind::proof) {
     if (clock_.now() - connection->opened > handshake_timeout) return close(connection, to);
@@ -204,19 +204,19 @@ void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) 
   }
 }
 
-void Network::send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra) {
+void Network::send(Place from, Place to, const rt::Header& header, rt::Bytes payload, Duration extra) {
   const auto& connection = side(from, to).connection;
   if (!connection) return;
   put(connection, connection->rank[0] == from ? 0 : 1, {Packet::Kind::message, header, std::move(payload)},
       extra);
 }
 
-std::uint64_t Network::connected(Rank rank, Rank peer) const {
+std::uint64_t Network::connected(Place rank, Place peer) const {
   const auto& connection = side(rank, peer).connection;
   return connection ? connection->incarnation[connection->rank[0] == rank ? 1 : 0] : 0;
 }
 
-void Network::tell(Rank rank, Rank peer, Event::Kind kind, std::uint64_t incarnation, bool proven) {
+void Network::tell(Place rank, Place peer, Event::Kind kind, std::uint64_t incarnation, bool proven) {
   Event event;
   event.kind = kind;
   event.peer = ids_[peer];
@@ -233,12 +233,12 @@ void Network::tell(Rank rank, Rank peer, Event::Kind kind, std::uint64_t incarna
 
 // ---- dialling
 
-void Network::dial(Rank rank, Rank peer) {
+void Network::dial(Place rank, Place peer) {
   hosts_[rank].dialer->add(ids_[peer], {"rank-" + std::to_string(peer), 1}, clock_.now());
   plan_round(rank);
 }
 
-void Network::plan_round(Rank rank) {
+void Network::plan_round(Place rank) {
   Host& host = hosts_[rank];
   const auto next = host.dialer->next_round();
   if (!next || (host.round_planned && *host.round_planned <= *next)) return;
@@ -250,7 +250,7 @@ void Network::plan_round(Rank rank) {
   });
 }
 
-void Network::start_rounds(Rank rank) {
+void Network::start_rounds(Place rank) {
   for (const rt::PeerId peer : hosts_[rank].dialer->due(clock_.now())) {
     hosts_[rank].dialer->attempts(peer, 1, clock_.now());
     attempt(rank, number(peer));
@@ -258,17 +258,17 @@ void Network::start_rounds(Rank rank) {
   plan_round(rank);
 }
 
-bool Network::answers(Rank from, Rank to) const {
+bool Network::answers(Place from, Place to) const {
   return hosts_[to].there && !is_cut(from, to) && !is_cut(to, from);
 }
 
-void Network::attempt(Rank rank, Rank peer) {
+void Network::attempt(Place rank, Place peer) {
   const auto later = [&](Duration time, rt::Dialer::Outcome outcome) {
     clock_.after(time, [this, rank, own = hosts_[rank].incarnation, peer, outcome] {
       attempt_over(rank, own, peer, outcome);
     });
   };
-  const Rank found = newest_[peer];
+  const Place found = newest_[peer];
   if (!answers(rank, found) || hosts_[found].frozen)
     return later(handshake_timeout, rt::Dialer::Outcome::failed);
   if (!hosts_[found].running) return later(way() + way(), rt::Dialer::Outcome::refused);
@@ -281,7 +281,7 @@ void Network::attempt(Rank rank, Rank peer) {
   });
 }
 
-void Network::attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::Dialer::Outcome outcome) {
+void Network::attempt_over(Place rank, std::uint64_t incarnation, Place peer, rt::Dialer::Outcome outcome) {
   if (!alive(rank, incarnation)) return;
   Host& host = hosts_[rank];
   if (host.frozen) outcome = rt::Dialer::Outcome::failed;
@@ -294,7 +294,7 @@ void Network::attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::
 }
 
 // The dialling side has had its answer.
-void Network::connect(Rank rank, Rank peer) {
+void Network::connect(Place rank, Place peer) {
   auto connection = std::make_shared<Connection>();
   connection->rank[0] = rank;
   connection->rank[1] = peer;
@@ -306,7 +306,7 @@ void Network::connect(Rank rank, Rank peer) {
   promote(rank, peer, connection, 0);
 }
 
-void Network::promote(Rank rank, Rank peer, const ConnectionPtr& connection, int own) {
+void Network::promote(Place rank, Place peer, const ConnectionPtr& connection, int own) {
   Host& host = hosts_[rank];
   Side& its = side(rank, peer);
   const std::uint64_t incarnation = connection->incarnation[1 - own];
@@ -349,7 +349,7 @@ void Network::close(const ConnectionPtr& connection, int own) {
 }
 
 // The peer is back.
-void Network::end_given_up(Rank rank, Rank peer) {
+void Network::end_given_up(Place rank, Place peer) {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     const auto connection = connections_[i].lock();
     if (!connection) continue;
@@ -361,7 +361,7 @@ void Network::end_given_up(Rank rank, Rank peer) {
   }
 }
 
-void Network::lose(Rank rank, Rank peer, bool proven, bool given_up) {
+void Network::lose(Place rank, Place peer, bool proven, bool given_up) {
   Host& host = hosts_[rank];
   Side& its = side(rank, peer);
   const auto connection = std::exchange(its.connection, nullptr);
@@ -385,10 +385,10 @@ void Network::lose(Rank rank, Rank peer, bool proven, bool given_up) {
 
 // ---- silence
 
-bool Network::hears(Rank rank, Rank peer) const {
+bool Network::hears(Place rank, Place peer) const {
   const auto& connection = side(rank, peer).connection;
   const int its = connection->rank[0] == rank ? 1 : 0;
-  const Rank other = connection->rank[its];
+  const Place other = connection->rank[its];
   // An end of stream that is on its way is as good as a heartbeat.
   const bool speaks = connection->open[its]
                           ? alive(other, connection->incarnation[its]) && !hosts_[other].frozen
@@ -396,7 +396,7 @@ bool Network::hears(Rank rank, Rank peer) const {
   return speaks && !is_cut(other, rank);
 }
 
-void Network::listen(Rank rank, Rank peer) {
+void Network::listen(Place rank, Place peer) {
   Host& host = hosts_[rank];
   if (rank == peer || !host.running || host.frozen || !side(rank, peer).connection) return;
   Side& its = side(rank, peer);
@@ -419,14 +419,14 @@ void Network::listen(Rank rank, Rank peer) {
   }
 }
 
-void Network::listen_around(Rank rank) {
-  for (Rank peer = 0; peer < hosts_.size(); ++peer) {
+void Network::listen_around(Place rank) {
+  for (Place peer = 0; peer < hosts_.size(); ++peer) {
     listen(peer, rank);
     listen(rank, peer);
   }
 }
 
-void Network::note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
+void Network::note_silence(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet) {
   Host& host = hosts_[rank];
   Side& its = side(rank, peer);
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection || its.silent) return;
@@ -438,10 +438,10 @@ void Network::note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std:
 }
 
 // A peer that is only frozen acknowledges what it is sent, and stays.
-void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet) {
+void Network::note_loss(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet) {
   const Side& its = side(rank, peer);
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
-  const Rank other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
+  const Place other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
   if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) {
     return clock_.after(
         suspect_after, [this, rank, peer, incarnation, quiet] { note_loss(rank, peer, incarnation, quiet); });
@@ -449,7 +449,7 @@ void Network::note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::ui
   lose(rank, peer, false, !settings_.plants.given_up_ends);
 }
 
-void Network::note_heard(Rank rank, Rank peer) {
+void Network::note_heard(Place rank, Place peer) {
   Host& host = hosts_[rank];
   Side& its = side(rank, peer);
   if (!its.silent || host.frozen) return;

@@ -36,9 +36,9 @@ struct NetworkSettings {
 
 class Network {
  public:
-  using Rank = std::uint32_t;  // counts all processes, of whatever role
-  using Deliver = std::function<void(Rank, rt::Event&&)>;
-  using Trace = std::function<void(Rank, const std::string&)>;
+  using Place = std::uint32_t;  // counts all processes, of whatever role
+  using Deliver = std::function<void(Place, rt::Event&&)>;
+  using Trace = std::function<void(Place, const std::string&)>;
 
   // ids: of the processes, by their numbers. Several may have the same id: an old process and its successor.
   // Whoever dials any of them comes to the one that was started last.
@@ -46,25 +46,25 @@ class Network {
           Deliver deliver, Trace trace);
 
   // ---- what happens to processes and ways
-  void start(Rank rank, std::uint64_t incarnation);
+  void start(Place rank, std::uint64_t incarnation);
   // The process ends with this code, and says so.
-  void end(Rank rank, int exit_code);
-  void kill(Rank rank);       // its host closes its connections
-  void lose_host(Rank rank);  // its connections stay open
-  void freeze(Rank rank);
-  void thaw(Rank rank);
-  bool is_frozen(Rank rank) const { return hosts_[rank].frozen; }
-  void cut(Rank from, Rank to);
-  void heal(Rank from, Rank to);
+  void end(Place rank, int exit_code);
+  void kill(Place rank);       // its host closes its connections
+  void lose_host(Place rank);  // its connections stay open
+  void freeze(Place rank);
+  void thaw(Place rank);
+  bool is_frozen(Place rank) const { return hosts_[rank].frozen; }
+  void cut(Place from, Place to);
+  void heal(Place from, Place to);
 
-  bool is_cut(Rank from, Rank to) const { return cut_[from * hosts_.size() + to]; }
+  bool is_cut(Place from, Place to) const { return cut_[from * hosts_.size() + to]; }
 
   // ---- what a process does
-  Rank number(rt::PeerId id) const;  // the first that has it
-  void dial(Rank rank, Rank peer);
+  Place number(rt::PeerId id) const;  // the first that has it
+  void dial(Place rank, Place peer);
   // The incarnation of the peer that it is connected with; 0: it is not.
-  std::uint64_t connected(Rank rank, Rank peer) const;
-  void send(Rank from, Rank to, const rt::Header& header, rt::Bytes payload, Duration extra = 0ns);
+  std::uint64_t connected(Place rank, Place peer) const;
+  void send(Place from, Place to, const rt::Header& header, rt::Bytes payload, Duration extra = 0ns);
 
  private:
   struct Packet {
@@ -74,7 +74,7 @@ class Network {
   };
   // One connection; [0] is the side that dialled, and direction [0] goes from it.
   struct Connection {
-    Rank rank[2];
+    Place rank[2];
     std::uint64_t incarnation[2];
     bool open[2] = {true, true};
     bool vanished[2] = {false, false};  // without an end of stream
@@ -100,10 +100,10 @@ class Network {
     std::vector<Side> sides;  // by the first number of the peer's id
   };
 
-  Side& side(Rank rank, Rank peer) { return hosts_[rank].sides[first_[peer]]; }
-  const Side& side(Rank rank, Rank peer) const { return hosts_[rank].sides[first_[peer]]; }
-  bool answers(Rank from, Rank to) const;
-  bool alive(Rank rank, std::uint64_t incarnation) const {
+  Side& side(Place rank, Place peer) { return hosts_[rank].sides[first_[peer]]; }
+  const Side& side(Place rank, Place peer) const { return hosts_[rank].sides[first_[peer]]; }
+  bool answers(Place from, Place to) const;
+  bool alive(Place rank, std::uint64_t incarnation) const {
     return hosts_[rank].running && hosts_[rank].incarnation == incarnation;
   }
   Duration way() { return random_.between(settings_.shortest, settings_.longest); }
@@ -111,23 +111,23 @@ class Network {
   void arrive(const ConnectionPtr& connection, int to, Packet&& packet);
   void take_in(const ConnectionPtr& connection, int to, Packet&& packet);
   void release(const ConnectionPtr& connection, int to);
-  void release_all(Rank rank);
-  void plan_round(Rank rank);
-  void start_rounds(Rank rank);
-  void attempt(Rank rank, Rank peer);
-  void attempt_over(Rank rank, std::uint64_t incarnation, Rank peer, rt::Dialer::Outcome outcome);
-  void connect(Rank rank, Rank peer);
-  void promote(Rank rank, Rank peer, const ConnectionPtr& connection, int own);
+  void release_all(Place rank);
+  void plan_round(Place rank);
+  void start_rounds(Place rank);
+  void attempt(Place rank, Place peer);
+  void attempt_over(Place rank, std::uint64_t incarnation, Place peer, rt::Dialer::Outcome outcome);
+  void connect(Place rank, Place peer);
+  void promote(Place rank, Place peer, const ConnectionPtr& connection, int own);
   void close(const ConnectionPtr& connection, int own);
-  void lose(Rank rank, Rank peer, bool proven, bool given_up = false);
-  void end_given_up(Rank rank, Rank peer);
-  bool hears(Rank rank, Rank peer) const;
-  void listen(Rank rank, Rank peer);
-  void listen_around(Rank rank);
-  void note_silence(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet);
-  void note_loss(Rank rank, Rank peer, std::uint64_t incarnation, std::uint64_t quiet);
-  void note_heard(Rank rank, Rank peer);
-  void tell(Rank rank, Rank peer, rt::Event::Kind kind, std::uint64_t incarnation, bool proven = false);
+  void lose(Place rank, Place peer, bool proven, bool given_up = false);
+  void end_given_up(Place rank, Place peer);
+  bool hears(Place rank, Place peer) const;
+  void listen(Place rank, Place peer);
+  void listen_around(Place rank);
+  void note_silence(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet);
+  void note_loss(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet);
+  void note_heard(Place rank, Place peer);
+  void tell(Place rank, Place peer, rt::Event::Kind kind, std::uint64_t incarnation, bool proven = false);
 
   Clock& clock_;
   Random& random_;
@@ -135,7 +135,7 @@ class Network {
   const Deliver deliver_;
   const Trace trace_;
   const std::vector<rt::PeerId> ids_;
-  std::vector<Rank> first_, newest_;  // of the same id: the first number, and (by it) the one started last
+  std::vector<Place> first_, newest_;  // of the same id: the first number, and (by it) the one started last
   std::vector<Host> hosts_;
   std::vector<bool> cut_;
   std::vector<std::weak_ptr<Connection>> connections_;

@@ -45,7 +45,7 @@ class FaultDraw {
       case 5:
         return pair(Kind::freeze, Kind::thaw, any());
       case 6:
-        return pair(Kind::isolate, Kind::come_back, {Role::server, server()});
+        return pair(Kind::isolate, Kind::reconnect, {Role::server, server()});
       case 7:  // one way
         return cut(any(), any());
       case 8:
@@ -55,7 +55,7 @@ class FaultDraw {
         return cut(other, one);
       }
       case 10:
-        return random_.one_in(3) ? term_all() : add(begin_, Kind::term, any());
+        return random_.one_in(3) ? terminate_all() : add(begin_, Kind::terminate, any());
       case 11:  // killed twice: the second time while the others still see to the first
         add(begin_, Kind::kill, any());
         return add(begin_ + random_.between(Duration(10ms), Duration(12s)), Kind::kill, any());
@@ -115,7 +115,7 @@ class FaultDraw {
   // SIGTERM at a server while a worker does not answer.
   void stop_within_step() {
     pair(Kind::freeze, Kind::thaw, {Role::worker, worker()});
-    add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::term, {Role::server, server()});
+    add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::terminate, {Role::server, server()});
   }
 
   // Short ones are within all patience, long ones beyond that of connections, some beyond that of the run.
@@ -141,12 +141,12 @@ class FaultDraw {
     add(begin_, Kind::cut, from, to);
     add(end_, Kind::heal, from, to);
   }
-  void term_all() {
+  void terminate_all() {
     for (const PeerId process : processes_)
-      add(begin_ + random_.between(Duration(0), Duration(1s)), Kind::term, process);
+      add(begin_ + random_.between(Duration(0), Duration(1s)), Kind::terminate, process);
   }
   void disk() {
-    if (random_.one_in(4)) return add(begin_, Kind::disk_lost, {});
+    if (random_.one_in(4)) return add(begin_, Kind::lose_disk, {});
     const bool full = random_.one_in(2);
     const auto kind = full ? Kind::disk_full : Kind::disk_slow;
     add(begin_, kind, {}, {}, full ? 1 : static_cast<int>(random_.between(5, 100)));

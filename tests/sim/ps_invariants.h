@@ -68,9 +68,8 @@ class PsInvariants {
   // 6. A checkpoint appears only when all of its parts are written, and each server's is in it.
   void committing(const rt::Manifest& manifest, const std::set<std::string>& whole, std::uint64_t step);
 
-  // 7. Exit 0 of a worker: the run is trained, its last checkpoint was made, where there is a disk, and the
-  // last
-  //    report, by a worker that knows it or sees that checkpoint.
+  // 7. Exit 0 of a worker: the run is trained. Where there is a disk, its last checkpoint was made. The last
+  //    report was made, unless this worker cannot: it knows of none, and does not see that checkpoint.
   void worker_ends(bool was_saved, bool can_report);
   void evaluated(std::uint64_t step);
   bool is_evaluated() const { return evaluated_; }

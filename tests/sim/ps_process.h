@@ -48,14 +48,14 @@ struct PsSurroundings {
   PsInvariants& invariants;
   kernels::Ops& ops;
   const PsScenario& scenario;
-  std::function<void(Network::Rank place, rt::ExitCode code, const std::string& why)> ended;
-  std::function<void(Network::Rank place, std::string_view probe)> passed;
-  std::function<void(Network::Rank place, const std::string& line)> trace;  // may be empty
+  std::function<void(Network::Place place, rt::ExitCode code, const std::string& why)> ended;
+  std::function<void(Network::Place place, std::string_view probe)> passed;
+  std::function<void(Network::Place place, const std::string& line)> trace;  // may be empty
 };
 
 class PsProcess {
  public:
-  PsProcess(const PsSurroundings& surroundings, Network::Rank place, rt::PeerId id)
+  PsProcess(const PsSurroundings& surroundings, Network::Place place, rt::PeerId id)
       : s_(surroundings), place_(place), id_(id) {}
 
   void start(std::uint64_t incarnation, int failures);
@@ -140,7 +140,7 @@ class PsProcess {
   void carry_out(const rt::EndTerminated&) { end(rt::ExitCode::terminated, "terminated"); }
 
   const PsSurroundings& s_;
-  const Network::Rank place_;
+  const Network::Place place_;
   const rt::PeerId id_;
   std::uint64_t incarnation_ = 0;
   bool frozen_ = false, busy_ = false, trained_ = false, stopping_ = false;

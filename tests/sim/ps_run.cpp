@@ -14,7 +14,7 @@ namespace {
 
 using rt::PeerId;
 using rt::Role;
-using Place = Network::Rank;
+using Place = Network::Place;
 
 constexpr Duration unheard_limit = 15s;
 constexpr std::uint64_t most_ps_events = 5'000'000;
@@ -189,11 +189,11 @@ class PsRun {
         return process.freeze();
       case thaw:
         return thaw_at(place);
-      case term:
-        return terminate(place);
+      case terminate:
+        return this->terminate(place);
       case isolate:
         return isolate_at(place);
-      case come_back:
+      case reconnect:
         return heal_all(fault.first);
       case PsFault::Kind::cut:
         return network_.cut(place, current(fault.second));
@@ -205,7 +205,7 @@ class PsRun {
       case disk_slow:
         disk_.slowness = std::max(fault.value, 1);
         return;
-      case disk_lost:
+      case lose_disk:
         disk_lost_ = disk_lost_ || disk_.has(scenario_.steps);
         abandoned_ = abandoned_ || left_to_workers_;
         disk_.made.clear();

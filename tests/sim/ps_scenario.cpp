@@ -14,12 +14,12 @@ using rt::PeerId;
 using rt::Role;
 
 constexpr std::array<const char*, 13> ps_fault_names = {
-    "start",  "kill", "lose_host", "freeze",    "thaw",      "term",     "isolate",
-    "return", "cut",  "heal",      "disk_full", "disk_slow", "disk_lost"};
+    "start",     "kill", "lose_host", "freeze",    "thaw",      "terminate", "isolate",
+    "reconnect", "cut",  "heal",      "disk_full", "disk_slow", "lose_disk"};
 
 bool of_two(Kind kind) { return kind == Kind::cut || kind == Kind::heal; }
 bool of_disk(Kind kind) {
-  return kind == Kind::disk_full || kind == Kind::disk_slow || kind == Kind::disk_lost;
+  return kind == Kind::disk_full || kind == Kind::disk_slow || kind == Kind::lose_disk;
 }
 
 PeerId parse_process(const std::string& word) {
@@ -51,7 +51,7 @@ PsFault read_ps_fault(std::istream& words) {
   fault.kind = static_cast<Kind>(found - ps_fault_names.begin());
   if (!of_disk(fault.kind)) {
     fault.first = parse_process(read_word(words));
-  } else if (fault.kind != Kind::disk_lost) {
+  } else if (fault.kind != Kind::lose_disk) {
     fault.value = static_cast<int>(read_count<std::uint32_t>(words));
   }
   if (of_two(fault.kind)) fault.second = parse_process(read_word(words));
@@ -159,7 +159,7 @@ std::string to_text(const PsFault& fault) {
   text << "at " << to_seconds(fault.at) << " " << ps_fault_names[static_cast<std::size_t>(fault.kind)];
   if (!of_disk(fault.kind)) {
     text << " " << to_string(fault.first);
-  } else if (fault.kind != Kind::disk_lost) {
+  } else if (fault.kind != Kind::lose_disk) {
     text << " " << fault.value;
   }
   if (of_two(fault.kind)) text << " " << to_string(fault.second);

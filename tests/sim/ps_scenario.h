@@ -6,11 +6,11 @@
 //   longest_write 20000   ms, however slow the disk is
 //   seen 3000          ms from the making of a checkpoint until workers find it (a file system with a cache)
 //   lost_at_end 1       server 0 is killed once it has told the first that the run is trained
-//   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, term (SIGTERM),
+//   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, terminate (SIGTERM),
 //                            isolate (nobody reaches it or is reached by it, and its Job starts a
-//                            successor beside it), return (it is reached again),
+//                            successor beside it), reconnect (it is reached again),
 //                            cut FROM TO, heal FROM TO, start
-//   at 4.5 disk_full 0 or 1, disk_slow FACTOR, disk_lost
+//   at 4.5 disk_full 0 or 1, disk_slow FACTOR, lose_disk
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ struct PsFault {
     lose_host,
     freeze,
     thaw,
-    term,
+    terminate,
     isolate,
-    come_back,
+    reconnect,
     cut,
     heal,
     disk_full,
     disk_slow,
-    disk_lost
+    lose_disk
   };
   Duration at{0};
   Kind kind = Kind::kill;

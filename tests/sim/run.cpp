@@ -185,7 +185,7 @@ class Run {
            clock_.now() > quiet_ + settings_.patience + settled_after;
   }
 
-  void strand(std::uint32_t rank, bool begins) {
+  void isolate(std::uint32_t rank, bool begins) {
     for (std::uint32_t other = 0; other < processes_.size(); ++other) {
       if (other == rank) continue;
       begins ? network_.cut(rank, other) : network_.heal(rank, other);
@@ -216,14 +216,14 @@ class Run {
         return clock_.after(termination_grace, [this, number, incarnation = incarnations_[number]] {
           if (incarnation == incarnations_[number]) lose(number, false);
         });
-      case Fault::Kind::strand:
+      case Fault::Kind::isolate:
         if (number != rank || !process(rank).running() || scenario_.never.contains(rank)) return;
         if (print_) say(rank, "is cut off from all");
-        this->strand(rank, true);
+        this->isolate(rank, true);
         return clock_.after(first_restart, [this, rank] { start_another(rank); });
-      case regain:
+      case reconnect:
         if (print_) say(rank, "has a way again to all");
-        return this->strand(rank, false);
+        return this->isolate(rank, false);
       case cut:
         if (print_) say(rank, "is cut off on the way to " + std::to_string(fault.second));
         return network_.cut(rank, fault.second);

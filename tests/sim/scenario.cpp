@@ -10,8 +10,8 @@ namespace mlk::sim {
 namespace {
 
 constexpr std::array<const char*, 14> fault_names = {
-    "start",  "kill", "lose_host", "freeze",    "thaw",      "terminate",     "strand",
-    "regain", "cut",  "heal",      "disk_full", "disk_slow", "transfer_slow", "lose_disk"};
+    "start",     "kill", "lose_host", "freeze",    "thaw",      "terminate",     "isolate",
+    "reconnect", "cut",  "heal",      "disk_full", "disk_slow", "transfer_slow", "lose_disk"};
 
 bool of_no_rank(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
 

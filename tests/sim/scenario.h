@@ -12,9 +12,9 @@
 // - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds; they follow from the number 9
 // - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
 //   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, transfer_slow FACTOR, lose_disk
-// - `at 4.5 strand 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
-//   regain R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that have
-//   ended
+// - `at 4.5 isolate 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
+//   reconnect R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that
+//   have ended
 //
 // A process that ends in another way than trained is started again by its Job after 10, 20, 40, 40... s, one
 // that was terminated (SIGTERM, and SIGKILL 30 s later) after 1 s. After the last line of `at` all processes
@@ -44,8 +44,8 @@ struct Fault {
     freeze,
     thaw,
     terminate,
-    strand,
-    regain,
+    isolate,
+    reconnect,
     cut,
     heal,
     disk_full,

@@ -231,6 +231,28 @@ TEST_CASE(
   CHECK(run.work(0).header.clock == 1);
 }
 
+TEST_CASE("offline steps are in no server, so the servers that have weights are seeded with them too") {
+  for (const std::uint64_t offline : {0, 3}) {
+    CAPTURE(offline);
+    Run run({.workers = 1, .servers = 2});
+    run.start_both();
+    run.done(0, 0, 0);
+    run.work(0);
+    run.peer_down(server(1));
+    run.server_joined(1, true, 0);
+    JoinMessage joining = run.offer(1 + offline);
+    joining.offline = offline;
+    run.join(0, joining);
+    run.tick();
+    CHECK(run.coordinator.has_weights() == (offline == 0));
+    run.seed_other();
+    run.ready(0);
+    CHECK(run.is_told(worker(0), MessageType::work) == (offline == 0));  // else server 0 lacks the seeds
+    if (offline > 0) run.seed();
+    if (offline > 0) CHECK(run.work(0).header.clock == 4);
+  }
+}
+
 TEST_CASE(
     "the lowest rank is asked for the last report once, what was reported too early counts for nothing") {
   Run run({.steps = 1});
