@@ -4,7 +4,7 @@ find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE dnnl.h)
 find_package(ZLIB)
 
-mlk_rooms("^(runtime|kernels)(/|$)")
+mlk_rooms("^(runtime(/|$)|kernels(/(reference|cpu|device))?$)")   # kernels/cuda is in cuda.cmake
 
 target_link_libraries(mlk_kernels_cpu PUBLIC ${CMAKE_DL_LIBS})
 # Contraction to fused multiply-add would make results depend on the processor; -O2 of gcc 12 hardly vectorises.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 
 #include "kernels/buffer.h"
@@ -13,13 +14,20 @@ namespace mlk::kernels {
 
 enum class Transpose { no, yes };
 
+// A device cannot be used, or has failed. what() is a sentence for the user.
+struct DeviceFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
 // float32.
 enum class Precision { float32, bfloat16 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
 // will do. Sizes may be 0. Unless said otherwise no output may overlap an input. An object is for one thread
-// at a time. allocate and gemm may throw std::bad_alloc; nothing else throws.
+// at a time. allocate and gemm may throw std::bad_alloc. Operations of a device may only queue work: what
+// fails there is thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or
+// allocate(). Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;

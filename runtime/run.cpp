@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/ops.h"
 #include "runtime/base/log.h"
 #include "runtime/base/stop_signal.h"
 #include "runtime/collectives/allreduce.h"
@@ -95,6 +96,8 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
     return body();
   } catch (const Failure& failure) {
     code = failure.code;
+    message = failure.what();
+  } catch (const kernels::DeviceFailure& failure) {
     message = failure.what();
   } catch (const std::bad_alloc&) {
     message = "out of memory; a smaller model.hidden or data.batch needs less";

@@ -215,6 +215,9 @@ class Rules {
     if (is_server && min) {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
+    if (!own_job_type_ && given("train") && number_in(value, "gpu").value_or(0) > 1) {
+      refuse(path + ".gpu", "a worker computes with one GPU so far; more workers use more GPUs");
+    }
     if (!count) return;
     if (is_server && given("train") && *count > most_servers) {
       refuse(path + ".count", fmt::format("the runtime has at most {} servers", most_servers));

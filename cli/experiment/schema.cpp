@@ -103,7 +103,8 @@ constexpr Key role_keys[] = {
     {"min", whole, "1..5000", "", "workers: the run needs so many to start and to go on; default: all"},
     {"cpu", cpu, "", "1", "CPUs of each replica: its request and its limit"},
     {"memory", memory, "", "1Gi", "memory of each replica: its request and its limit"},
-    {"gpu", whole, "0..64", "0", "GPUs of each replica (nvidia.com/gpu)"},
+    {"gpu", whole, "0..64", "0",
+     "GPUs of each replica (nvidia.com/gpu); a worker of train computes with one at most"},
     {"patch", section, "role.patch", "", "merged into the objects of this role"},
 };
 

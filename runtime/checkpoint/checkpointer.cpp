@@ -10,8 +10,9 @@ constexpr std::chrono::seconds retry_interval{2};
 
 }  // namespace
 
-Checkpointer::Checkpointer(const Job& job, std::span<const TensorInfo> tensors)
+Checkpointer::Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops)
     : tensors_(tensors),
+      ops_(ops),
       store_(job.env.checkpoints, job.config.checkpoint.keep, job.log),
       wanted_(!job.env.checkpoints.empty()),
       every_(job.config.checkpoint.every) {}
@@ -27,9 +28,9 @@ void Checkpointer::start(const LiveState& state) {
   const std::size_t size = state.parameters.size();
   snapshot_.restart(state.step, state.position, size + state.optimizer_state.size());
   snapshot_.history = state.history;
-  snapshot_.add(0, 0, state.parameters);
+  snapshot_.add(0, 0, ops_.read(state.parameters));
   for (std::size_t slot = 0; slot < state.optimizer_state.size() / size; ++slot) {
-    snapshot_.add(1 + slot, 0, state.optimizer_state.subspan(slot * size, size));
+    snapshot_.add(1 + slot, 0, ops_.read(state.optimizer_state.subspan(slot * size, size)));
   }
   try {
     written_ = std::async(std::launch::async, [this] { return store_.save(snapshot_, tensors_); });

@@ -7,12 +7,14 @@
 #include <optional>
 #include <span>
 
+#include "kernels/ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/launch/job.h"
 
 namespace mlk::rt {
 
-// Views of the state in use. The optimizer's part is slots times as long as the parameters.
+// Tensors of the state in use. The optimizer's part is slots times as long as the parameters. The host reads
+// them only for a checkpoint.
 struct LiveState {
   std::uint64_t step = 0, position = 0;
   std::span<const float> parameters, optimizer_state;
@@ -25,8 +27,8 @@ struct LiveState {
 // done. For one thread.
 class Checkpointer {
  public:
-  // All arguments must outlive this.
-  Checkpointer(const Job& job, std::span<const TensorInfo> tensors);
+  // All arguments must outlive this. ops: of the tensors in the states.
+  Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops);
 
   // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest().
   std::optional<TrainingState> restore();
@@ -52,6 +54,7 @@ class Checkpointer {
   bool writing();  // also collects the outcome of a finished write
 
   const std::span<const TensorInfo> tensors_;
+  kernels::Ops& ops_;
   const CheckpointStore store_;
   const bool wanted_;
   const std::uint64_t every_;

@@ -73,8 +73,8 @@ class AllReduce {
   LiveState live() {
     return {machine_.point().step,
             machine_.point().position,
-            trainer_.ops().read(trainer_.model().parameters()),
-            trainer_.ops().read(optimizer_state_),
+            trainer_.model().parameters(),
+            optimizer_state_,
             {machine_.assembly().restarts(), state_.history.lost_samples}};
   }
 
@@ -137,7 +137,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       peers_(peers),
       trainer_(job),
       reports_(job, trainer_),
-      checkpointer_(job, trainer_.tensors()),
+      checkpointer_(job, trainer_.tensors(), trainer_.ops()),
       last_(job),
       front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
       ring_(peers.transport(), trainer_.model().parameters().size() + front_),

@@ -105,6 +105,10 @@ LaunchEnv read_launch_env() {
   const std::string late = value_of("MLK_LATE_SECONDS");
   if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
     refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
+  const std::string gpus = value_of("MLK_GPUS");
+  if (!gpus.empty() && !parse_number(gpus, 0, 1, env.gpus))
+    refuse("MLK_GPUS", "must be 0 or 1, not '" + gpus + "'");
+  env.gpu_library = value_of("MLK_GPU_LIBRARY");
   // The variable is not ours: a value that is not one number of threads, such as OpenMP's list by level, is
   // ignored.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;

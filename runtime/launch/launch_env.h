@@ -22,7 +22,9 @@ struct LaunchEnv {
   // How many seconds a process that knows that the run is trained stays for ranks that do not know it yet.
   // The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
-  int threads = 1;  // for the matrix library, from OMP_NUM_THREADS
+  int threads = 1;          // for the matrix library, from OMP_NUM_THREADS
+  int gpus = 0;             // that this process computes with: none or one
+  std::string gpu_library;  // the plugin, where it does not lie beside the program
 };
 
 // Reads and checks the environment. Requires MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers

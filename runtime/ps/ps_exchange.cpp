@@ -2,6 +2,7 @@
 #include "runtime/ps/ps_exchange.h"
 
 #include <cstring>
+#include <utility>
 
 namespace mlk::rt {
 namespace {
@@ -23,6 +24,7 @@ std::span<float> WeightExchange::target() {
 }
 
 void WeightExchange::expect(const ExpectWeights& wanted) {
+  newest_expected_ = !sync_;
   for (const Chunk& chunk : chunks_) {
     peers_.transport().posted_receives().post(
         {{Role::server, chunk.server}, MessageType::weights, wanted.generation, wanted.tag, chunk.id},
@@ -34,6 +36,7 @@ void WeightExchange::cancel() { peers_.transport().posted_receives().cancel_all(
 
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];
+  take_newest();
   const std::span<const float> all =
       wanted.header.type == MessageType::push ? model_.gradients() : model_.parameters();
   const auto floats = model_.ops().read(all.subspan(chunk.offset, chunk.size));
@@ -41,12 +44,18 @@ void WeightExchange::send(const SendChunk& wanted) {
 }
 
 void WeightExchange::store(const StoreWeights& wanted, std::span<const std::byte> weights) {
+  newest_expected_ = !sync_;
   std::memcpy(target().data() + chunks_[wanted.chunk].offset, weights.data(), weights.size());
 }
 
 void WeightExchange::take_next() {
   cancel();
   model_.ops().write(next_, model_.parameters());
+}
+
+void WeightExchange::take_newest() {
+  if (!std::exchange(newest_expected_, false)) return;
+  model_.ops().write(target(), model_.parameters());
 }
 
 }  // namespace mlk::rt

@@ -25,6 +25,9 @@ class WeightExchange {
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
   void take_next();
+  // async: weights come to the place of the parameters (Ops::place). Call it before the model is used: what
+  // has come becomes the model's.
+  void take_newest();
 
  private:
   std::span<float> target();
@@ -33,6 +36,7 @@ class WeightExchange {
   Model& model_;
   const bool sync_;
   const std::vector<Chunk> chunks_;
+  bool newest_expected_ = false;               // async: since the last take_newest()
   std::vector<float> next_;                    // sync: weights of the clock to come
   PostedReceivesGuard posted_receives_guard_;  // last: the members above are posted
 };

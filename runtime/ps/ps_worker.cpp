@@ -53,6 +53,7 @@ class PsWorker {
   void carry_out(const NoteCheckpoint& wanted) { job_.reporter.checkpoint(wanted.step); }
   void carry_out(const NoteProgress& wanted);
   void carry_out(const ReportStep& wanted) {
+    exchange_.take_newest();
     reports_.at_step(wanted.step, wanted.position, wanted.restored_step, false);
   }
   void carry_out(const Evaluate& wanted);
@@ -101,6 +102,7 @@ void PsWorker::carry_out(Effects::Effect& effect) {
 
 void PsWorker::carry_out(const OfflineSlice& wanted) {
   std::uint64_t step = wanted.step, position = wanted.position;
+  exchange_.take_newest();
   const bool made = offline_.advance(step, position);
   act([&](WorkerTurn& turn) { machine_.offline_advanced(made, step, position, turn); });
 }
@@ -113,12 +115,14 @@ void PsWorker::carry_out(const NoteProgress& wanted) {
 }
 
 void PsWorker::carry_out(const Evaluate& wanted) {
+  exchange_.take_newest();
   const bool done = reports_.at_step(wanted.step, wanted.position, wanted.step, true);
   const std::string result = done ? job_.reporter.trained_result() : "";
   act([&](WorkerTurn& turn) { machine_.evaluated(done, result, turn); });
 }
 
 void PsWorker::carry_out(const ComputeSlice& wanted) {
+  exchange_.take_newest();
   const double loss = trainer_.compute(wanted.position, wanted.samples);
   act([&](WorkerTurn& turn) { machine_.computed(loss, turn); });
 }

@@ -18,7 +18,7 @@ class SingleTrainer {
       : job_(job),
         trainer_(job),
         reports_(job, trainer_),
-        checkpointer_(job, trainer_.tensors()),
+        checkpointer_(job, trainer_.tensors(), trainer_.ops()),
         optimizer_state_(trainer_.make_state()) {
     restore();
   }
@@ -33,8 +33,7 @@ class SingleTrainer {
     return reports_.at_step(state_.step, state_.position, restored_step_, state_.step >= job_.config.steps);
   }
   LiveState live() {
-    return {state_.step, state_.position, trainer_.ops().read(trainer_.model().parameters()),
-            trainer_.ops().read(optimizer_state_), state_.history};
+    return {state_.step, state_.position, trainer_.model().parameters(), optimizer_state_, state_.history};
   }
 
   Job& job_;

@@ -3,16 +3,41 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/device/device_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/data/sampler.h"
 
 namespace mlk::rt {
+namespace {
+
+// Beside the program, or else where the loader looks.
+std::string gpu_library(const LaunchEnv& env) {
+  const std::string name = "libmlk-cuda.so";
+  if (!env.gpu_library.empty()) return env.gpu_library;
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  return std::filesystem::exists(beside, error) ? beside.string() : name;
+}
+
+std::unique_ptr<kernels::Ops> make_ops(const Job& job) {
+  if (job.env.gpus == 0) return kernels::make_cpu_ops(job.env.threads, job.config.precision);
+  if (job.config.precision != kernels::Precision::float32)
+    throw Failure(ExitCode::bad_configuration, "configuration: on a GPU precision must be float32 so far");
+  auto ops = kernels::make_device_ops(kernels::load_plugin(gpu_library(job.env)), 0);
+  job.log.line("computes on " + std::string(ops->name()));
+  return ops;
+}
+
+}  // namespace
 
 Trainer::Trainer(const Job& job)
     : job_(job),
-      ops_(kernels::make_cpu_ops(job.env.threads, job.config.precision)),
+      ops_(make_ops(job)),
       data_(load_idx(job.env.data)),
       model_(
           make_model(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_)),

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpointer.h"
 
 namespace {
@@ -43,7 +44,8 @@ int main(int argc, char** argv) {
     std::memcpy(target.data(), weights.data(), parameters * sizeof(float));
     std::memcpy(target.data() + parameters, state.data(), parameters * sizeof(float));
   };
-  mlk::rt::Checkpointer checkpointer(job, tensors);
+  const auto ops = mlk::kernels::make_reference_ops();
+  mlk::rt::Checkpointer checkpointer(job, tensors, *ops);
   const int repetitions = std::atoi(argv[3]);
   for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(repetitions) + 1; ++step) {
     const mlk::rt::LiveState live{step, step, weights, state};

@@ -60,6 +60,11 @@ has_module() {  # has_module PYTHON MODULE
   "$1" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$2'))" 2>/dev/null
 }
 
+look_for_pip() {  # the CUDA toolkit of the tests is made of wheels
+  ! [ -d "${XDG_CACHE_HOME:-$HOME/.cache}/mlk/cuda-13.0.88" ] || return 0
+  has_module python3 pip || missing+=(python3-pip)
+}
+
 look_for_go() {  # the test cluster is built once; where there is no Go for it, a wheel is fetched
   ! "$root/tests/cluster/build" --which >/dev/null || return 0
   ! "$root/tests/cluster/build" --go >/dev/null || return 0
@@ -74,6 +79,7 @@ case ${1-} in
     [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_go
+    [ "$(uname -m)" != x86_64 ] || look_for_pip
     ;;
   format) look_for "$format" ;;
   *) fail "usage: tests/support/setup.sh build|test|format" ;;

@@ -49,7 +49,6 @@ TEST_CASE("a number is accepted from its smallest to its largest value, and not 
       {"train.consistency={staleness: ", "-1", "0", "1000000", "1000001", "from 0 to 1000000", "}"},
       {"workers.count=", "0", "1", "5000", "5001", "from 1 to 5000"},
       {"workers.min=", "0", "1", "5000", "5001", "from 1 to 5000"},
-      {"workers.gpu=", "-1", "0", "64", "65", "from 0 to 64"},
       {"checkpoint.every=", "-1", "0", "1000000000", "1000000001", "from 0 to 1000000000"},
       {"checkpoint.keep=", "0", "1", "10000", "10001", "from 1 to 10000"},
       {"metrics.port=", "1023", "1024", "65535", "65536", "from 1024 to 65535"},

@@ -7,6 +7,7 @@ namespace mlk {
 namespace {
 
 using nlohmann::json;
+using test::contains;
 using test::load;
 using test::problems_of;
 
@@ -69,6 +70,14 @@ TEST_CASE("roles have these counts") {
   const json roles = load("name: x\nmode: ps\nrun: a\nworkers: {count: 3}\n").effective["roles"];
   CHECK(roles == json{{"worker", {{"count", 3}, {"min", 3}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}},
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
+}
+
+TEST_CASE("a worker of train computes with one GPU at most, and programs get up to 64") {
+  CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
+  CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
+        "x.yaml:4:11: a worker computes with one GPU so far; more workers use more GPUs");
+  CHECK(in_mode("single", "run: a\nworkers: {gpu: 64}\n") == "accepted");
+  CHECK(contains(in_mode("single", "run: a\nworkers: {gpu: 65}\n"), "must be from 0 to 64, not '65'"));
 }
 
 TEST_CASE("a value that the schema has refused breaks no further rule") {

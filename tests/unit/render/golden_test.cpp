@@ -71,7 +71,7 @@ train:
   consistency: {staleness: 4}
   steps: 2000
   patience: 1h
-workers: {count: 70, min: 35, cpu: 2.5, memory: 4Gi, gpu: 2, patch: {job: {spec: {ttlSecondsAfterFinished: 600}}}}
+workers: {count: 70, min: 35, cpu: 2.5, memory: 4Gi, gpu: 1, patch: {job: {spec: {ttlSecondsAfterFinished: 600}}}}
 servers: {count: 2, cpu: 1500m, memory: 2Gi}
 env: {LOG_LEVEL: info, EMPTY: "", NVIDIA_VISIBLE_DEVICES: all, WANDB_API_KEY: {secret: wandb/key}}
 data:

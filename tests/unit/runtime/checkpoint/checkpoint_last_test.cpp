@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/train/last_checkpoint.h"
 #include "tests/unit/runtime/checkpoint_states.h"
@@ -36,6 +38,7 @@ struct SmallRun {
   std::ostringstream metrics;
   Reporter reporter{metrics, "", 0};
   Job job{env, config, stop, reporter, kept.log()};
+  const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
 
   SmallRun() {
     env.checkpoints = folder / "checkpoints";
@@ -68,11 +71,11 @@ TEST_CASE("a checkpoint of a live state has all of it: step, position, history, 
     SmallRun run;
     TrainingState state = state_at(7, 100, slots);
     state.history = {3, 640};
-    Checkpointer checkpointer(run.job, hundred);
+    Checkpointer checkpointer(run.job, hundred, *run.ops);
     CHECK(checkpointer.committed() == 0);
     CHECK(checkpointer.save_now(live_of(state)));
     CHECK(checkpointer.committed() == 7);
-    Checkpointer next(run.job, hundred);
+    Checkpointer next(run.job, hundred, *run.ops);
     const auto restored = next.restore();
     REQUIRE(restored);
     CHECK(next.committed() == 7);
@@ -90,7 +93,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and none witho
   SmallRun run;
   const auto train = [&run](std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t step = from; step <= to; ++step) {
-      Checkpointer checkpointer(run.job, hundred);
+      Checkpointer checkpointer(run.job, hundred, *run.ops);
       const TrainingState state = state_at(step, 100);
       checkpointer.after_step(live_of(state));
     }  // waits for what is written
@@ -111,7 +114,7 @@ TEST_CASE("each process that is to end tries once, and says why it did not save"
   using namespace checkpoint_last;
   SmallRun run;
   write_file(run.env.checkpoints, "a file is in the way");
-  Checkpointer checkpointer(run.job, hundred);
+  Checkpointer checkpointer(run.job, hundred, *run.ops);
   const TrainingState state = state_at(5, 100);
   for (std::size_t tries = 1; tries <= 2; ++tries) {
     CHECK_FALSE(checkpointer.save_now(live_of(state)));

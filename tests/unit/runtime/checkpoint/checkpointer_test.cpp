@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
@@ -28,6 +30,7 @@ struct LiveRun {
   std::ostringstream metrics;
   Reporter reporter{metrics, "", 0};
   Job job{env, config, stop, reporter, log};
+  const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
 
   LiveRun() {
     env.checkpoints = folder / "checkpoints";
@@ -47,7 +50,7 @@ TEST_CASE("a checkpoint is of the step at which it was taken, while the state go
   LiveRun run;
   TrainingState state = state_at(1, live_parameters);
   {
-    Checkpointer checkpointer(run.job, live_tensors);
+    Checkpointer checkpointer(run.job, live_tensors, *run.ops);
     checkpointer.after_step(live(state));
     state = state_at(2, live_parameters);
   }  // waits for what is written
@@ -57,7 +60,7 @@ TEST_CASE("a checkpoint is of the step at which it was taken, while the state go
 TEST_CASE("what falls due while the last one is written is made of the first state after that") {
   LiveRun run;
   run.config.checkpoint.every = 10;
-  Checkpointer checkpointer(run.job, live_tensors);
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   const TrainingState first = state_at(10, live_parameters);
   TrainingState state = state_at(20, live_parameters);
   checkpointer.after_step(live(first));
@@ -80,7 +83,7 @@ TEST_CASE("between the steps at which a checkpoint is due none is made") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
-    Checkpointer checkpointer(run.job, live_tensors);
+    Checkpointer checkpointer(run.job, live_tensors, *run.ops);
     TrainingState state = state_at(10, live_parameters);
     checkpointer.after_step(live(state));
     for (state.step = 11; checkpointer.committed() < 10;
@@ -95,7 +98,7 @@ TEST_CASE("between the steps at which a checkpoint is due none is made") {
 TEST_CASE("the last checkpoint is tried again until the disk takes it") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
-  Checkpointer checkpointer(run.job, live_tensors);
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   const TrainingState state = state_at(5, live_parameters);
   using enum Checkpointer::Last;
   const auto begin = std::chrono::steady_clock::now();
@@ -112,7 +115,7 @@ TEST_CASE("the last checkpoint is tried again until the disk takes it") {
 TEST_CASE("the last checkpoint that no try could write has failed") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
-  Checkpointer checkpointer(run.job, live_tensors);
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   const TrainingState state = state_at(5, live_parameters);
   Checkpointer::Last outcome;
   while ((outcome = checkpointer.last(live(state), std::chrono::seconds(0))) ==
@@ -126,7 +129,7 @@ TEST_CASE("the last checkpoint that no try could write has failed") {
 TEST_CASE("without a folder there is nothing to write and nothing to wait for") {
   LiveRun run;
   run.env.checkpoints = "";
-  Checkpointer checkpointer(run.job, live_tensors);
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   const TrainingState state = state_at(5, live_parameters);
   checkpointer.after_step(live(state));
   CHECK(checkpointer.last(live(state), std::chrono::seconds(0)) == Checkpointer::Last::committed);
@@ -139,7 +142,7 @@ TEST_CASE("what was restored is a checkpoint already") {
   LiveRun run;
   const TrainingState state = state_at(5, live_parameters);
   REQUIRE(run.store().save(snapshot_of(state), live_tensors));
-  Checkpointer checkpointer(run.job, live_tensors);
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   REQUIRE(checkpointer.restore());
   CHECK(checkpointer.committed() == 5);
   write_file(folder_of_step(run.env.checkpoints, 5) / "mine", "");

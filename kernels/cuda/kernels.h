@@ -1,0 +1,50 @@
+// The operations of kernels/ops.h, as functions that put kernels at the end of a stream. All addresses are of
+// the device, contracts are those of Ops, and results that Ops returns lie on the device as well. Results are
+// the same bits from run to run. Not one of these functions waits. Errors: cudaGetLastError().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/ops.h"
+
+namespace mlk::cuda {
+
+using kernels::AdamStep;
+using kernels::SgdStep;
+using kernels::Transpose;
+
+void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+          const float* a, const float* b, float beta, float* c);
+
+void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
+void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
+void bias_backward(cudaStream_t stream, int rows, int columns, const float* delta, float* bias_gradient);
+void bias_relu_backward(cudaStream_t stream, int rows, int columns, const float* output, float* delta,
+                        float* bias_gradient);
+
+// losses[rows]: of each row. delta may be null, then only the loss is computed.
+void softmax_cross_entropy(cudaStream_t stream, int rows, int classes, const float* logits,
+                           const std::int32_t* labels, float* losses, float* delta);
+// correct[rows]: 1 where the largest logit is at the label, otherwise 0.
+void mark_correct(cudaStream_t stream, int rows, int classes, const float* logits, const std::int32_t* labels,
+                  float* correct);
+// *total = the sum of x[size].
+void sum(cudaStream_t stream, std::size_t size, const float* x, double* total);
+
+void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
+         const SgdStep& step);
+void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
+          float* square, const AdamStep& step);
+
+void scale(cudaStream_t stream, std::size_t size, float factor, const float* x, float* out);
+void add_scaled(cudaStream_t stream, std::size_t size, const float* x, float factor, const float* y,
+                float* out);
+
+// out[i] = bytes[i] * factor: rows that the host has gathered.
+void scale_bytes(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, float factor, float* out);
+void widen_labels(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
+
+}  // namespace mlk::cuda

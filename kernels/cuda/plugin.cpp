@@ -1,0 +1,220 @@
+// The table of kernels/device/plugin.h on CUDA.
+#include "kernels/device/plugin.h"
+
+#include <cstdio>
+#include <string>
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/kernels.h"
+
+using mlk::kernels::AdamStep;
+using mlk::kernels::SgdStep;
+using mlk::kernels::Transpose;
+namespace cuda = mlk::cuda;
+
+struct mlk_device {
+  int index = 0;
+  std::string name, failure;
+  cudaStream_t stream = nullptr;
+  // Of the operations that return a number: a value for each row, their sum, and that on the host.
+  float* of_rows = nullptr;
+  std::size_t rows = 0;
+  double* total = nullptr;
+  double* result = nullptr;
+
+  bool holds(cudaError_t error, const char* doing) {
+    if (error == cudaSuccess || !failure.empty()) return failure.empty();
+    failure = name + ": " + doing + ": " + cudaGetErrorString(error);
+    return false;
+  }
+  // After kernels were put into the stream.
+  void check() { holds(cudaGetLastError(), "a kernel cannot start"); }
+
+  // Memory for a number of each row.
+  float* space_of(int wanted) {
+    const auto count = static_cast<std::size_t>(wanted);
+    if (count <= rows) return of_rows;
+    cudaFree(of_rows);
+    of_rows = nullptr;
+    rows = 0;
+    if (holds(cudaMalloc(reinterpret_cast<void**>(&of_rows), count * sizeof(float)), "memory for a loss"))
+      rows = count;
+    return of_rows;
+  }
+
+  double sum_of_rows(int count) {
+    if (!failure.empty()) return 0;
+    cuda::sum(stream, static_cast<std::size_t>(count), of_rows, total);
+    check();
+    holds(cudaMemcpyAsync(result, total, sizeof(double), cudaMemcpyDeviceToHost, stream), "a copy");
+    holds(cudaStreamSynchronize(stream), "waiting for the device");
+    return failure.empty() ? *result : 0;
+  }
+};
+
+namespace {
+
+constexpr int least_capability = 80;  // ten times the major version, and the minor one
+
+// A sentence if the device cannot be used, otherwise nothing.
+std::string unusable(int index, cudaDeviceProp& properties) {
+  int count = 0;  // the call leaves it as it is when it fails
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const auto version = [](int number) {
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  };
+  if (error == cudaErrorInsufficientDriver && driver == 0) return "there is no NVIDIA driver on this machine";
+  if (error == cudaErrorInsufficientDriver || (driver > 0 && driver / 1000 < runtime / 1000))
+    return "the NVIDIA driver is for CUDA " + version(driver) + ", and mlk-runtime needs one for CUDA " +
+           version(runtime) + " or newer";
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) return "this machine has no GPU";
+  if (error != cudaSuccess) return std::string("the GPUs cannot be used: ") + cudaGetErrorString(error);
+  if (index >= count)
+    return "GPU " + std::to_string(index) + " is not there: this process sees " + std::to_string(count);
+  const cudaError_t asked = cudaGetDeviceProperties(&properties, index);
+  if (asked != cudaSuccess) return std::string("the GPU cannot be used: ") + cudaGetErrorString(asked);
+  if (properties.major * 10 + properties.minor < least_capability) {
+    return std::string(properties.name) + " has compute capability " + std::to_string(properties.major) +
+           "." + std::to_string(properties.minor) + ", and mlk-runtime needs 8.0 or newer";
+  }
+  return {};
+}
+
+void close_device(mlk_device* device) {
+  cudaFree(device->of_rows);
+  cudaFree(device->total);
+  cudaFreeHost(device->result);
+  if (device->stream) cudaStreamDestroy(device->stream);
+  delete device;
+}
+
+mlk_device* open_device(int index, char* why, std::size_t size) {
+  cudaDeviceProp properties{};
+  const std::string reason = unusable(index, properties);
+  if (!reason.empty()) {
+    std::snprintf(why, size, "%s", reason.c_str());
+    return nullptr;
+  }
+  auto* const device = new mlk_device;
+  device->index = index;
+  device->name = properties.name;
+  device->holds(cudaSetDevice(index), "cannot be used");
+  device->holds(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "cannot be used");
+  device->holds(cudaMalloc(reinterpret_cast<void**>(&device->total), sizeof(double)), "cannot be used");
+  device->holds(cudaMallocHost(reinterpret_cast<void**>(&device->result), sizeof(double)), "cannot be used");
+  if (device->failure.empty()) return device;
+  std::snprintf(why, size, "%s", device->failure.c_str());
+  close_device(device);
+  return nullptr;
+}
+
+void* allocate(mlk_device* device, std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
+    cudaGetLastError();  // the caller says it
+    return nullptr;
+  }
+  device->holds(cudaMemsetAsync(memory, 0, bytes, device->stream), "memory cannot be cleared");
+  return memory;
+}
+
+void* allocate_host(std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMallocHost(&memory, bytes) == cudaSuccess) return memory;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void to_device(mlk_device* device, const void* values, void* memory, std::size_t bytes) {
+  device->holds(cudaMemcpyAsync(memory, values, bytes, cudaMemcpyHostToDevice, device->stream), "a copy");
+}
+
+void to_host(mlk_device* device, const void* memory, void* values, std::size_t bytes) {
+  device->holds(cudaMemcpyAsync(values, memory, bytes, cudaMemcpyDeviceToHost, device->stream), "a copy");
+  device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
+}
+
+double softmax_cross_entropy(mlk_device* device, int rows, int classes, const float* logits,
+                             const std::int32_t* labels, float* delta) {
+  float* const losses = device->space_of(rows);
+  if (rows == 0 || !losses) return 0;
+  cuda::softmax_cross_entropy(device->stream, rows, classes, logits, labels, losses, delta);
+  return device->sum_of_rows(rows);
+}
+
+std::int64_t count_correct(mlk_device* device, int rows, int classes, const float* logits,
+                           const std::int32_t* labels) {
+  float* const correct = device->space_of(rows);
+  if (rows == 0 || !correct) return 0;
+  cuda::mark_correct(device->stream, rows, classes, logits, labels, correct);
+  return static_cast<std::int64_t>(device->sum_of_rows(rows));
+}
+
+// The function of the table that queues an operation.
+template <auto operation>
+struct Queue;
+template <typename... Parameters, void (*operation)(cudaStream_t, Parameters...)>
+struct Queue<operation> {
+  static void call(mlk_device* device, Parameters... parameters) {
+    if (!device->failure.empty()) return;
+    operation(device->stream, parameters...);
+    device->check();
+  }
+};
+template <auto operation>
+constexpr auto queue = &Queue<operation>::call;
+
+void gemm(cudaStream_t stream, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+          const float* a, const float* b, float beta, float* c) {
+  cuda::gemm(stream, transpose_a ? Transpose::yes : Transpose::no,
+             transpose_b ? Transpose::yes : Transpose::no, m, n, k, alpha, a, b, beta, c);
+}
+void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
+         const SgdStep* step) {
+  cuda::sgd(stream, size, parameters, gradients, velocity, *step);
+}
+void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
+          float* square, const AdamStep* step) {
+  cuda::adam(stream, size, parameters, gradients, mean, square, *step);
+}
+
+}  // namespace
+
+const mlk_device_table* mlk_device_v1() {
+  static const mlk_device_table table{
+      .open = open_device,
+      .close = close_device,
+      .name = [](const mlk_device* device) { return device->name.c_str(); },
+      .failure = [](const mlk_device* device) -> const char* {
+        return device->failure.empty() ? nullptr : device->failure.c_str();
+      },
+      .allocate = allocate,
+      .free = [](void* memory) { cudaFree(memory); },
+      .allocate_host = allocate_host,
+      .free_host = [](void* memory) { cudaFreeHost(memory); },
+      .to_device = to_device,
+      .to_host = to_host,
+      .wait =
+          [](mlk_device* device) {
+            device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
+          },
+      .gemm = queue<gemm>,
+      .add_bias = queue<cuda::add_bias>,
+      .add_bias_relu = queue<cuda::add_bias_relu>,
+      .bias_backward = queue<cuda::bias_backward>,
+      .bias_relu_backward = queue<cuda::bias_relu_backward>,
+      .softmax_cross_entropy = softmax_cross_entropy,
+      .count_correct = count_correct,
+      .sgd = queue<sgd>,
+      .adam = queue<adam>,
+      .scale = queue<cuda::scale>,
+      .add_scaled = queue<cuda::add_scaled>,
+      .scale_bytes = queue<cuda::scale_bytes>,
+      .widen_labels = queue<cuda::widen_labels>,
+  };
+  return &table;
+}

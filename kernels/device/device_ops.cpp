@@ -1,0 +1,193 @@
+#include "kernels/device/device_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <iterator>
+#include <map>
+#include <vector>
+
+namespace mlk::kernels {
+namespace {
+
+class DeviceOps final : public Ops {
+ public:
+  DeviceOps(const mlk_device_table& table, int index) : table_(table) {
+    char why[512] = "";
+    device_ = table_.open(index, why, sizeof why);
+    if (!device_) throw DeviceFailure(why);
+  }
+  ~DeviceOps() override { table_.close(device_); }
+  DeviceOps(const DeviceOps&) = delete;
+  DeviceOps& operator=(const DeviceOps&) = delete;
+
+  std::string_view name() const override { return table_.name(device_); }
+
+  std::span<float> place(std::span<float> tensor) override {
+    return {reinterpret_cast<float*>(place_of(tensor.data(), tensor.size_bytes())), tensor.size()};
+  }
+  std::span<const float> read(std::span<const float> tensor) override {
+    auto* values = reinterpret_cast<float*>(place_of(tensor.data(), tensor.size_bytes()));
+    table_.to_host(device_, tensor.data(), values, tensor.size_bytes());
+    check();
+    return {values, tensor.size()};
+  }
+  void write(std::span<const float> values, std::span<float> tensor) override {
+    table_.to_device(device_, values.data(), tensor.data(), tensor.size_bytes());
+    table_.wait(device_);  // the caller may change the values
+    check();
+  }
+
+  void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
+            const float* b, float beta, float* c) override {
+    table_.gemm(device_, transpose_a == Transpose::yes, transpose_b == Transpose::yes, m, n, k, alpha, a, b,
+                beta, c);
+  }
+  void add_bias(int rows, int columns, const float* bias, float* x) override {
+    table_.add_bias(device_, rows, columns, bias, x);
+  }
+  void add_bias_relu(int rows, int columns, const float* bias, float* x) override {
+    table_.add_bias_relu(device_, rows, columns, bias, x);
+  }
+  void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
+    table_.bias_backward(device_, rows, columns, delta, bias_gradient);
+  }
+  void bias_relu_backward(int rows, int columns, const float* output, float* delta,
+                          float* bias_gradient) override {
+    table_.bias_relu_backward(device_, rows, columns, output, delta, bias_gradient);
+  }
+  float softmax_cross_entropy(int rows, int classes, const float* logits,
+                              const std::int32_t* labels) override {
+    return softmax_cross_entropy_backward(rows, classes, logits, labels, nullptr);
+  }
+  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                       float* delta) override {
+    const double loss = table_.softmax_cross_entropy(device_, rows, classes, logits, labels, delta);
+    check();
+    return rows == 0 ? 0 : static_cast<float>(loss / rows);
+  }
+  std::int64_t count_correct(int rows, int classes, const float* logits,
+                             const std::int32_t* labels) override {
+    const std::int64_t correct = table_.count_correct(device_, rows, classes, logits, labels);
+    check();
+    return correct;
+  }
+  void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
+           const SgdStep& step) override {
+    table_.sgd(device_, parameters.size(), parameters.data(), gradients.data(), velocity.data(), &step);
+  }
+  void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
+            std::span<float> square, const AdamStep& step) override {
+    table_.adam(device_, parameters.size(), parameters.data(), gradients.data(), mean.data(), square.data(),
+                &step);
+  }
+  void scale(float factor, std::span<const float> x, std::span<float> out) override {
+    table_.scale(device_, out.size(), factor, x.data(), out.data());
+  }
+  void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
+                  std::span<float> out) override {
+    table_.add_scaled(device_, out.size(), x.data(), factor, y.data(), out.data());
+  }
+  void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
+                   float* out) override;
+  void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                     std::int32_t* out) override;
+
+ protected:
+  Memory allocate_bytes(std::size_t bytes) override;
+
+ private:
+  // A buffer, and the memory of the host that belongs to it once it was asked for.
+  struct Mirror {
+    std::size_t bytes = 0;
+    Memory host{nullptr, nullptr};
+  };
+  std::byte* place_of(const void* tensor, std::size_t bytes);
+  std::uint8_t* stage(std::size_t bytes);
+  void check() const {
+    if (const char* failure = table_.failure(device_)) throw DeviceFailure(failure);
+  }
+  [[noreturn]] void out_of_memory(std::size_t bytes, const char* whose) const {
+    check();
+    throw DeviceFailure(std::string(name()) + ": out of memory of the " + whose + ": " +
+                        std::to_string(bytes) + " bytes more are not there");
+  }
+
+  const mlk_device_table& table_;
+  mlk_device* device_ = nullptr;
+  std::map<const std::byte*, Mirror> mirrors_;  // by the first byte of the buffer
+  // Rows of a batch on their way: on the host, and on the device.
+  Memory staged_{nullptr, nullptr}, on_device_{nullptr, nullptr};
+  std::size_t staged_bytes_ = 0;
+};
+
+Memory DeviceOps::allocate_bytes(std::size_t bytes) {
+  Memory memory(table_.allocate(device_, bytes), table_.free);
+  if (!memory) out_of_memory(bytes, "device");
+  // An earlier buffer at this address has been freed.
+  mirrors_.insert_or_assign(static_cast<const std::byte*>(memory.get()), Mirror{bytes});
+  return memory;
+}
+
+std::byte* DeviceOps::place_of(const void* tensor, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const auto* first = static_cast<const std::byte*>(tensor);
+  const auto after = mirrors_.upper_bound(first);
+  if (after == mirrors_.begin()) throw std::logic_error("a tensor that lies in no buffer");
+  auto& [base, mirror] = *std::prev(after);
+  if (first + bytes > base + mirror.bytes) throw std::logic_error("a tensor that lies in no buffer");
+  if (!mirror.host) {
+    mirror.host = {table_.allocate_host(mirror.bytes), table_.free_host};
+    if (!mirror.host) out_of_memory(mirror.bytes, "host that the device can reach");
+    std::memset(mirror.host.get(), 0, mirror.bytes);
+  }
+  return static_cast<std::byte*>(mirror.host.get()) + (first - base);
+}
+
+// Memory of the host for the rows of a batch. The device may still be copying the previous ones.
+std::uint8_t* DeviceOps::stage(std::size_t bytes) {
+  table_.wait(device_);
+  if (bytes > staged_bytes_) {
+    staged_ = {table_.allocate_host(bytes), table_.free_host};
+    if (!staged_) out_of_memory(bytes, "host that the device can reach");
+    on_device_ = {table_.allocate(device_, bytes), table_.free};
+    if (!on_device_) out_of_memory(bytes, "device");
+    staged_bytes_ = bytes;
+  }
+  return static_cast<std::uint8_t*>(staged_.get());
+}
+
+// The host gathers, and the bytes become floats on the device: the table may be larger than its memory.
+void DeviceOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
+                            float scale, float* out) {
+  const auto width = static_cast<std::size_t>(columns);
+  std::uint8_t* const rows = stage(ids.size() * width);
+  for (std::size_t i = 0; i < ids.size(); ++i) std::memcpy(rows + i * width, table + ids[i] * width, width);
+  table_.to_device(device_, rows, on_device_.get(), ids.size() * width);
+  table_.scale_bytes(device_, ids.size() * width, static_cast<const std::uint8_t*>(on_device_.get()), scale,
+                     out);
+}
+
+void DeviceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
+                              std::int32_t* out) {
+  std::uint8_t* const labels = stage(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) labels[i] = table[ids[i]];
+  table_.to_device(device_, labels, on_device_.get(), ids.size());
+  table_.widen_labels(device_, ids.size(), static_cast<const std::uint8_t*>(on_device_.get()), out);
+}
+
+}  // namespace
+
+const mlk_device_table& load_plugin(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw DeviceFailure("the library for GPUs cannot be loaded: " + std::string(dlerror()));
+  const auto table = reinterpret_cast<decltype(&mlk_device_v1)>(dlsym(library, "mlk_device_v1"));
+  if (!table) throw DeviceFailure(path + " is of another version than mlk-runtime: install both from one");
+  return *table();
+}
+
+std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index) {
+  return std::make_unique<DeviceOps>(table, index);
+}
+
+}  // namespace mlk::kernels

@@ -1,0 +1,66 @@
+// What libmlk-cuda.so gives mlk-runtime: one table of C functions, so that the two may be built with
+// different compilers, and mlk-runtime starts where no CUDA is installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/optimizer_steps.h"
+
+extern "C" {
+
+// One device with its stream of operations, and memory that these share.
+struct mlk_device;
+
+// Functions that take a device are for one thread at a time. None of them waits for the device but to_host
+// and wait. Operations run in the order of the calls, with the contracts of kernels/ops.h; tensors lie in
+// memory of `allocate`. After a failure nothing runs any more, and to_host and wait return at once: ask
+// failure().
+struct mlk_device_table {
+  // Device `index` of this process. Null if it cannot be used; `why`, of `size` bytes, is then a sentence.
+  mlk_device* (*open)(int index, char* why, std::size_t size);
+  void (*close)(mlk_device* device);
+  // The name of the device and what else identifies it. Lives as long as the device.
+  const char* (*name)(const mlk_device* device);
+  // What went wrong first, or null. Lives as long as the device.
+  const char* (*failure)(const mlk_device* device);
+
+  void* (*allocate)(mlk_device* device, std::size_t bytes);  // zeros; null: there is no memory left
+  void (*free)(void* memory);                                // waits until no operation uses it; any thread
+  // Memory of the host that the device reads and writes by itself.
+  void* (*allocate_host)(std::size_t bytes);
+  void (*free_host)(void* memory);
+  // The host must not change `values` before a wait if they lie in memory of allocate_host.
+  void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
+  void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
+  void (*wait)(mlk_device* device);
+
+  void (*gemm)(mlk_device* device, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+               const float* a, const float* b, float beta, float* c);
+  void (*add_bias)(mlk_device* device, int rows, int columns, const float* bias, float* x);
+  void (*add_bias_relu)(mlk_device* device, int rows, int columns, const float* bias, float* x);
+  void (*bias_backward)(mlk_device* device, int rows, int columns, const float* delta, float* bias_gradient);
+  void (*bias_relu_backward)(mlk_device* device, int rows, int columns, const float* output, float* delta,
+                             float* bias_gradient);
+  // These two wait for their result. delta may be null.
+  double (*softmax_cross_entropy)(mlk_device* device, int rows, int classes, const float* logits,
+                                  const std::int32_t* labels, float* delta);
+  std::int64_t (*count_correct)(mlk_device* device, int rows, int classes, const float* logits,
+                                const std::int32_t* labels);
+  void (*sgd)(mlk_device* device, std::size_t size, float* parameters, const float* gradients,
+              float* velocity, const mlk::kernels::SgdStep* step);
+  void (*adam)(mlk_device* device, std::size_t size, float* parameters, const float* gradients, float* mean,
+               float* square, const mlk::kernels::AdamStep* step);
+  void (*scale)(mlk_device* device, std::size_t size, float factor, const float* x, float* out);
+  void (*add_scaled)(mlk_device* device, std::size_t size, const float* x, float factor, const float* y,
+                     float* out);
+  // From rows that the host has gathered: out[i] = bytes[i] * factor, and out[i] = bytes[i].
+  void (*scale_bytes)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, float factor,
+                      float* out);
+  void (*widen_labels)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
+};
+
+// The one symbol of the library. The number is that of this file: a change of the table gets the next one.
+const mlk_device_table* mlk_device_v1();
+
+}  // extern "C"

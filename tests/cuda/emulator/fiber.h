@@ -1,0 +1,38 @@
+// Functions that run on stacks of their own, and that can be left in the middle and entered again. x86-64.
+#pragma once
+
+#include <cstddef>
+
+namespace mlk::emulator {
+
+// Runs one function after the other. To ThreadSanitizer all of them are one thread. A fiber that is destroyed
+// while its function is under way leaves that where it is: nothing on its stack is destroyed.
+class Fiber {
+ public:
+  Fiber();
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // The next resume() calls `body`, which must not return: it ends with leave().
+  void begin(void (*body)());
+  // Runs the fiber until it leaves. Called outside of fibers.
+  void resume();
+  // Back to where resume() was called. Called by the fiber itself.
+  void leave();
+
+ private:
+  void* stack_;
+  void* stack_pointer_ = nullptr;
+  void* outside_ = nullptr;       // the stack pointer of the caller of resume()
+  void* tsan_ = nullptr;          // what ThreadSanitizer takes the fiber for
+  void* tsan_outside_ = nullptr;  // and the caller
+};
+
+// ThreadSanitizer's view, nothing where it is not linked: what happened before release(object) happens before
+// what follows acquire(object).
+bool is_thread_sanitized();
+void release(const void* object);
+void acquire(const void* object);
+
+}  // namespace mlk::emulator

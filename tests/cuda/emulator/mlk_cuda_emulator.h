@@ -1,0 +1,5 @@
+// All that kernels/cuda/cuda.h needs from the emulator.
+#pragma once
+
+#include "tests/cuda/emulator/kernel_language.h"
+#include "tests/cuda/emulator/streams.h"

@@ -1,0 +1,380 @@
+// The part of the CUDA runtime that mlk uses, on the host. Signatures are NVIDIA's.
+#include "tests/cuda/emulator/streams.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+struct CUevent_st {
+  std::uint64_t recorded = 0, reached = 0;  // records so far: asked for; reached by their streams
+};
+
+namespace mlk::emulator {
+namespace {
+
+struct Operation {
+  std::function<void()> run;
+  // The event has to be reached as often as this before the operation runs.
+  std::shared_ptr<CUevent_st> after = {};
+  std::uint64_t times = 0;
+};
+
+}  // namespace
+}  // namespace mlk::emulator
+
+using mlk::emulator::Operation;
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> operations;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> operations;
+};
+
+struct CUstream_st {
+  std::deque<Operation> operations;
+  std::unique_ptr<CUgraph_st> captured;  // while the stream is captured
+};
+
+namespace mlk::emulator {
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+class Device {
+ public:
+  cudaError_t error = cudaSuccess;  // stays
+  std::size_t limit = from_environment("MLK_EMULATED_MEMORY", std::size_t{4} << 30), in_use = 0;
+  std::map<const char*, std::size_t> memory, pinned;  // by address: bytes
+  std::set<std::unique_ptr<CUstream_st>> streams;
+  std::map<cudaEvent_t, std::shared_ptr<CUevent_st>> events;
+  CUstream_st default_stream;
+  std::mt19937_64 random{from_environment("MLK_EMULATED_SEED", 1)};
+
+  CUstream_st& of(cudaStream_t stream) { return stream ? *stream : default_stream; }
+
+  // Runs one operation of any stream. False: none can run.
+  bool step() {
+    std::vector<CUstream_st*> able;
+    const auto look = [&able](CUstream_st& stream) {
+      if (stream.operations.empty()) return;
+      const Operation& next = stream.operations.front();
+      if (!next.after || next.after->reached >= next.times) able.push_back(&stream);
+    };
+    look(default_stream);
+    for (const auto& stream : streams) look(*stream);
+    if (able.empty()) return false;
+    auto& operations = able[random() % able.size()]->operations;
+    const Operation operation = std::move(operations.front());
+    operations.pop_front();
+    try {
+      operation.run();
+    } catch (const std::exception& fault) {
+      std::fprintf(stderr, "emulated device: %s\n", fault.what());
+      error = cudaErrorLaunchFailure;
+    }
+    return true;
+  }
+
+  cudaError_t run_until(const std::function<bool()>& holds) {
+    while (error == cudaSuccess && !holds()) {
+      if (step()) continue;
+      std::fprintf(stderr, "emulated device: the host waits for what never happens\n");
+      error = cudaErrorLaunchTimeout;
+    }
+    return error;
+  }
+
+  // Whether the bytes lie within one allocation.
+  static bool is_within(const std::map<const char*, std::size_t>& allocations, const void* address,
+                        std::size_t bytes) {
+    const auto* begin = static_cast<const char*>(address);
+    auto after = allocations.upper_bound(begin);
+    if (after == allocations.begin()) return false;
+    const auto& [base, size] = *std::prev(after);
+    return begin + bytes <= base + size;
+  }
+  bool is_device(const void* address, std::size_t bytes) const { return is_within(memory, address, bytes); }
+  bool is_pinned(const void* address, std::size_t bytes) const { return is_within(pinned, address, bytes); }
+};
+
+std::recursive_mutex mutex;
+
+Device& device() {
+  static Device the_device;
+  return the_device;
+}
+
+// Every call: one at a time, and none on a broken device.
+template <typename Call>
+cudaError_t call(Call body) {
+  const std::scoped_lock lock(mutex);
+  Device& d = device();
+  return d.error != cudaSuccess ? d.error : body(d);
+}
+
+cudaError_t push(Device& d, cudaStream_t stream, std::function<void()> run) {
+  CUstream_st& to = d.of(stream);
+  if (to.captured) {
+    to.captured->operations.push_back(std::move(run));
+  } else {
+    to.operations.push_back({std::move(run)});
+  }
+  return cudaSuccess;
+}
+
+cudaError_t wait_for(Device& d, cudaStream_t stream) {
+  CUstream_st& waited = d.of(stream);
+  if (waited.captured) return cudaErrorStreamCaptureUnsupported;
+  return d.run_until([&] { return waited.operations.empty(); });
+}
+
+}  // namespace
+
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> operation) {
+  return call([&](Device& d) { return push(d, stream, std::move(operation)); });
+}
+
+void use_stream_seed(std::uint64_t seed) {
+  const std::scoped_lock lock(mutex);
+  device().random.seed(seed);
+}
+
+void use_device_memory(std::size_t bytes) {
+  const std::scoped_lock lock(mutex);
+  device().limit = bytes;
+}
+
+}  // namespace mlk::emulator
+
+using namespace mlk::emulator;
+
+extern "C" {
+
+// ---- the device
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = static_cast<int>(from_environment("MLK_EMULATED_DEVICES", 1));
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = static_cast<int>(from_environment("MLK_EMULATED_DRIVER", CUDART_VERSION));
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "emulated device");
+  properties->major = static_cast<int>(from_environment("MLK_EMULATED_CAPABILITY", 80)) / 10;
+  properties->minor = static_cast<int>(from_environment("MLK_EMULATED_CAPABILITY", 80)) % 10;
+  properties->multiProcessorCount = 4;
+  properties->totalGlobalMem = device().limit;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return call([&](Device& d) {
+    *total = d.limit;
+    *free = d.limit - std::min(d.limit, d.in_use);
+    return cudaSuccess;
+  });
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    default:
+      return "an error";
+  }
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+// ---- memory
+
+cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+  return call([&](Device& d) {
+    if (d.in_use + bytes > d.limit) return cudaErrorMemoryAllocation;
+    *address = std::malloc(std::max<std::size_t>(bytes, 1));
+    if (!*address) return cudaErrorMemoryAllocation;
+    std::memset(*address, 0xff, bytes);  // NaN
+    d.memory.emplace(static_cast<const char*>(*address), bytes);
+    d.in_use += bytes;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaFree(void* address) {
+  return call([&](Device& d) {
+    if (!address) return cudaSuccess;
+    // It waits for the whole device.
+    d.run_until([&] {
+      return d.default_stream.operations.empty() &&
+             std::ranges::all_of(d.streams, [](const auto& stream) { return stream->operations.empty(); });
+    });
+    const auto found = d.memory.find(static_cast<const char*>(address));
+    if (found == d.memory.end()) return cudaErrorInvalidValue;
+    d.in_use -= found->second;
+    d.memory.erase(found);
+    std::free(address);
+    return d.error;
+  });
+}
+cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
+  return call([&](Device& d) {
+    *address = std::malloc(std::max<std::size_t>(bytes, 1));
+    if (!*address) return cudaErrorMemoryAllocation;
+    d.pinned.emplace(static_cast<const char*>(*address), bytes);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaFreeHost(void* address) {
+  return call([&](Device& d) {
+    if (address && d.pinned.erase(static_cast<const char*>(address)) == 0) return cudaErrorInvalidValue;
+    std::free(address);
+    return cudaSuccess;
+  });
+}
+
+// Pinned memory is read and written when the stream comes to the copy. Of other memory of the host CUDA takes
+// a copy at once, and before it returns it has written to such memory.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return call([&](Device& d) {
+    if (bytes == 0) return cudaSuccess;
+    const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    if (d.is_device(from, bytes) != from_device || d.is_device(to, bytes) != to_device)
+      return cudaErrorInvalidValue;
+    if (!from_device && !d.is_pinned(from, bytes)) {
+      const auto* first = static_cast<const char*>(from);
+      return push(d, stream, [to, copy = std::vector<char>(first, first + bytes)] {
+        std::memcpy(to, copy.data(), copy.size());
+      });
+    }
+    push(d, stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
+    return to_device || d.is_pinned(to, bytes) ? cudaSuccess : wait_for(d, stream);
+  });
+}
+cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStream_t stream) {
+  return call([&](Device& d) {
+    if (bytes > 0 && !d.is_device(address, bytes)) return cudaErrorInvalidValue;
+    return push(d, stream, [=] { std::memset(address, value, bytes); });
+  });
+}
+
+// ---- streams and events
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return call([&](Device& d) {
+    *stream = d.streams.insert(std::make_unique<CUstream_st>()).first->get();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return call([&](Device& d) {
+    wait_for(d, stream);
+    std::erase_if(d.streams, [stream](const auto& entry) { return entry.get() == stream; });
+    return d.error;
+  });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return call([&](Device& d) { return wait_for(d, stream); });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return call([&](Device& d) {
+    const auto known = d.events.at(event);
+    d.of(stream).operations.push_back({[] {}, known, known->recorded});
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return call([&](Device& d) {
+    auto made = std::make_shared<CUevent_st>();
+    *event = made.get();
+    d.events.emplace(*event, std::move(made));
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return call([&](Device& d) { return d.events.erase(event) > 0 ? cudaSuccess : cudaErrorInvalidValue; });
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return call([&](Device& d) {
+    const auto known = d.events.at(event);
+    return push(d, stream, [known, number = ++known->recorded] { known->reached = number; });
+  });
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return call([&](Device& d) {
+    const auto known = d.events.at(event);
+    return d.run_until([&] { return known->reached >= known->recorded; });
+  });
+}
+// Asking lets the device go on a little.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return call([&](Device& d) {
+    const auto known = d.events.at(event);
+    if (known->reached < known->recorded) d.step();
+    return known->reached < known->recorded ? cudaErrorNotReady : d.error;
+  });
+}
+
+// ---- graphs
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return call([&](Device& d) {
+    if (d.of(stream).captured) return cudaErrorIllegalState;
+    d.of(stream).captured = std::make_unique<CUgraph_st>();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return call([&](Device& d) {
+    if (!d.of(stream).captured) return cudaErrorIllegalState;
+    *graph = d.of(stream).captured.release();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph->operations};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  return call([&](Device& d) {
+    for (const auto& operation : executable->operations) push(d, stream, operation);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,100 @@
+"""mlk-runtime with the plugin for GPUs, whose kernels run on the emulator of tests/cuda: nothing here needs a GPU."""
+
+import mlk
+import pytest
+from runtime_processes import Run, assert_trained, newest_checkpoint
+
+PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
+GPU = {"MLK_GPUS": "1", "MLK_GPU_LIBRARY": str(PLUGIN)}
+
+pytestmark = [pytest.mark.runtime, pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")]
+
+
+def start_all(run, env):
+    """The workers. Servers hold their shards in memory of the host."""
+    for rank in range(run.servers_count):
+        run.start("server", rank)
+    return [run.start("worker", rank, **env) for rank in range(run.workers_count)]
+
+
+def losses_of(folder, env, mode, workers=1, **config):
+    with Run(folder, mode, workers=workers, steps=50, report_every=1, **config) as run:
+        processes = start_all(run, env)
+        for process in processes:
+            assert process.wait() == 0, process.errors()
+        assert ("computes on emulated device" in processes[0].errors()) == bool(env)
+        return [float(line["loss"]) for line in processes[0].lines() if "loss" in line]
+
+
+@pytest.mark.parametrize("optimizer", [{"type": "sgd", "lr": 0.02, "momentum": 0.9}, {"type": "adamw", "lr": 0.01}],
+                         ids=["sgd", "adamw"])
+@pytest.mark.parametrize(("mode", "workers", "more"), [
+    ("single", 1, {}), ("ps", 2, {"consistency": "sync", "servers": 2}), ("allreduce", 2, {}), ("allreduce", 4, {})],
+    ids=["single", "ps-sync", "allreduce-2", "allreduce-4"])
+def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, more, optimizer):
+    losses = [losses_of(tmp_path / name, env, mode, workers, optimizer=optimizer, **more)
+              for name, env in (("cpu", {}), ("gpu", GPU))]
+    assert len(losses[0]) == len(losses[1]) >= 50
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+    assert losses[1][-1] < losses[1][0] / 2
+
+
+def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):
+    with Run(tmp_path, "ps", workers=2, consistency="async") as run:
+        workers = start_all(run, GPU)
+        assert_trained(workers, run.steps, workers[0])
+
+
+def test_gpus_and_processors_train_one_model_together(tmp_path):
+    with Run(tmp_path, "allreduce", workers=2) as run:
+        workers = [run.start("worker", 0, **GPU), run.start("worker", 1)]
+        assert_trained(workers, run.steps, workers[0])
+
+
+def test_a_run_on_a_gpu_that_is_killed_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+    weights = []
+    for name in ("whole", "cut"):
+        with Run(tmp_path / name, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}, step_delay_ms=5) as run:
+            worker = run.start("worker", 0, **GPU)
+            if name == "cut":
+                run.until_step(worker, 50)
+                worker.kill()
+                worker = run.start("worker", 0, **GPU)
+                run.until(lambda: "goes on from the checkpoint" in worker.errors(), "the checkpoint")
+            assert_trained([worker], run.steps, worker)
+            weights.append(newest_checkpoint(run.checkpoints)[1])
+    assert weights[0] == weights[1]
+
+
+def test_a_worker_on_a_gpu_that_is_lost_is_replaced(tmp_path):
+    with Run(tmp_path, "allreduce", workers=3, minimum=1, step_delay_ms=5) as run:
+        workers = start_all(run, GPU)
+        run.until_step(workers[0], 30)
+        workers[2].kill()
+        run.until(lambda: workers[0].members() == 2, "the loss to be noticed")
+        workers[2] = run.start("worker", 2, **GPU)
+        assert_trained(workers, run.steps, workers[0])
+
+
+@pytest.mark.parametrize(("emulated", "sentence"), [
+    ({"MLK_EMULATED_DEVICES": "0"}, "this machine has no GPU"),
+    ({"MLK_EMULATED_DRIVER": "12040"}, "the NVIDIA driver is for CUDA 12.4, and mlk-runtime needs one for CUDA 13.0 or newer"),
+    ({"MLK_EMULATED_CAPABILITY": "75"}, "emulated device has compute capability 7.5, and mlk-runtime needs 8.0 or newer"),
+    ({"MLK_EMULATED_MEMORY": "1000"}, "emulated device: out of memory of the device: "),
+    ({"MLK_GPU_LIBRARY": "/nowhere/libmlk-cuda.so"}, "the library for GPUs cannot be loaded: /nowhere/libmlk-cuda.so: "),
+], ids=["none", "driver", "too-old", "memory", "library"])
+def test_a_gpu_that_cannot_be_used_is_said_in_one_sentence(tmp_path, emulated, sentence):
+    with Run(tmp_path, "single", workers=1) as run:
+        worker = run.start("worker", 0, **{**GPU, **emulated})
+        assert worker.wait() == 70
+        assert worker.errors().splitlines()[-1].startswith(f"mlk-runtime worker/0: {sentence}")
+        assert worker.result()["message"].startswith(sentence)
+        assert not worker.lines()
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
+    with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [8, 8, 8]},
+             optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.9}) as run:
+        worker = run.start("worker", 0, **GPU)
+        assert worker.wait() == 66
+        assert "diverged: the loss is not a number" in worker.errors()

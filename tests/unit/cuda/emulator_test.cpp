@@ -1,0 +1,109 @@
+// What the emulator finds in kernels that are wrong.
+#include <cmath>
+#include <mlk_cuda_emulator.h>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::emulator;
+
+namespace {
+
+std::string fault_of(const Launch& launch, const std::function<void()>& kernel) {
+  try {
+    run_grid(launch, kernel);
+  } catch (const KernelFault& fault) {
+    return fault.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Turns the numbers of each block round.
+void reverse(const float* in, float* out, bool waits) {
+  auto* const shared = static_cast<float*>(shared_memory());
+  const unsigned first = blockIdx.x * blockDim.x;
+  shared[threadIdx.x] = in[first + threadIdx.x];
+  if (waits) __syncthreads();
+  out[first + threadIdx.x] = shared[blockDim.x - 1 - threadIdx.x];
+}
+
+}  // namespace
+
+TEST_CASE("threads of a block meet at a barrier, and without it they read shared memory that nobody wrote") {
+  std::vector<float> in(128), out(128);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  const Launch launch{{2}, {64}, 64 * sizeof(float)};
+  run_grid(launch, [&] { reverse(in.data(), out.data(), true); });
+  CHECK(out[0] == 63);
+  CHECK(out[127] == 64);
+#ifndef __SANITIZE_THREAD__
+  run_grid(launch, [&] { reverse(in.data(), out.data(), false); });
+  CHECK(std::isnan(out[64]));  // of the second block, which does not see what the first had there
+#endif
+}
+
+TEST_CASE("threads of one block that wait at different barriers are a fault, with both lines") {
+  const std::string fault = fault_of({{1}, {32}}, [] {
+    if (threadIdx.x < 3) {
+      __syncthreads();
+    } else {
+      __syncthreads();
+    }
+  });
+  CHECK(contains(fault, "thread (3,0,0): waits at a barrier, and a thread of its block at another"));
+}
+
+TEST_CASE("a barrier that a thread of the block misses is a fault, whether it left before or goes by") {
+  CHECK(contains(fault_of({{1}, {32}},
+                          [] {
+                            if (threadIdx.x == 0) return;
+                            __syncthreads();
+                          }),
+                 "a thread of its block has left the kernel"));
+  CHECK(contains(fault_of({{1}, {32}},
+                          [] {
+                            if (threadIdx.x == 31) return;
+                            __syncthreads();
+                          }),
+                 "all threads wait"));
+}
+
+TEST_CASE("lanes exchange what they have, and a lane that is not there is a fault") {
+  std::vector<int> sums(2);
+  run_grid({{1}, {64}}, [&] {
+    int value = static_cast<int>(threadIdx.x);
+    for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xffffffff, value, lanes);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+  });
+  CHECK(sums == std::vector<int>{496, 1520});
+  CHECK(contains(fault_of({{1}, {16}}, [] { __shfl_xor_sync(0xffffffff, 1, 1); }), "which is not there"));
+  CHECK(contains(fault_of({{1}, {32}}, [] { __shfl_sync(threadIdx.x < 16 ? 0xffffu : 0xffff0000u, 1, 20); }),
+                 "reads a lane that takes no part"));
+  CHECK(contains(fault_of({{1}, {32}}, [] { __syncwarp(0xfffffffe); }), "is not in the mask"));
+}
+
+TEST_CASE("the halves of a warp may take different ways") {
+  std::vector<int> got(32);
+  run_grid({{1}, {32}}, [&] {
+    const int lane = static_cast<int>(threadIdx.x);
+    got[threadIdx.x] = lane < 16 ? __shfl_sync(0xffff, lane, 15) : __shfl_sync(0xffff0000, lane * 2, 16);
+  });
+  CHECK(got[3] == 15);
+  CHECK(got[31] == 32);
+}
+
+TEST_CASE("threads add to one number without losing any") {
+  float sum = 0;
+  unsigned count = 0;
+  run_grid({{3}, {50}}, [&] {
+    atomicAdd(&sum, 1.0f);
+    atomicAdd(&count, 1u);
+  });
+  CHECK(sum == 150);
+  CHECK(count == 150);
+}

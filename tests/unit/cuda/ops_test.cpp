@@ -1,0 +1,219 @@
+// Every operation of the plugin, on the emulator, against the reference: on ragged sizes, and with the
+// threads of a block in three orders.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/reference/reference_ops.h"
+#include "tests/unit/cuda/device_tensors.h"
+
+using namespace mlk::kernels;
+using mlk::test::area;
+using mlk::test::emulated_ops;
+using mlk::test::furthest_apart;
+using mlk::test::in_each_order;
+using mlk::test::labels_on_device;
+using mlk::test::Numbers;
+using mlk::test::on_device;
+using mlk::test::on_host;
+
+namespace {
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+// Of sums of `terms` products of numbers below 1, in float.
+double sum_bound(int terms) { return 4e-7 * std::sqrt(terms + 1.0) + 1e-6; }
+
+struct Shape {
+  int rows, columns;
+};
+const Shape shapes[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}};
+
+}  // namespace
+
+TEST_CASE("gemm on the device agrees with the reference on every transposition and ragged sizes") {
+  struct Size {
+    int m, n, k;
+  };
+  in_each_order([] {
+    const auto ops = emulated_ops(), reference = make_reference_ops();
+    Numbers numbers;
+    for (const Size size : {Size{1, 1, 1}, {65, 3, 17}, {7, 70, 33}, {64, 64, 16}, {0, 3, 2}, {3, 2, 0}}) {
+      for (const Transpose ta : {Transpose::no, Transpose::yes}) {
+        for (const Transpose tb : {Transpose::no, Transpose::yes}) {
+          for (const float beta : {0.0f, 0.5f}) {
+            CAPTURE(size.m);
+            CAPTURE(size.n);
+            CAPTURE(size.k);
+            const auto a = numbers(area(size.m, size.k)), b = numbers(area(size.k, size.n));
+            auto c = numbers(area(size.m, size.n));
+            // With beta 0 what c held does not matter.
+            const auto begin = beta == 0 ? std::vector<float>(c.size(), not_a_number) : c;
+            const auto of_a = on_device(*ops, a), of_b = on_device(*ops, b);
+            auto of_c = on_device(*ops, begin);
+            ops->gemm(ta, tb, size.m, size.n, size.k, 1.5f, of_a.data(), of_b.data(), beta, of_c.data());
+            reference->gemm(ta, tb, size.m, size.n, size.k, 1.5f, a.data(), b.data(), beta, c.data());
+            CHECK(furthest_apart(on_host(*ops, of_c), c) <= sum_bound(size.k));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on the device") {
+  in_each_order([] {
+    const auto ops = emulated_ops(), reference = make_reference_ops();
+    Numbers numbers;
+    for (const auto [rows, columns] : shapes) {
+      auto x = numbers(area(rows, columns));
+      const auto bias = numbers(static_cast<std::size_t>(columns));
+      if (!x.empty()) x.back() = not_a_number;
+      auto of_x = on_device(*ops, x), of_bias = on_device(*ops, bias), again = on_device(*ops, x);
+      ops->add_bias(rows, columns, of_bias.data(), of_x.data());
+      ops->add_bias_relu(rows, columns, of_bias.data(), again.data());
+      auto with_relu = x;
+      reference->add_bias(rows, columns, bias.data(), x.data());
+      reference->add_bias_relu(rows, columns, bias.data(), with_relu.data());
+      if (!x.empty()) CHECK(std::isnan(on_host(*ops, of_x).back()));
+      if (!x.empty()) CHECK(std::isnan(on_host(*ops, again).back()));
+      if (x.empty()) continue;
+      x.pop_back();
+      with_relu.pop_back();
+      CHECK(on_host(*ops, std::span<const float>(of_x).first(x.size())) == x);
+      CHECK(on_host(*ops, std::span<const float>(again).first(x.size())) == with_relu);
+    }
+  });
+}
+
+TEST_CASE("the gradient of a bias is the sum of the rows, and ReLU lets through what was positive") {
+  in_each_order([] {
+    const auto ops = emulated_ops(), reference = make_reference_ops();
+    Numbers numbers;
+    for (const auto [rows, columns] : shapes) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      auto delta = numbers(area(rows, columns));
+      const auto output = numbers(area(rows, columns));
+      std::vector<float> sums(static_cast<std::size_t>(columns)), relu_sums(sums);
+      auto of_delta = on_device(*ops, delta);
+      const auto of_output = on_device(*ops, output);
+      auto of_sums = on_device(*ops, std::vector<float>(sums.size(), not_a_number));
+      ops->bias_backward(rows, columns, of_delta.data(), of_sums.data());
+      reference->bias_backward(rows, columns, delta.data(), sums.data());
+      CHECK(furthest_apart(on_host(*ops, of_sums), sums) <= sum_bound(rows));
+      CHECK(on_host(*ops, of_delta) == delta);
+      ops->bias_relu_backward(rows, columns, of_output.data(), of_delta.data(), of_sums.data());
+      reference->bias_relu_backward(rows, columns, output.data(), delta.data(), relu_sums.data());
+      CHECK(furthest_apart(on_host(*ops, of_sums), relu_sums) <= sum_bound(rows));
+      CHECK(on_host(*ops, of_delta) == delta);
+    }
+  });
+}
+
+TEST_CASE("the loss, its gradient and the right answers agree with the reference on the device") {
+  in_each_order([] {
+    const auto ops = emulated_ops(), reference = make_reference_ops();
+    Numbers numbers;
+    for (const auto [rows, classes] : {Shape{1, 1}, {1, 2}, {5, 10}, {3, 33}, {2, 130}, {0, 3}}) {
+      CAPTURE(rows);
+      CAPTURE(classes);
+      auto logits = numbers(area(rows, classes));
+      for (float& logit : logits) logit *= 20;
+      if (rows > 1) logits[0] = logits[1] = 30;  // of two that are equal the first counts
+      const auto labels = numbers.labels(rows, classes);
+      const auto of_logits = on_device(*ops, logits);
+      const auto of_labels = labels_on_device(*ops, labels);
+      auto of_delta = on_device(*ops, logits);
+      std::vector<float> delta(logits.size());
+      const float loss = ops->softmax_cross_entropy(rows, classes, of_logits.data(), of_labels.data());
+      const float expected = reference->softmax_cross_entropy_backward(rows, classes, logits.data(),
+                                                                       labels.data(), delta.data());
+      CHECK(loss == doctest::Approx(expected).epsilon(1e-6));
+      CHECK(ops->softmax_cross_entropy_backward(rows, classes, of_delta.data(), of_labels.data(),
+                                                of_delta.data()) == loss);
+      CHECK(furthest_apart(on_host(*ops, of_delta), delta) <= 1e-6);
+      CHECK(ops->count_correct(rows, classes, of_logits.data(), of_labels.data()) ==
+            reference->count_correct(rows, classes, logits.data(), labels.data()));
+    }
+  });
+}
+
+TEST_CASE("a logit that is not a number makes the loss of the device none, wherever it stands") {
+  const auto ops = emulated_ops();
+  for (const std::size_t at : {0u, 6u, 9u}) {
+    std::vector<float> logits(10, 1);
+    logits[at] = not_a_number;
+    const auto of_logits = on_device(*ops, logits);
+    const auto labels = labels_on_device(*ops, {3});
+    CHECK(std::isnan(ops->softmax_cross_entropy(1, 10, of_logits.data(), labels.data())));
+  }
+}
+
+TEST_CASE("the optimizers on the device give the reference's bits") {
+  const auto ops = emulated_ops(), reference = make_reference_ops();
+  Numbers numbers;
+  for (const std::size_t size : {1u, 255u, 257u, 1000u}) {
+    auto parameters = numbers(size), velocity = numbers(size), mean = numbers(size);
+    const auto gradients = numbers(size);
+    auto square = numbers(size);
+    for (float& value : square) value = std::abs(value);
+    auto of_parameters = on_device(*ops, parameters), of_velocity = on_device(*ops, velocity),
+         of_mean = on_device(*ops, mean), of_square = on_device(*ops, square);
+    const auto of_gradients = on_device(*ops, gradients);
+    for (const bool nesterov : {false, true}) {
+      const SgdStep step{0.3f, 0.7f, 0.01f, nesterov};
+      ops->sgd(of_parameters, of_gradients, of_velocity, step);
+      reference->sgd(parameters, gradients, velocity, step);
+      CHECK(on_host(*ops, of_parameters) == parameters);
+      CHECK(on_host(*ops, of_velocity) == velocity);
+    }
+    const AdamStep step{.lr = 0.1f,
+                        .epsilon = 1e-8f,
+                        .l2 = 0.01f,
+                        .decay = 0.001f,
+                        .beta1 = 0.9f,
+                        .one_minus_beta1 = 0.1f,
+                        .beta2 = 0.999f,
+                        .one_minus_beta2 = 0.001f};
+    ops->adam(of_parameters, of_gradients, of_mean, of_square, step);
+    reference->adam(parameters, gradients, mean, square, step);
+    CHECK(on_host(*ops, of_parameters) == parameters);
+    CHECK(on_host(*ops, of_mean) == mean);
+    CHECK(on_host(*ops, of_square) == square);
+  }
+}
+
+TEST_CASE("scaling and adding on the device give the reference's bits, in place too") {
+  const auto ops = emulated_ops(), reference = make_reference_ops();
+  Numbers numbers;
+  auto x = numbers(300);
+  const auto y = numbers(300);
+  auto of_x = on_device(*ops, x);
+  const auto of_y = on_device(*ops, y);
+  ops->add_scaled(of_x, 0.3f, of_y, of_x);
+  reference->add_scaled(x, 0.3f, y, x);
+  CHECK(on_host(*ops, of_x) == x);
+  ops->scale(0.7f, of_x, of_x);
+  reference->scale(0.7f, x, x);
+  CHECK(on_host(*ops, of_x) == x);
+  auto poisoned = on_device(*ops, std::vector<float>(5, not_a_number));
+  ops->scale(0, poisoned, poisoned);
+  CHECK(on_host(*ops, poisoned) == std::vector<float>(5, 0.0f));
+}
+
+TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {
+  const auto ops = emulated_ops(), reference = make_reference_ops();
+  std::vector<std::uint8_t> table(50 * 7), labels(50);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
+  for (const std::vector<std::uint64_t>& ids :
+       {std::vector<std::uint64_t>{3, 0, 49, 3}, {7}, {}, {1, 2, 3, 4, 5, 6, 7}}) {
+    std::vector<float> rows(ids.size() * 7);
+    auto of_rows = ops->allocate<float>(rows.size());
+    ops->gather_rows(ids, 7, table.data(), 1 / 255.0f, of_rows.data());
+    reference->gather_rows(ids, 7, table.data(), 1 / 255.0f, rows.data());
+    CHECK(on_host(*ops, of_rows) == rows);
+  }
+}
