@@ -6,10 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/command_tree.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/habits.h"
 #include "cli/commands/session.h"
+#include "cli/commands/usage.h"
+#include "cli/commands/validators.h"
 #include "cli/util/error.h"
 #include "cli/util/printable_stream.h"
 #include "cli/util/text.h"
@@ -65,92 +65,13 @@ void add_global_options(CLI::App& root, Session& session) {
       ->allow_extra_args(false);  // "--volume a=b submit": one value each
   root.add_option("--color", global.color, "Colours: auto, always or never")
       ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-}
-
-// An unknown word of the command line, and the word that was probably meant. Found before CLI11 complains
-// about missing words.
-struct Unknown {
-  std::string what;  // empty: nothing
-  std::string hint;
-};
-
-std::string did_you_mean(const std::string& near) { return near.empty() ? "" : "did you mean: " + near; }
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : visible_commands(app)) names.push_back(command->get_name());
-  return names;
-}
-
-std::string spoken_name(const CLI::App& command) {
-  return command.get_parent() == nullptr ? command.get_name()
-                                         : spoken_name(*command.get_parent()) + " " + command.get_name();
-}
-
-Unknown find_unknown(const CLI::App& root, const std::vector<std::string>& arguments) {
-  const auto rest = [&](std::size_t i) {
-    return std::vector<std::string>(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-  };
-  const CLI::App* command = &root;
-  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
-    const std::string& word = arguments[i];
-    if (word.starts_with("-") && word.size() > 1) {
-      const bool is_long = word.starts_with("--");
-      const std::string flag = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
-      const CLI::Option* option = option_of(*command, root, flag);
-      if (option == nullptr) {
-        const std::string habit = habit_of_flag(command->get_name(), flag, rest(i));
-        const std::string near = nearest(flag, option_names(*command, root));
-        return {"there is no flag '" + flag + "'", habit.empty() ? did_you_mean(near) : habit};
-      }
-      if (option->get_items_expected_max() > 0 && flag == word) ++i;  // its value
-    } else if (!visible_commands(*command).empty()) {
-      const CLI::App* next = find_command(*command, word);
-      if (next == nullptr) {
-        const bool top = command == &root;
-        const std::string habit = top ? habit_of_command(word, rest(i)) : "";
-        const std::string near = nearest(word, command_names(*command));
-        return {"there is no command '" + (top ? "" : command->get_name() + " ") + word + "'",
-                !habit.empty() || near.empty() ? habit : did_you_mean(spoken_name(*command) + " " + near)};
-      }
-      command = next;
-    }
-  }
-  return {};
+      ->check(one_of({"auto", "always", "never"}));
 }
 
 void print_error(Session& session, const std::string& what, const std::string& hint) {
   session.err << "mlk: error: " << what << '\n';
   if (!hint.empty()) session.err << "hint: " << hint << '\n';
   session.err << std::flush;
-}
-
-// Reformats CLI11's own messages: lower case, no full stop, "did you mean" for flags.
-int report_usage(const CLI::App& root, const std::vector<std::string>& arguments,
-                 const CLI::ParseError& error, Session& session) {
-  const CLI::App* command = &root;
-  for (const CLI::App* at = &root; at != nullptr;) {
-    command = at;
-    const auto parsed = at->get_subcommands();
-    at = parsed.empty() ? nullptr : parsed.front();
-  }
-  std::string hint = "see: " + spoken_name(*command) + " --help";
-  std::string what = error.what();
-  if (const Unknown unknown = find_unknown(root, arguments); !unknown.what.empty()) {
-    what = unknown.what;
-    if (!unknown.hint.empty()) hint = unknown.hint;
-  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
-             !visible_commands(*command).empty()) {
-    what = "a command is required";
-    hint = "list the commands with: " + spoken_name(*command) + " --help";
-  } else if (what.size() > 1 && std::isupper(static_cast<unsigned char>(what[0])) != 0 &&
-             std::islower(static_cast<unsigned char>(what[1])) != 0) {
-    what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
-  }
-  if (what.ends_with('.')) what.pop_back();
-  print_error(session, what, hint);
-  return static_cast<int>(ExitCode::usage);
 }
 
 }  // namespace
@@ -212,7 +133,9 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
     app.exit(success, session.out, session.err);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return report_usage(app, arguments, error, session);
+    const UsageProblem problem = explain(error, app, arguments);
+    print_error(session, problem.what, problem.hint);
+    return static_cast<int>(ExitCode::usage);
   } catch (const Error& error) {
     if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // what Ctrl-C has cut off
       print_error(session, "interrupted", "");

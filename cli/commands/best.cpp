@@ -6,6 +6,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
+#include "cli/commands/validators.h"
 #include "cli/render/yaml.h"
 #include "cli/run/find.h"
 #include "cli/util/json.h"
@@ -56,7 +57,7 @@ void add_best(CLI::App& root, Session& session) {
   command->add_option("SWEEP", options->sweep, "A sweep, or an experiment's name for its newest one")
       ->required();
   command->add_option("-o,--output", options->output, "name, json or experiment")
-      ->check(CLI::IsMember({"name", "json", "experiment"}));
+      ->check(one_of({"name", "json", "experiment"}));
   command->callback([options, &session] { best(*options, session); });
 }
 

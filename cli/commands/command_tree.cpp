@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/util/text.h"
+
 namespace mlk {
 namespace {
 
@@ -38,6 +40,13 @@ std::vector<std::string> option_names(const CLI::App& command, const CLI::App& r
 const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word) {
   const CLI::Option* option = command.get_option_no_throw(word);
   return option != nullptr ? option : root.get_option_no_throw(word);
+}
+
+std::vector<std::string> words_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();  // "TEXT:{a,b}"
+  const std::size_t open = type.find('{');
+  if (open == std::string::npos) return {};
+  return split(std::string_view(type).substr(open + 1, type.find('}') - open - 1), ',');
 }
 
 }  // namespace mlk

@@ -23,4 +23,7 @@ std::vector<std::string> option_names(const CLI::App& command, const CLI::App& r
 // The option that `word` ("--flag" or "-f") means after `command`; nullptr if there is none.
 const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word);
 
+// The words that the option takes, of one_of() (cli/commands/validators.h); empty if it takes others.
+std::vector<std::string> words_of(const CLI::Option& option);
+
 }  // namespace mlk

@@ -10,6 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/completion_scripts.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/experiment/schema.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
@@ -64,10 +65,8 @@ std::vector<std::string> keys_to_set(const std::string& typed) {
 
 std::vector<std::string> values_of(const CLI::Option& option, const std::string& typed) {
   if (option.check_lname("set")) return keys_to_set(typed);
-  const std::string type = option.get_type_name();  // IsMember shows as "...:{a,b}"
-  const std::size_t open = type.find('{');
-  if (open == std::string::npos) return {":files"};
-  return split(std::string_view(type).substr(open + 1, type.find('}') - open - 1), ',');
+  const std::vector<std::string> words = words_of(option);
+  return words.empty() ? std::vector<std::string>{":files"} : words;
 }
 
 std::vector<std::string> positionals_of(const CLI::App& command, Session& session) {
@@ -157,7 +156,7 @@ void add_completion(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("completion", "Print the completion script of a shell");
   command->add_option("SHELL", options->shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   command->callback([options, &session] { completion(*options, session); });
 
   CLI::App* complete = root.add_subcommand("__complete", "")->group("");

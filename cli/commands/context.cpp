@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/kube/access.h"
 #include "cli/kube/login.h"
 #include "cli/util/json.h"
@@ -153,7 +154,7 @@ void add_context(CLI::App& root, Session& session) {
   auto options = std::make_shared<ContextOptions>();
   CLI::App* command =
       root.add_subcommand("context", "Which cluster, user and namespace, and what one may do there");
-  command->add_option("-o,--output", options->output, "json")->check(CLI::IsMember({"json"}));
+  command->add_option("-o,--output", options->output, "json")->check(one_of({"json"}));
   command->callback([options, &session] { context(*options, session); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -78,7 +79,7 @@ void add_local(CLI::App& root, Session& session) {
   });
   CLI::App* status_command = command->add_subcommand("status", "Is it up? Exit code 3 when it is not");
   auto output = std::make_shared<std::string>();
-  status_command->add_option("-o,--output", *output, "json")->check(CLI::IsMember({"json"}));
+  status_command->add_option("-o,--output", *output, "json")->check(one_of({"json"}));
   status_command->callback([output, &session] { status(*output, session); });
   command->add_subcommand("kubeconfig", "Print its kubeconfig, for kubectl and others")->callback([&session] {
     kubeconfig(session);

@@ -8,6 +8,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/run/status.h"
@@ -135,7 +136,7 @@ void add_ls(CLI::App& root, Session& session) {
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
   command->add_option("-o,--output", options->output, "wide, name or json")
-      ->check(CLI::IsMember({"wide", "name", "json"}));
+      ->check(one_of({"wide", "name", "json"}));
   command->callback([options, &session] { ls(*options, session); });
 }
 

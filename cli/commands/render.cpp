@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/render/yaml.h"
 #include "cli/util/json.h"
 
@@ -41,7 +42,7 @@ void add_render(CLI::App& root, Session& session) {
   auto options = std::make_shared<RenderCommand>();
   CLI::App* command = root.add_subcommand("render", "Print the Kubernetes objects of an experiment");
   add_experiment_options(*command, options->experiment);
-  command->add_option("-o,--output", options->output, "yaml or json")->check(CLI::IsMember({"yaml", "json"}));
+  command->add_option("-o,--output", options->output, "yaml or json")->check(one_of({"yaml", "json"}));
   command->callback([options, &session] { render_command(*options, session); });
 }
 

@@ -110,7 +110,7 @@ void add_results(CLI::App& root, Session& session) {
   command->add_option("SWEEP", options->sweep, "A sweep, or an experiment's name for its newest one")
       ->required();
   command->add_option("-o,--output", options->output, "wide, csv, tsv, md or json")
-      ->check(CLI::IsMember({"wide", "csv", "tsv", "md", "json"}));
+      ->check(one_of({"wide", "csv", "tsv", "md", "json"}));
   command->add_option("--objective", options->objective, "What is best, instead of what the sweep says")
       ->type_name("GOAL METRIC");
   command->add_option("--sort", options->sort, "A column, with - for the largest first [the objective]")

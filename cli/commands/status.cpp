@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
+#include "cli/commands/validators.h"
 #include "cli/commands/views.h"
 #include "cli/run/find.h"
 #include "cli/util/json.h"
@@ -89,7 +90,7 @@ void add_status(CLI::App& root, Session& session) {
   auto options = std::make_shared<StatusOptions>();
   CLI::App* command = root.add_subcommand("status", "Show runs: phase, reason, ranks, results");
   command->add_option("RUN", options->runs, "Runs, or experiments' names for their newest runs")->required();
-  command->add_option("-o,--output", options->output, "json")->check(CLI::IsMember({"json"}));
+  command->add_option("-o,--output", options->output, "json")->check(one_of({"json"}));
   command->callback([options, &session] { status(*options, session); });
 }
 

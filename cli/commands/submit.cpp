@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/run/left_behind.h"
 #include "cli/run/submission.h"
 #include "cli/util/json.h"
@@ -138,7 +139,7 @@ void add_submit(CLI::App& root, Session& session) {
       ->add_option("--start-timeout", options->start_timeout,
                    "With --wait: exit 6 when it has not started after this time")
       ->type_name("DURATION");
-  command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));
+  command->add_option("-o,--output", options->output, "name or json")->check(one_of({"name", "json"}));
   command->callback([options, &session] { submit(*options, session); });
 }
 

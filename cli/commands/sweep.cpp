@@ -227,7 +227,7 @@ void add_sweep(CLI::App& root, Session& session) {
       ->type_name("N")
       ->check(whole_number(1));
   command->add_option("--search", options->search, "How points are chosen: grid, random or tpe")
-      ->check(CLI::IsMember({"grid", "random", "tpe"}));
+      ->check(one_of({"grid", "random", "tpe"}));
   command
       ->add_option("--trials", options->trials,
                    "Try so many points of the space, by the file's search or random")
@@ -256,7 +256,7 @@ void add_sweep(CLI::App& root, Session& session) {
   add_detach_options(*command, options->detach);
   command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time")
       ->type_name("DURATION");
-  command->add_option("-o,--output", options->output, "name or json")->check(CLI::IsMember({"name", "json"}));
+  command->add_option("-o,--output", options->output, "name or json")->check(one_of({"name", "json"}));
   command->callback([options, &session] { sweep_command(*options, session); });
 }
 

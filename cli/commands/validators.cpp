@@ -1,7 +1,10 @@
 #include "cli/commands/validators.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
+
+#include "cli/util/text.h"
 
 namespace mlk {
 
@@ -26,6 +29,18 @@ CLI::Validator number_above_zero() {
         return good ? std::string() : "must be a number above 0, not '" + text + "'";
       },
       "");
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string set = "{" + join(words, ",") + "}", last = words.back();
+  const std::string others = join({words.begin(), words.end() - 1}, ", ");
+  const std::string either = others.empty() ? last : others + " or " + last;
+  return CLI::Validator(
+      [words = std::move(words), either](std::string& text) {
+        if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+        return "must be " + either + ", not '" + text + "'";
+      },
+      set);
 }
 
 }  // namespace mlk

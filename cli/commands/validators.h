@@ -1,12 +1,17 @@
 // Checks of options that several commands have.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
 namespace mlk {
 
-// CLI11's own checks would print the bounds of a double.
+// CLI11's own checks would print the bounds of a double, and sets.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
+// Help and completion read the words from its description, "{a,b}".
+CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace mlk

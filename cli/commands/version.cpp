@@ -5,6 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
+#include "cli/commands/validators.h"
 #include "cli/util/json.h"
 
 namespace mlk {
@@ -27,7 +28,7 @@ void version(const VersionOptions& options, Session& session) {
 void add_version(CLI::App& root, Session& session) {
   auto options = std::make_shared<VersionOptions>();
   CLI::App* command = root.add_subcommand("version", "Print the version");
-  command->add_option("-o,--output", options->output, "json")->check(CLI::IsMember({"json"}));
+  command->add_option("-o,--output", options->output, "json")->check(one_of({"json"}));
   command->callback([options, &session] { version(*options, session); });
 }
 

@@ -1,0 +1,52 @@
+// What a command line that cannot be is answered with.
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/app/tree.h"
+
+namespace {
+
+std::string refusal(const std::vector<std::string>& words) {
+  mlk::test::Tree tree;
+  CHECK(tree.run(words) == 2);
+  CHECK(tree.out.str().empty());
+  return tree.err.str();
+}
+
+}  // namespace
+
+TEST_CASE("an argument too many is named, with the command line that would do") {
+  for (const std::string command : {"stop", "resume"}) {
+    CHECK(refusal({command, "a", "b c", "d"}) == "mlk: error: mlk " + command +
+                                                     " takes one RUN, but 'b c' is given as well\n"
+                                                     "hint: one at a time: mlk " +
+                                                     command + " a\n");
+  }
+  CHECK(refusal({"submit", "a b.yaml", "c.yaml"}) ==
+        "mlk: error: mlk submit takes one FILE, but 'c.yaml' is given as well\n"
+        "hint: one at a time: mlk submit 'a b.yaml'\n");
+  CHECK(refusal({"ls", "-o", "wide", "--", "a", "b"}) ==
+        "mlk: error: mlk ls takes one NAME, but 'b' is given as well\nhint: one at a time: mlk ls a\n");
+  CHECK(refusal({"local", "up", "now"}) ==
+        "mlk: error: mlk local up takes no argument, but 'now' is given\nhint: try: mlk local up\n");
+}
+
+TEST_CASE("a flag without its value is answered with what belongs there") {
+  CHECK(refusal({"logs", "x", "--tail"}) ==
+        "mlk: error: there is no value after '--tail'\nhint: it takes one: mlk logs x --tail LINES\n");
+  CHECK(refusal({"ls", "-o"}) ==
+        "mlk: error: there is no value after '-o'\nhint: it takes one: mlk ls -o wide|name|json\n");
+  CHECK(refusal({"ls", "-n"}) ==
+        "mlk: error: there is no value after '-n'\nhint: it takes one: mlk ls -n NAME\n");
+}
+
+TEST_CASE("a flag with a value too many, or a wrong one, is named") {
+  CHECK(refusal({"submit", "x.yaml", "--follow=often"}) ==
+        "mlk: error: '--follow' takes no value\nhint: it stands alone: --follow\n");
+  CHECK(refusal({"ls", "--tag", "a", "--tag", "b"}) ==
+        "mlk: error: '--tag' is given more than once\nhint: see: mlk ls --help\n");
+  CHECK(refusal({"ls", "-o", "yaml"}) ==
+        "mlk: error: --output: must be wide, name or json, not 'yaml'\nhint: see: mlk ls --help\n");
+  CHECK(refusal({"status", "x", "-o", "yaml"}) ==
+        "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
+}
