@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/experiment/overrides.h"
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/head.h"
@@ -63,7 +64,7 @@ std::string to_text(const DriverInput& input) {
   return json_text({{"schema", input_schema},
                     {"version", input.version},
                     {"experiment", {{"name", input.file.name}, {"text", input.file.text}}},
-                    {"set", input.overrides.set},
+                    {"set", settings_of(input.overrides)},
                     {"env", input.overrides.env},
                     {"default_image", input.overrides.image},
                     {"parameters", input.parameters},

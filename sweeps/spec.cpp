@@ -8,6 +8,7 @@
 #include "cli/experiment/check.h"
 #include "cli/experiment/schema.h"
 #include "cli/experiment/values.h"
+#include "cli/run/facts.h"
 #include "cli/util/text.h"
 #include "sweeps/axis.h"
 #include "sweeps/forms.h"
@@ -49,8 +50,9 @@ class Reader {
     for (const std::string& word : words) read_argument(word);
     check_order();
     read_except(sweep);
-    out_.repeat = checked.value("repeat", 1);
-    out_.parallel = checked.value("parallel", 4);
+    // A value that the check has refused is null.
+    out_.repeat = static_cast<int>(count_of(checked, {"repeat"}, 1));
+    out_.parallel = static_cast<int>(count_of(checked, {"parallel"}, 4));
     if (checked.contains("max_failures") && checked["max_failures"].is_number())
       out_.max_failures = checked["max_failures"].get<int>();
     if (const YamlNode* points = sweep.find("points"); points != nullptr && checked.contains("points")) {
@@ -198,8 +200,9 @@ class Reader {
     out_.search.kind = known->first;
     if (is_map) read_search_options(node->entries.front());
     if (decides_by_count(out_.search.kind) && out_.search.trials == 0)
-      problems_.add(node->place,
-                    fmt::format("search {0} needs a number of trials: {{{0}: {{trials: 50}}}}", kind));
+      problems_.add(
+          node->place,
+          fmt::format("search {0} needs a number of trials: {{{0}: {{trials: 50}}}}, or --trials 50", kind));
     const bool list = out_.search.kind == Search::Kind::list;
     if (!list && !out_.points_file.empty())
       problems_.add(out_.points_place, fmt::format("sweep.points is for search list, not {}", kind));
@@ -288,7 +291,10 @@ class Reader {
         if (const auto trials = whole_of(option.value, of, 1, most_trials, problems_))
           out_.search.trials = static_cast<int>(*trials);
       } else {
-        const std::string near = nearest(option.key, {"trials", "seed", "start"});
+        std::vector<std::string> known{"seed"};
+        if (decides_by_count(out_.search.kind)) known.push_back("trials");
+        if (out_.search.kind == Search::Kind::tpe) known.push_back("start");
+        const std::string near = nearest(option.key, known);
         problems_.add(option.place,
                       fmt::format("search {} has no option '{}'{}", search.key, option.key,
                                   near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));

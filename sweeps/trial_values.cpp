@@ -103,9 +103,8 @@ namespace {
 YamlNode tree_of(YamlNode root, const Names& names, const Point& point, Problems& problems) {
   put_values(root, point);
   Overrides overrides;
-  overrides.set_from = "sweep";
   for (const auto& [path, value] : point) {
-    if (!names.is_own(path)) overrides.set.push_back(path + "=" + json_text(value));
+    if (!names.is_own(path)) overrides.flags.push_back({"sweep", path, json_text(value)});
   }
   apply_overrides(root, overrides, problems);
   return root;

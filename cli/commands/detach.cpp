@@ -31,7 +31,8 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
   // This machine may have limited it.
-  if (request.local) out.overrides.set.push_back(fmt::format("sweep.parallel={}", sweep.spec.parallel));
+  if (request.local)
+    out.overrides.flags.push_back({"--parallel", "sweep.parallel", std::to_string(sweep.spec.parallel)});
   out.parameters = source.parameters;
   for (const DataEntry& entry : sweep.first.data) {
     if (!entry.files.empty()) out.folders.push_back(entry.name);

@@ -45,8 +45,8 @@ struct SweepOptions {
 
 // --search and --trials as a value of `sweep:`. Parts that they do not give stay as in the file: the kind of
 // search for --trials alone, and the seed.
-std::string search_setting(const SweepOptions& options, const ExperimentFile& file,
-                           const PrepareOptions& prepared) {
+std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
+                                    const PrepareOptions& prepared) {
   Problems problems;
   const YamlNode root =
       parse_experiment(file.text, file.name, prepared.overrides, file_context_of(file, prepared), problems);
@@ -58,24 +58,32 @@ std::string search_setting(const SweepOptions& options, const ExperimentFile& fi
   const std::string kind = !options.search.empty() ? options.search : counts ? in_file : "random";
   const bool has_options =
       is_map && kind == in_file && search->entries.front().value.kind == YamlNode::Kind::map;
-  if (options.trials == 0) return has_options ? "" : "sweep.search=" + kind;
-  if (has_options) return fmt::format("sweep.search.{}.trials={}", kind, options.trials);
-  return fmt::format("sweep.search={{{}: {{trials: {}}}}}", kind, options.trials);
+  std::vector<FlagValue> flags;
+  if (!has_options) {
+    flags.push_back({options.search.empty() ? "--trials" : "--search", "sweep.search",
+                     options.trials == 0 ? kind : fmt::format("{{{}: {{}}}}", kind)});
+  }
+  if (options.trials > 0)
+    flags.push_back({"--trials", "sweep.search." + kind + ".trials", std::to_string(options.trials)});
+  return flags;
 }
 
 // The flags as values of the file's `sweep:`.
 PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, const Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
-  std::vector<std::string>& set = out.overrides.set;
+  std::vector<FlagValue> flags;
+  const auto add = [&flags](const char* flag, const char* key, const std::string& value) {
+    flags.push_back({flag, std::string("sweep.") + key, value});
+  };
   if (!options.objective.empty())
-    set.push_back("sweep.objective=" + json_text(nlohmann::json(options.objective)));
-  if (options.parallel > 0) set.push_back(fmt::format("sweep.parallel={}", options.parallel));
-  if (options.repeat > 0) set.push_back(fmt::format("sweep.repeat={}", options.repeat));
-  if (options.max_failures >= 0) set.push_back(fmt::format("sweep.max_failures={}", options.max_failures));
+    add("--objective", "objective", json_text(nlohmann::json(options.objective)));
+  if (options.parallel > 0) add("--parallel", "parallel", std::to_string(options.parallel));
+  if (options.repeat > 0) add("--repeat", "repeat", std::to_string(options.repeat));
+  if (options.max_failures >= 0) add("--max-failures", "max_failures", std::to_string(options.max_failures));
   if (options.trials > 0 || !options.search.empty()) {
-    const std::string setting = search_setting(options, file, out);
-    if (!setting.empty()) set.push_back(setting);
+    for (FlagValue& each : search_flags(options, file, out)) flags.push_back(std::move(each));
   }
+  out.overrides.flags = std::move(flags);
   return out;
 }
 

@@ -12,11 +12,18 @@
 
 namespace mlk {
 
+// A value of the file that has a flag of its own, such as --parallel for sweep.parallel.
+struct FlagValue {
+  std::string flag;  // what messages call its place
+  std::string path;
+  std::string value;  // in YAML
+};
+
 struct Overrides {
-  std::vector<std::string> set;    // --set a.b=c, in order
-  std::vector<std::string> env;    // -e K=V
-  std::string image;               // $MLK_IMAGE; empty: none
-  std::string set_from = "--set";  // what messages call the place of `set`
+  std::vector<std::string> set;  // --set a.b=c, in order
+  std::vector<std::string> env;  // -e K=V
+  std::string image;             // $MLK_IMAGE; empty: none
+  std::vector<FlagValue> flags{};
 };
 
 // What depends on the place of the experiment file.

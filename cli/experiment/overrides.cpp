@@ -51,24 +51,20 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// a.b=VALUE, VALUE in YAML.
-void set_path(YamlNode& root, const std::string& argument, const std::string& from, Problems& problems) {
-  const auto source = std::make_shared<const Source>(Source{from, argument});
-  const std::size_t equals = argument.find('=');
-  std::vector<std::string> steps = split(argument.substr(0, equals), '.');
-  if (equals == std::string::npos || steps.empty() || std::count(steps.begin(), steps.end(), "") > 0) {
-    problems.add({source, 0, 0}, from + " needs KEY=VALUE, for example train.steps=500");
-    return;
-  }
+// Sets the value at `path` to what `source` has from the column `value_at` on, in YAML. The path may stand
+// before it.
+void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
+              std::size_t value_at, Problems& problems) {
+  std::vector<std::string> steps = split(path, '.');
   // Blanks in place of the key keep the columns right.
   std::optional<YamlNode> value =
-      parse_yaml(std::string(equals + 1, ' ') + argument.substr(equals + 1), source, problems);
+      parse_yaml(std::string(value_at, ' ') + source->text.substr(value_at), source, problems);
   if (!value) return;
   follow_short_form(root, steps);
   YamlNode* node = &root;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string& step = steps[i];
-    const std::size_t found = argument.substr(0, equals).rfind(step);
+    const std::size_t found = source->text.substr(0, value_at).rfind(step);
     const Place place{source, 0, found == std::string::npos ? 0 : found};
     if (node->kind == YamlNode::Kind::list && is_index(step)) {
       const std::size_t index = std::stoul(step);
@@ -92,7 +88,20 @@ void set_path(YamlNode& root, const std::string& argument, const std::string& fr
     node = &child(*node, step, place);
   }
   *node = std::move(*value);
-  if (node->kind == YamlNode::Kind::null) node->place = {source, 0, equals + 1};
+  if (node->kind == YamlNode::Kind::null) node->place = {source, 0, value_at};
+}
+
+// a.b=VALUE
+void set_argument(YamlNode& root, const std::string& argument, Problems& problems) {
+  const auto source = std::make_shared<const Source>(Source{"--set", argument});
+  const std::size_t equals = argument.find('=');
+  const std::string path = argument.substr(0, equals);
+  const std::vector<std::string> steps = split(path, '.');
+  if (equals == std::string::npos || steps.empty() || std::count(steps.begin(), steps.end(), "") > 0) {
+    problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
+    return;
+  }
+  set_path(root, path, source, equals + 1, problems);
 }
 
 // NAME=VALUE; VALUE is taken as it is.
@@ -124,7 +133,17 @@ void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& probl
     child(root, "image", place) = text_node(overrides.image, place);
   }
   for (const std::string& argument : overrides.env) set_variable(root, argument, problems);
-  for (const std::string& argument : overrides.set) set_path(root, argument, overrides.set_from, problems);
+  for (const std::string& argument : overrides.set) set_argument(root, argument, problems);
+  for (const FlagValue& each : overrides.flags) {
+    const auto source = std::make_shared<const Source>(Source{each.flag, each.value});
+    set_path(root, each.path, source, 0, problems);
+  }
+}
+
+std::vector<std::string> settings_of(const Overrides& overrides) {
+  std::vector<std::string> settings = overrides.set;
+  for (const FlagValue& each : overrides.flags) settings.push_back(each.path + "=" + each.value);
+  return settings;
 }
 
 }  // namespace mlk

@@ -7,7 +7,10 @@
 
 namespace mlk {
 
-// In rising precedence: the image, then -e, then --set. `root` is a map.
+// In rising precedence: the image, then -e, then --set, then other flags. `root` is a map.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
+
+// The values of --set and of other flags, all in the form of --set.
+std::vector<std::string> settings_of(const Overrides& overrides);
 
 }  // namespace mlk

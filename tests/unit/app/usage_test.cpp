@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/unit/app/tree.h"
+#include "tests/unit/util/temporary_folder.h"
 
 namespace {
 
@@ -49,4 +50,28 @@ TEST_CASE("a flag with a value too many, or a wrong one, is named") {
         "mlk: error: --output: must be wide, name or json, not 'yaml'\nhint: see: mlk ls --help\n");
   CHECK(refusal({"status", "x", "-o", "yaml"}) ==
         "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
+}
+
+TEST_CASE("a mistake in a flag of a sweep is shown at that flag") {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write("x.yaml", "name: x\nmode: single\nrun: echo ${sweep.lr}\nsweep: {search: grid}\n");
+  const auto said = [&path](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"sweep", "--dry-run", path, "lr=1,2"});
+    const std::string text = refusal(flags);
+    return text.substr(0, text.find("\nhint: "));
+  };
+  CHECK(said({"--objective", "best"}) ==
+        "mlk: error: --objective:1:1: sweep.objective must be `maximize METRIC` or `minimize METRIC`, not "
+        "'best'\n"
+        "  \"best\"\n  ^");
+  CHECK(
+      said({"--search", "random"}) ==
+      "mlk: error: --search:1:1: search random needs a number of trials: {random: {trials: 50}}, or --trials "
+      "50\n  random\n  ^");
+  CHECK(said({"--search", "grid", "--trials", "5"}) ==
+        "mlk: error: --trials:1:1: search grid has no option 'trials'\n  5\n  ^");
+  CHECK(
+      said({"--trials", "100001"}).starts_with("mlk: error: --trials:1:1: trials of search random must be "));
+  CHECK(said({"--parallel", "99999999"}).starts_with("mlk: error: --parallel:1:1: sweep.parallel must be "));
 }

@@ -1,4 +1,6 @@
 // --set, -e and $MLK_IMAGE: which place of the file they name, and where their mistakes are told.
+#include "cli/experiment/overrides.h"
+
 #include <doctest/doctest.h>
 
 #include "tests/unit/experiment/loaded.h"
@@ -177,6 +179,16 @@ TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one
   CHECK(contains(message, "tags must be a list"));
   CHECK_FALSE(contains(message, "train.model.hidden has"));
   CHECK_FALSE(contains(message, "train.steps has"));
+}
+
+TEST_CASE("the value of another flag counts last, and a mistake in it is shown where it was typed") {
+  const Overrides good{
+      .set = {"train.steps=5"}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "7"}}};
+  CHECK(test::load(smallest, good).effective["train"]["steps"] == 7);
+  CHECK(settings_of(good) == std::vector<std::string>{"train.steps=5", "train.steps=7"});
+  const Overrides bad{.set = {}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "many"}}};
+  CHECK(test::refusal(smallest, bad).starts_with("--steps:1:1: train.steps must be a "));
+  CHECK(contains(test::refusal(smallest, bad), "\n  many\n  ^"));
 }
 
 }  // namespace

@@ -206,3 +206,10 @@ TEST_CASE("search tpe takes points to start with, which are whole points of the 
   CHECK(with("[{lr: 0.1, batch: 8, momentum: 1}]").problems.find("is no parameter of the sweep") !=
         std::string::npos);
 }
+
+TEST_CASE("a number that the file may not have is a mistake beside others") {
+  const SpecRead read =
+      read_spec(trained + std::string("sweep: {parameters: {lr: [1]}, parallel: 99999999, repeat: x}\n"));
+  CHECK(tells(read, "x.yaml:4:42: sweep.parallel must be"));
+  CHECK(tells(read, "x.yaml:4:60: sweep.repeat must be"));
+}

@@ -80,7 +80,7 @@ TEST_CASE("a point that cannot be run is shown with its values, and the mistake 
   } catch (const Error& error) {
     const std::string what = error.what();
     CHECK(what.find("the point train.optimizer.lr=fast train.steps=5 cannot be run\n") == 0);
-    CHECK(what.find("sweep:1:20: train.optimizer.lr must be a number") != std::string::npos);
+    CHECK(what.find("sweep:1:1: train.optimizer.lr must be a number") != std::string::npos);
     CHECK(error.code() == ExitCode::usage);
   }
 }
