@@ -69,6 +69,7 @@ class Reader {
     if (const YamlNode* objective = sweep.find("objective"))
       out_.objective = read_objective(*objective, "sweep.objective", problems_);
     if (out_.search.kind == Search::Kind::tpe) check_tpe(sweep);
+    if (problems_.empty()) check_varies(sweep);
     if (const YamlNode* stop = sweep.find("stop")) read_stop(*stop);
     out_.decides = {{"search", {{"kind", to_string(out_.search.kind)}, {"seed", out_.search.seed}}},
                     {"objective", checked.value("objective", json())},
@@ -259,6 +260,18 @@ class Reader {
                                   rule.key == "asha" ? "min, max, factor" : "grace, min_trials"));
       }
     }
+  }
+
+  // Without parameters each trial would be the same.
+  void check_varies(const YamlNode& sweep) {
+    if (!out_.space.parameters.empty() || !out_.points_file.empty() || out_.repeat > 1) return;
+    const YamlNode* parameters = sweep.find("parameters");
+    problems_.add(
+        parameters != nullptr               ? parameters->place
+        : sweep.kind == YamlNode::Kind::map ? sweep.place
+                                            : root_.place,
+        "the sweep has no parameters: give values to try, for example sweep: {parameters: {lr: [0.1, "
+        "0.01]}}, or lr=0.1,0.01 after the file");
   }
 
   void check_tpe(const YamlNode& sweep) {

@@ -94,9 +94,14 @@ TEST_CASE("a grid has a point for each combination, the last parameter changing 
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a file without parameters is a sweep of one point") {
-  const Definition sweep = define(smallest_train);
-  CHECK(sweep.points == std::vector<Point>{Point{}});
+TEST_CASE("a sweep without parameters is refused where they should be, unless it repeats one point") {
+  const std::string what = "the sweep has no parameters: give values to try";
+  CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
+  CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
+  CHECK(
+      refused(refusal_of(smallest_train + std::string("sweep: {parameters: {}}\n")), "x.yaml:4:21: " + what));
+  CHECK(define(smallest_train + std::string("sweep: {repeat: 3}\n")).points.size() == 3);
+  CHECK(define(smallest_train, {"lr=0.1"}).points.size() == 1);
 }
 
 TEST_CASE("repeating adds trials with seeds of their own, and leaves the first ones as they were") {
