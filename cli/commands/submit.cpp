@@ -39,14 +39,17 @@ void print_handle(const std::string& run, const SubmitOptions& options, const st
   session.out.flush();
 }
 
-void say_outcome(const Submitted& submitted, Session& session, const std::string& name_space) {
+void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
   const std::string& run = submitted.run;
+  const std::string& name_space = request.name_space;
   switch (submitted.outcome) {
     case SubmitOutcome::created:
+      if (request.dry_run) return session.note("run " + run + " would be created in namespace " + name_space);
       session.note("created run " + run + " in namespace " + name_space);
       session.note("follow it with: " + session.command("logs -f " + run));
       return;
     case SubmitOutcome::completed:
+      if (request.dry_run) return session.note("run " + run + " is there in part, and would be completed");
       session.note("completed run " + run + ", whose submit had been cut off");
       return;
     case SubmitOutcome::running:
@@ -93,7 +96,8 @@ void submit(const SubmitOptions& options, Session& session) {
   for (const std::string& file : loaded.left_behind) session.warn(advice_on_left_behind(printable(file)));
   if (on_client) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
-                 " more objects would be created (client dry run)");
+                 " more objects would be created; --dry-run=server also asks whether run " + rendered.run +
+                 " is there already");
     return print_handle(rendered.run, options, "", session);
   }
 
@@ -110,8 +114,8 @@ void submit(const SubmitOptions& options, Session& session) {
                           .check_interrupted = [&session] { session.check_interrupted(); }};
   const Submitted submitted = submit_run(*client, request, hooks);
   print_handle(submitted.run, options, name_space, session);
+  say_outcome(submitted, session, request);
   if (request.dry_run) return;
-  say_outcome(submitted, session, name_space);
   if (options.wait || options.follow)
     session.exit_code = await_runs(session, *client, {submitted.run}, await);
 }

@@ -25,14 +25,9 @@ class Submission {
     options_.secret = hex(random_bytes(32));
     Rendered rendered = render_now();
     creation_.ask_what_is_allowed(creation_.check_kinds(rendered.objects, template_name()));
-    if (request_.dry_run) {
-      std::vector<json> objects{rendered.owner};
-      objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
-      creation_.check_on_server(objects);
-      return {rendered.run, SubmitOutcome::created};
-    }
     options_.attempt = choose_attempt(rendered);
     rendered = render_now();
+    if (request_.dry_run) return check(rendered);
     const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
     options_.owner_uid = owner_uid_;
@@ -56,6 +51,20 @@ class Submission {
   }
 
  private:
+  // A submit without its effects.
+  Submitted check(const Rendered& rendered) {
+    std::vector<json> objects{rendered.owner};
+    objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
+    creation_.check_on_server(objects);
+    const std::optional<json> owner =
+        client_.find(kube::resources::config_maps, request_.name_space, rendered.run);
+    const bool ours =
+        owner && kube::label_of(*owner, labels::hash) == kube::label_of(rendered.owner, labels::hash);
+    if (!ours) return {rendered.run, SubmitOutcome::created};
+    owner_uid_ = kube::uid_of(*owner);
+    return {rendered.run, already_there(rendered).value_or(SubmitOutcome::completed)};
+  }
+
   Rendered render_now() const {
     return render(request_.experiment, request_.files, request_.templates, options_);
   }

@@ -32,9 +32,9 @@ struct Submitted {
   SubmitOutcome outcome = SubmitOutcome::created;
 };
 
-// First asks what the user may do. Throws Error: cluster if the user may not, or the cluster cannot be
-// reached; cannot_start if an object is refused or a field of it was dropped. Then everything that this call
-// has created is deleted again.
+// First asks what the user may do. The outcome of a dry run is that of the submit that it stands for. Throws
+// Error: cluster if the user may not, or the cluster cannot be reached; cannot_start if an object is refused
+// or a field of it was dropped. Then everything that this call has created is deleted again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks);
 
 }  // namespace mlk

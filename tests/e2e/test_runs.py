@@ -330,6 +330,18 @@ def test_dry_runs_create_nothing(cluster, name):
     assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
+def test_a_dry_run_says_that_the_run_is_there_already(embedded, name, experiment):
+    file = experiment(program(name, "true"))
+    new = embedded.mlk("submit", "--dry-run=server", file, check=0)
+    run = new.stdout.strip()
+    assert f"run {run} would be created" in new.stderr
+    embedded.mlk("submit", "--wait", file, check=0)
+    again = embedded.mlk("submit", "--dry-run=server", file, check=0)
+    assert again.stdout.strip() == run
+    assert f"run {run} of this experiment has ended already" in again.stderr and "would be created" not in again.stderr
+    assert f"whether run {run} is there already" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
+
+
 def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
     cluster.mlk("submit", experiment(program(name, "echo one")), check=0)
     time.sleep(1.1)  # the cluster's times are whole seconds

@@ -372,6 +372,30 @@ TEST_CASE("a dry run on the server stores nothing") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
+TEST_CASE("a dry run on the server tells what a submit would find") {
+  Submitter submitter;
+  const auto tried = [&submitter] {
+    submitter.dry_run = true;
+    const Submitted found = submitter.submit();
+    submitter.dry_run = false;
+    return found;
+  };
+  CHECK(tried().outcome == SubmitOutcome::created);
+  const std::string run = submitter.submit().run;
+  CHECK(tried().outcome == SubmitOutcome::running);
+  CHECK(tried().run == run);
+  submitter.cluster.store.remove("jobs", "default", run + "-worker");
+  CHECK(tried().outcome == SubmitOutcome::completed);
+  CHECK(submitter.submit().outcome == SubmitOutcome::completed);
+  submitter.cluster.store.modify("jobs", "default", run + "-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  CHECK(tried().outcome == SubmitOutcome::ended);
+  submitter.again = true;
+  CHECK(tried().outcome == SubmitOutcome::created);
+  CHECK(tried().run == run + "-2");
+}
+
 TEST_CASE("an answer that says nothing is asked for again, six times at most, and what is there stays") {
   for (const int status : {429, 500, 503}) {
     Submitter submitter;
