@@ -82,9 +82,12 @@ class Await {
     objects.lines = lines_;
     last_ = observe(objects, now());
     started_ = started_ || has_started(last_->phase);
+    over_ = is_over(objects, *last_);
+    if (over_) drain_logs();
+    // The end is told after the last log lines.
+    if (options_.follow && is_final(last_->phase) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
-    over_ = is_over(objects, *last_);
   }
 
   // Call after the newest state was shown. If the run is over, prints how it ended.
@@ -167,7 +170,7 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until nothing more comes.
+  // Prints the logs to their end, or until nothing more comes. They are not followed any more.
   void drain_logs() {
     if (follower_ && options_.follow) {
       auto deadline = steady_clock::now() + drain_timeout;

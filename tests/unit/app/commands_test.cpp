@@ -187,6 +187,32 @@ TEST_CASE("logs of a role or a rank that the run does not have are an error that
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
+TEST_CASE("the end of a run is told after its last log lines, however late they come") {
+  Cluster cluster;
+  cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
+    pod["status"] = {
+        {"phase", "Succeeded"},
+        {"containerStatuses", {{{"name", "main"}, {"state", {{"terminated", {{"exitCode", 0}}}}}}}}};
+  });
+  cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/log")) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    mlk::local::Answer answer;
+    answer.content_type = "text/plain";
+    answer.body = "2026-11-21T07:00:00.000000000Z the last words\n";
+    return answer;
+  });
+  Tree tree;
+  std::ostringstream both;  // in the order in which a terminal shows them
+  tree.out.std::ios::rdbuf(both.rdbuf());
+  tree.err.std::ios::rdbuf(both.rdbuf());
+  CHECK(tree.run({"logs", "-f", "x", "--kubeconfig", cluster.kubeconfig()}) == 0);
+  CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
+}
+
 TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
