@@ -85,6 +85,8 @@ std::optional<RunStatus> from_record(const json& record) {
     rank.state = line(value, "state");
     rank.node = line(value, "node");
     rank.restarts = number_of(value, {"restarts"}, 0);
+    rank.reason = line(value, "reason");
+    rank.since = time_of(value, {"since"});
     status.ranks.push_back(std::move(rank));
   }
   return status;

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "cli/util/text.h"
+
 namespace mlk {
 namespace {
 
@@ -86,7 +88,8 @@ ExitCode exit_code(const RunStatus& status) {
 }
 
 json to_record(const RunStatus& status) {
-  constexpr std::size_t most_ranks = 256;  // an object of the cluster may have 1 MiB
+  // An object of the cluster may have 1 MiB.
+  constexpr std::size_t most_ranks = 256, longest_reason = 500;
   json record = common_json(status);
   record["schema"] = 1;
   record["ranks"] = json::array();
@@ -96,7 +99,9 @@ json to_record(const RunStatus& status) {
                                {"rank", rank.rank},
                                {"state", rank.state},
                                {"node", rank.node},
-                               {"restarts", rank.restarts}});
+                               {"restarts", rank.restarts},
+                               {"reason", cut(rank.reason, longest_reason)},
+                               {"since", time_json(rank.since)}});
   }
   return record;
 }

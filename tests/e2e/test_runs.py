@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import time
 import urllib.request
@@ -328,6 +329,14 @@ def test_dry_runs_create_nothing(cluster, name):
     cluster.mlk("submit", "--dry-run", "--set", f"name={name}", file, check=0)
     cluster.mlk("submit", "--dry-run=server", "--set", f"name={name}", file, check=0)
     assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
+
+
+def test_the_ranks_of_an_ended_run_keep_their_reason_and_age(cluster, name, experiment):
+    cluster.mlk("submit", "--wait", experiment(program(name, "exit 3")), check=5, timeout=120)
+    [rank] = cluster.mlk("status", name, "-o", "json", check=0).json()["ranks"]
+    assert "exit code 3" in rank["reason"] and rank["since"], rank
+    [row] = [line for line in cluster.mlk("status", name, check=0).stdout.splitlines() if line.startswith("worker")]
+    assert re.match(r"worker +0 +Failed +0 +\d+s +\S+ +.*exit code 3", row), row
 
 
 def test_a_dry_run_says_that_the_run_is_there_already(embedded, name, experiment):

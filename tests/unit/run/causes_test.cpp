@@ -242,6 +242,20 @@ TEST_CASE("of a recorded run each rank that had not ended by then is told as its
   CHECK(status.steps == 70);
 }
 
+TEST_CASE("of a recorded run each rank keeps its reason and the time of its end when its pods are gone") {
+  Run run;
+  run.condition("Complete");
+  RunStatus earlier = run.observed();
+  earlier.ranks.at(0).state = "Failed";
+  earlier.ranks.at(0).reason = "exit code 3";
+  earlier.ranks.at(0).since = parse_time("2026-01-03T11:00:01Z");
+  run.objects.owner.merge_patch(record_patch(earlier));
+  run.objects.pods.clear();
+  const RankStatus rank = run.observed().ranks.at(0);
+  CHECK(rank.reason == "exit code 3");
+  CHECK(rank.since == parse_time("2026-01-03T11:00:01Z"));
+}
+
 TEST_CASE("the record of a stop fills in lost information, and present objects replace it") {
   Run run;
   run.stop();

@@ -130,8 +130,15 @@ TEST_CASE("a failure and a rank of which nothing is known have every key") {
                                                   {"restarts", 0},
                                                   {"reason", ""},
                                                   {"since", nullptr}}}));
-  CHECK(to_record(status)["ranks"] ==
-        json::array({{{"role", ""}, {"rank", 0}, {"state", ""}, {"node", ""}, {"restarts", 0}}}));
+  CHECK(to_record(status)["ranks"] == json::array({{{"role", ""},
+                                                    {"rank", 0},
+                                                    {"state", ""},
+                                                    {"node", ""},
+                                                    {"restarts", 0},
+                                                    {"reason", ""},
+                                                    {"since", nullptr}}}));
+  status.ranks[0].reason = std::string(2000, 'x');
+  CHECK(to_record(status)["ranks"][0]["reason"] == std::string(500, 'x'));
 }
 
 TEST_CASE("values that a record lacks have these defaults when it is read") {
