@@ -165,6 +165,8 @@ class Driver {
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus look(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
+    // Its objects do not show that this process drives it: it would say that nobody does.
+    if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
       harvest_running(client_, request_.name_space, status, told_);

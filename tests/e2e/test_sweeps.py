@@ -167,6 +167,7 @@ def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
              "--set", "train.steps=300", DIGITS, "hidden=[32],[32,32]")
     first = cluster.mlk("sweep", *named, "--parallel", 2, timeout=300)
     assert first.code == 0 and "mode ps has several processes" in first.stderr, first
+    assert "typed again" not in first.stderr, "it says that nobody drives the sweep which it drives itself"
     sweep = first.stdout.strip()
     table = results(cluster, sweep)
     assert sorted(row["trial"] for row in table) == list(range(6)) and {row["state"] for row in table} == {"Succeeded"}
