@@ -24,6 +24,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char cut_off[] = "the command that starts it was cut off: say it again";
+constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
 std::string first_failure(const SweepStatus& status) {
@@ -258,10 +260,9 @@ class SweepObservation {
   }
 
   std::string why() {
-    if (status_.phase == Phase::incomplete) return "the command that starts it was cut off: say it again";
+    if (status_.phase == Phase::incomplete) return cut_off;
     if (status_.phase == Phase::failed) return first_failure(status_);
-    if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase))
-      return "no more trials are started; it is stopped when those that run have ended";
+    if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase)) return drains;
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
@@ -367,6 +368,22 @@ void apply_verdicts(SweepStatus& status) {
   status.why = first_failure(status);
 }
 
+namespace {
+
+// What is known without reading its trials, as `mlk status` does. `ending`: why a Job gave up.
+std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bool draining,
+                       const std::string& ending) {
+  if (row.phase == Phase::incomplete) return cut_off;
+  std::vector<std::string> parts;
+  if (failed > 0) parts.push_back(fmt::format("{} of {} trials failed", failed, row.steps));
+  if (row.phase == Phase::failed) parts.push_back(ending.empty() ? "mlk status says why" : printable(ending));
+  if (row.phase == Phase::running && !active) parts.push_back("no trial runs: mlk status says why");
+  if (row.phase == Phase::running && draining) parts.push_back(drains);
+  return join(parts, "; ");
+}
+
+}  // namespace
+
 RunStatus row_of_sweep(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   RunStatus row;
@@ -377,6 +394,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   row.tags = tags_of(objects.owner);
   std::size_t succeeded = 0, failed = 0;
   bool ended = !facts.jobs.empty(), hopeless = false, active = false;
+  std::string ending;  // why a Job gave up
   for (const JobFacts& job : facts.jobs) {
     const bool of_run = job.role != "trial";  // the trial is a run, and one of its Jobs decides its end
     if (of_run && !job.decides && job.role != "worker") continue;
@@ -385,7 +403,9 @@ RunStatus row_of_sweep(const RunObjects& objects) {
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
     // A Job that ends for another reason leaves trials that will not be started.
-    hopeless = hopeless || (!of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason);
+    const bool gave_up = !of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason;
+    hopeless = hopeless || gave_up;
+    if (gave_up && ending.empty()) ending = job.end_message.empty() ? job.end_reason : job.end_message;
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
@@ -393,7 +413,8 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   row.steps = count_of(roles, {"trial"}, 0);
   // Trials outside of Jobs are started by a driver, perhaps later.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
-  const bool drained = !kube::annotation_of(objects.owner, labels::draining).empty() && !active;
+  const bool draining = !kube::annotation_of(objects.owner, labels::draining).empty();
+  const bool drained = draining && !active;
   const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
   const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
   row.phase = written   ? *written
@@ -403,7 +424,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
               : facts.jobs.empty()               ? Phase::incomplete
                                                  : Phase::scheduling;
   row.result = {{"step", succeeded + failed}};
-  if (failed > 0) row.why = fmt::format("{} failed", failed);
+  row.why = why_of_row(row, failed, active, draining, ending);
   return row;
 }
 

@@ -207,6 +207,7 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
   CHECK(sweep.row().started.has_value());
   sweep.mark(labels::draining);
   CHECK(sweep.row().phase == Phase::running);
+  CHECK(sweep.row().why == "no more trials are started; it is stopped when those that run have ended");
   sweep.end(0, true);
   CHECK(sweep.row().phase == Phase::stopped);
   CHECK(sweep.row().result["step"] == 1);
@@ -216,15 +217,18 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
 TEST_CASE("the row of a driven sweep says how it ended, in the words of its driver, or that it is stopped") {
   DrivenSweep sweep;
   CHECK(sweep.row().phase == Phase::incomplete);
+  CHECK(sweep.row().why == "the command that starts it was cut off: say it again");
   sweep.start(0);
   CHECK(sweep.row().phase == Phase::scheduling);
   sweep.end(0, false);
   CHECK(sweep.row().phase == Phase::running);  // one of two has ended: a driver starts the other
-  CHECK(sweep.row().why == "1 failed");
+  CHECK(sweep.row().why == "1 of 2 trials failed; no trial runs: mlk status says why");
   sweep.mark(labels::stopped);
   CHECK(sweep.row().phase == Phase::stopped);
+  CHECK(sweep.row().why == "1 of 2 trials failed");
   sweep.mark(labels::phase, "Failed");
   CHECK(sweep.row().phase == Phase::failed);
+  CHECK(sweep.row().why == "1 of 2 trials failed; mlk status says why");
   sweep.mark(labels::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
 }
@@ -243,7 +247,7 @@ TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and
   sweep.end(1, true);
   CHECK(sweep.row().phase == Phase::running);
   CHECK(sweep.row().result["step"] == 3);
-  CHECK(sweep.row().why == "1 failed");
+  CHECK(sweep.row().why == "1 of 4 trials failed");
   json& own = sweep.objects.jobs.front();
   own["status"] = {{"completedIndexes", "0,2"},
                    {"failedIndexes", "1"},
@@ -253,6 +257,24 @@ TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and
   CHECK(sweep.row().phase == Phase::running);
   sweep.mark(labels::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
+}
+
+TEST_CASE("the row of a sweep whose Job gave up says what the Job said") {
+  DrivenSweep sweep;
+  sweep.objects.jobs.push_back(
+      {{"metadata",
+        {{"name", "s-abcde-trials-0"},
+         {"uid", "j"},
+         {"labels", {{"mlk.dev/role", "trial"}, {"mlk.dev/run", "s-abcde"}}}}},
+       {"spec", {{"completions", 2}, {"parallelism", 2}, {"backoffLimitPerIndex", 0}}},
+       {"status",
+        {{"conditions",
+          {{{"type", "Failed"},
+            {"status", "True"},
+            {"reason", "DeadlineExceeded"},
+            {"message", "too late"}}}}}}});
+  CHECK(sweep.row().phase == Phase::failed);
+  CHECK(sweep.row().why == "too late");
 }
 
 TEST_CASE("a verdict in the ledger fails a trial that ended well, and is not one on a later try") {
