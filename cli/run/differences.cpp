@@ -44,18 +44,18 @@ std::map<std::string, json> values_by_path(const json& experiment) {
 
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs) {
   std::map<std::string, std::vector<std::pair<std::string, Values>>> by_name;
+  std::map<std::string, std::string> differences;
   for (const RunStatus& run : runs) {
+    differences[run.run] = "";
+    if (!run.experiment.is_object()) continue;  // of a sweep, for one: nothing to compare
     Values values;
     json experiment = run.experiment;
     // They have a column of their own, or are not part of the run's identity.
-    for (const char* key : {"tags", "note", "mode"}) {
-      if (experiment.is_object()) experiment.erase(key);
-    }
+    for (const char* key : {"tags", "note", "mode"}) experiment.erase(key);
     for (const auto& [path, value] : values_by_path(experiment))
       values[path] = value.is_string() ? value.get<std::string>() : value.dump();
     by_name[run.name].emplace_back(run.run, std::move(values));
   }
-  std::map<std::string, std::string> differences;
   for (const auto& [name, same_name] : by_name) {
     std::set<std::string> paths, differing;
     for (const auto& [run, values] : same_name) {

@@ -16,7 +16,8 @@ namespace mlk {
 std::map<std::string, nlohmann::json> values_by_path(const nlohmann::json& experiment);
 
 // For each run: the keys of its experiment whose values differ among the listed runs of its name, as
-// "train.optimizer.lr=0.1 workers.count=4"; empty for the only run of a name. At most the first few keys.
+// "train.optimizer.lr=0.1 workers.count=4"; empty for the only run of a name,
+// and for one whose experiment is not known, such as a sweep. At most the first few keys.
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs);
 
 }  // namespace mlk

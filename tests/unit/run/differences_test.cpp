@@ -33,8 +33,14 @@ TEST_CASE("runs of different names are not compared, and a run alone differs in 
 TEST_CASE("a run does not show a value that it lacks, also if the other run has an empty text") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "x", {{"other", ""}})}) ==
         Differences{{"a", "image=i"}, {"b", "other="}});
+}
+
+TEST_CASE("a sweep, which has no experiment, is not compared with the runs of its name") {
   CHECK(differences_of({run("a", "x", nullptr), run("b", "x", {{"image", "i"}})}) ==
-        Differences{{"a", ""}, {"b", "image=i"}});
+        Differences{{"a", ""}, {"b", ""}});
+  CHECK(differences_of({run("a", "x", nullptr), run("b", "x", {{"lr", 1}, {"image", "i"}}),
+                        run("c", "x", {{"lr", 2}, {"image", "i"}})}) ==
+        Differences{{"a", ""}, {"b", "lr=1"}, {"c", "lr=2"}});
 }
 
 TEST_CASE("tags, note and mode are no differences") {
