@@ -44,7 +44,8 @@ bool sends(const RankTurn& turn, MessageType type) {
 struct LoneRank {
   explicit LoneRank(std::uint64_t steps) : LoneRank(0, 1, steps) {}
   LoneRank(std::uint32_t rank, std::uint32_t workers, std::uint64_t steps)
-      : self(rank), machine(settings_of(rank, workers, steps)) {}
+      : LoneRank(settings_of(rank, workers, steps)) {}
+  explicit LoneRank(const RankSettings& settings) : self(settings.assembly.self.rank), machine(settings) {}
 
   template <typename Call>
   RankTurn call(Call call) {
@@ -117,6 +118,22 @@ TEST_CASE("a rank that is told to stop while it reports ends as terminated, not 
   rank.tick();
   rank.call([&](RankTurn& turn) { rank.machine.last_saved(turn); });
   CHECK(decides<EndTerminated>(rank.call([&](RankTurn& turn) { rank.machine.reported(false, "", turn); })));
+}
+
+TEST_CASE("a rank that has reported stays for one that never came, since it may be starting, and then ends") {
+  RankSettings settings = settings_of(0, 2, 1);
+  settings.assembly.minimum = 1;
+  settings.late = std::chrono::seconds(60);
+  LoneRank rank(settings);
+  rank.begin();
+  const SteadyTime began = rank.now;
+  rank.take_step();
+  rank.tick();
+  rank.call([&](RankTurn& turn) { rank.machine.last_saved(turn); });
+  CHECK_FALSE(
+      decides<EndReported>(rank.call([&](RankTurn& turn) { rank.machine.reported(true, "result", turn); })));
+  while (!decides<EndReported>(rank.tick())) REQUIRE(rank.now < began + std::chrono::seconds(61));
+  CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
 TEST_CASE("parts of a state that nobody waits for are counted, and change nothing") {
