@@ -12,7 +12,7 @@ foreach(kernels mlk_kernels_reference mlk_kernels_cpu)
   target_compile_options(${kernels} PRIVATE -ffp-contract=off)
 endforeach()
 # A square root that may set errno is not vectorised.
-set_source_files_properties(kernels/cpu/vector_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
+set_source_files_properties(kernels/cpu/vector_loops.cpp kernels/cpu/layer_loops.cpp PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno")
 # Both products call the sizes of their tiles the same.
 set_source_files_properties(kernels/cpu/avx512_gemm.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 if(DNNL_LIBRARY AND DNNL_INCLUDE)

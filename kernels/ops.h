@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "kernels/buffer.h"
+#include "kernels/dropout.h"
 #include "kernels/optimizer_steps.h"
+#include "kernels/shapes.h"
 
 namespace mlk::kernels {
 
@@ -24,10 +26,11 @@ struct DeviceFailure : std::runtime_error {
 enum class Precision { float32, bfloat16 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
-// will do. Sizes may be 0. Unless said otherwise no output may overlap an input. An object is for one thread
-// at a time. allocate and gemm may throw std::bad_alloc. Operations of a device may only queue work: what
-// fails there is thrown later, as DeviceFailure, by an operation that returns a number, read(), write() or
-// allocate(). Nothing else throws.
+// will do. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input shows in
+// each output that depends on it. The same inputs give the same bits, whatever the number of threads, but for
+// products. An object is for one thread at a time. allocate, clip and operations that multiply matrices may
+// throw std::bad_alloc. Operations of a device may only queue work: what fails there is thrown later, as
+// DeviceFailure, by an operation that returns a number, read(), write() or allocate(). Nothing else throws.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -67,6 +70,74 @@ class Ops {
   virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                                   float* bias_gradient) = 0;
 
+  // x += bias, row by row, and out[rows, columns] = GELU(x), in the form of GPT-2 (Hendrycks & Gimpel 2016):
+  // GELU(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))).
+  virtual void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) = 0;
+
+  // Its backward pass, where x[rows, columns] is with the bias: delta is multiplied by the derivative at x.
+  // Then as bias_backward.
+  virtual void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
+                                  float* bias_gradient) = 0;
+
+  // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is brought to mean 0 and
+  // variance 1, then out = that * weight[columns] + bias[columns]. mean[rows] and scale[rows], which is
+  // 1 / sqrt(variance + 1e-5), are kept for the backward pass.
+  virtual void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias,
+                          float* out, float* mean, float* scale) = 0;
+
+  // Its backward pass. delta[rows, columns] is the gradient by its output. The gradient by x is added to
+  // x_gradient[rows, columns], which has that of the residual connection; the other two are overwritten.
+  virtual void layer_norm_backward(int rows, int columns, const float* x, const float* weight,
+                                   const float* mean, const float* scale, const float* delta,
+                                   float* x_gradient, float* weight_gradient, float* bias_gradient) = 0;
+
+  // Sequences of tokens, one after the other, as vectors: row i of out[rows, columns] is row tokens[i] of
+  // token_table plus row i % length of position_table. rows is a multiple of `length`, which is at least 1.
+  virtual void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+                     const float* position_table, float* out) = 0;
+
+  // Its backward pass: the rows of delta[rows, columns] are added to those of token_gradient that belong to
+  // their tokens, in the order of the rows. position_gradient[length, columns] is overwritten.
+  virtual void embed_backward(int rows, int length, int columns, const std::int32_t* tokens,
+                              const float* delta, float* token_gradient, float* position_gradient) = 0;
+
+  // Causal self-attention (Vaswani et al. 2017; the order of GPT-2). qkv[batch, length, 3, heads, head_size]
+  // has the queries, keys and values. Each head of a position becomes the mean of the values up to it with
+  // the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size]. Instead of the
+  // weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022): the logarithm of
+  // the sum of their exponentials. Its products may round their inputs as gemm does. NaN may spread to all
+  // positions of its sequence.
+  virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
+
+  // Its backward pass. delta is the gradient by out; qkv_gradient, of the size of qkv, is overwritten.
+  virtual void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+                                  const float* log_sums, const float* delta, float* qkv_gradient) = 0;
+
+  // Each pixel of out[batch, height, width, outputs] is the product of weight[outputs, kernel, kernel,
+  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd.
+  virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
+                        float* out) = 0;
+
+  // Its backward pass. delta is the gradient by out. Overwrites weight_gradient and, unless that is null,
+  // x_gradient.
+  virtual void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
+                                 const float* weight, const float* delta, float* x_gradient,
+                                 float* weight_gradient) = 0;
+
+  // The largest number of each channel in each square of 2 x 2 pixels: out[batch, height / 2, width / 2,
+  // channels]. A row or column that is left over is ignored.
+  virtual void max_pool(const ImageShape& shape, const float* x, float* out) = 0;
+
+  // Its backward pass: delta goes to the first of the largest, row by row; the rest of x_gradient, of the
+  // size of x, becomes 0.
+  virtual void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
+                                 float* x_gradient) = 0;
+
+  // Dropout (Srivastava et al. 2014): out[i] = mask.factor() * x[i], or 0 where the mask drops the number,
+  // whatever it is. Also its backward pass, with gradients for x. The spans have the same length, and out may
+  // be x.
+  virtual void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) = 0;
+
   // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes). NaN
   // logits give a NaN loss.
   virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
@@ -86,6 +157,10 @@ class Ops {
                    const SgdStep& step) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
                     std::span<float> square, const AdamStep& step) = 0;
+
+  // Scales the gradients so that their norm, the root of the sum of their squares, is at most `most`, which
+  // is above 0 (Pascanu, Mikolov & Bengio 2013). A norm that is infinite or NaN makes NaN of all of them.
+  virtual void clip(std::span<float> gradients, float most) = 0;
 
   // out = factor * x. With factor 0, x need not be initialised. The spans have the same length, and out may
   // be x.

@@ -1,5 +1,5 @@
-// Ops for CPUs. Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector
-// loops. The rest: the reference. Large operations are cut into parts for several threads.
+// Matrices: oneDNN or our own product, whichever is faster. Elementwise work: our own vector loops. The rest:
+// the reference. Large operations are cut into parts for several threads.
 #include "kernels/cpu/cpu_ops.h"
 
 #include <algorithm>
@@ -17,17 +17,11 @@
 
 #include "kernels/cpu/avx2_gemm.h"
 #include "kernels/cpu/avx512_gemm.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/cpu_ops_class.h"
 #include "kernels/reference/reference_ops.h"
 
 namespace mlk::kernels {
 namespace {
-
-// A part should take so long that waking a thread for it, which may take a hundred microseconds, matters
-// little.
-constexpr double least_operations = 16e6;
-constexpr std::size_t least_floats = 64 * 1024;
 
 bool is_from_intel() {
 #if defined(__x86_64__)
@@ -37,88 +31,19 @@ bool is_from_intel() {
 #endif
 }
 
-class CpuOps final : public ReferenceOps {
- public:
-  CpuOps(int threads, Precision precision)
-      : precision_(precision),
-        pool_(threads),
-        loops_(vector_loops().front()),
-        packing_(static_cast<std::size_t>(threads)) {}
+// Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
+// ours up to 10 % faster elsewhere (AMD Zen 5). Intel's processors are left to oneDNN. With AVX2 alone ours
+// is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of
+// those, and they compete for a few places in L1 (AMD Zen 3).
+decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
+  constexpr int four_kib = 1024;  // counted in numbers
+  const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
+  if (has_avx512_gemm() && !(MLK_ONEDNN && (four_kib_apart || is_from_intel()))) return avx512_gemm;
+  if (has_avx2_gemm() && !(MLK_ONEDNN && has_avx512_gemm())) return avx2_gemm;
+  return nullptr;
+}
 
-  std::string_view name() const override { return MLK_ONEDNN ? "onednn" : "cpu"; }
-  void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
-            const float* b, float beta, float* c) override;
-
-  void add_bias(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias(rows, columns, bias, x);
-  }
-  void add_bias_relu(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias_relu(rows, columns, bias, x);
-  }
-  void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
-    loops_.bias_backward(rows, columns, delta, bias_gradient);
-  }
-  void bias_relu_backward(int rows, int columns, const float* output, float* delta,
-                          float* bias_gradient) override {
-    loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
-  }
-  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
-                                       float* delta) override;
-  void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
-           const SgdStep& step) override {
-    by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
-      loops_.sgd(size, parameters.data() + at, gradients.data() + at, velocity.data() + at, step);
-    });
-  }
-  void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-            std::span<float> square, const AdamStep& step) override {
-    by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
-      loops_.adam(size, parameters.data() + at, gradients.data() + at, mean.data() + at, square.data() + at,
-                  step);
-    });
-  }
-  void scale(float factor, std::span<const float> x, std::span<float> out) override {
-    by_range(out.size(), [&](std::size_t at, std::size_t size) {
-      loops_.scale(size, factor, x.data() + at, out.data() + at);
-    });
-  }
-  void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
-                  std::span<float> out) override {
-    by_range(out.size(), [&](std::size_t at, std::size_t size) {
-      loops_.add_scaled(size, x.data() + at, factor, y.data() + at, out.data() + at);
-    });
-  }
-  void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
-                   float* out) override;
-
- private:
-  // Calls work(part, parts) for each part.
-  template <typename Work>
-  void in_parts(double most, Work work) {
-    const int parts = std::clamp(static_cast<int>(std::min(most, 1e6)), 1, pool_.threads());
-    if (parts == 1) return work(0, 1);
-    pool_.run(parts, [&](int part) { work(part, parts); });
-  }
-  // Calls work(at, size) for ranges that together cover [0, size).
-  template <typename Work>
-  void by_range(std::size_t size, Work work) {
-    in_parts(static_cast<double>(size / least_floats), [&](std::size_t part, std::size_t parts) {
-      const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
-      work(begin, end - begin);
-    });
-  }
-
-  template <typename Number>
-  void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
-               const Number* a, const Number* b, float beta, float* c);
-
-  const Precision precision_;
-  ThreadPool pool_;
-  const VectorLoops& loops_;
-  std::vector<BFloat16> rounded_[2];  // the inputs of a product, rounded; these grow once
-  std::vector<float> imitated_[2];
-  std::vector<std::vector<float>> packing_;  // one for each part of our own products
-};
+}  // namespace
 
 // All exponentials are computed at once, because rows of few classes are too short for vectors.
 float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
@@ -143,6 +68,24 @@ float CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float*
   return rows == 0 ? 0 : static_cast<float>(loss / rows);
 }
 
+// The squares are added up in blocks of one size, so that the number of threads does not change the bits.
+void CpuOps::clip(std::span<float> gradients, float most) {
+  const std::size_t blocks = (gradients.size() + least_floats - 1) / least_floats;
+  std::vector<double> squares(blocks);
+  in_parts(static_cast<double>(blocks) / 2, [&](std::size_t part, std::size_t parts) {
+    for (std::size_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+      const std::size_t at = block * least_floats;
+      squares[block] =
+          layers_.sum_of_squares(std::min(least_floats, gradients.size() - at), gradients.data() + at);
+    }
+  });
+  const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+  if (norm <= static_cast<double>(most)) return;
+  // Not 0 for an infinite norm: a diverged model must be noticed.
+  scale(std::isfinite(norm) ? static_cast<float>(static_cast<double>(most) / norm) : std::nanf(""), gradients,
+        gradients);
+}
+
 // Rows lie anywhere in memory, and the processor cannot guess the next one: it is asked to fetch a few ahead.
 void CpuOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
                          float scale, float* out) {
@@ -156,6 +99,8 @@ void CpuOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const 
     loops_.scale_bytes(width, table + ids[i] * width, scale, out + i * width);
   }
 }
+
+namespace {
 
 #if MLK_ONEDNN
 
@@ -205,6 +150,8 @@ bool multiply(Arguments...) {
 
 #endif
 
+}  // namespace
+
 void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                   const float* a, const float* b, float beta, float* c) {
   if (precision_ == Precision::float32)
@@ -228,18 +175,6 @@ void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, in
   }
 }
 
-// Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
-// ours up to 10 % faster elsewhere (AMD Zen 5). Intel's processors are left to oneDNN. With AVX2 alone ours
-// is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of
-// those, and they compete for a few places in L1 (AMD Zen 3).
-decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
-  constexpr int four_kib = 1024;  // counted in numbers
-  const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;
-  if (has_avx512_gemm() && !(MLK_ONEDNN && (four_kib_apart || is_from_intel()))) return avx512_gemm;
-  if (has_avx2_gemm() && !(MLK_ONEDNN && has_avx512_gemm())) return avx2_gemm;
-  return nullptr;
-}
-
 // Cuts along the longer side of c, at the beginning of a cache line.
 template <typename Number>
 void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
@@ -253,22 +188,29 @@ void CpuOps::product(Transpose transpose_a, Transpose transpose_b, int m, int n,
     const std::ptrdiff_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
     const Number* of_a = a + (ta ? row : row * lda);
     const Number* of_b = b + (tb ? column * ldb : column);
-    float* of_c = c + row * n + column;
-    const bool empty = rows == 0 || columns == 0 || k == 0;  // oneDNN refuses leading dimensions of 0
-    if constexpr (std::is_same_v<Number, float>) {
-      if (const auto own = own_gemm(lda, ldb); own && !empty) {
-        return own(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n,
-                   packing_[static_cast<std::size_t>(part)]);
-      }
-    }
-    if (empty || !multiply(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, columns, k, alpha, of_a, lda, of_b, ldb,
-                           beta, of_c, n)) {
-      reference_gemm(transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta, of_c, n);
-    }
+    multiply_alone(part, transpose_a, transpose_b, rows, columns, k, alpha, of_a, lda, of_b, ldb, beta,
+                   c + row * n + column, n);
   });
 }
 
-}  // namespace
+template <typename Number>
+void CpuOps::multiply_alone(int part, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
+                            float alpha, const Number* a, int lda, const Number* b, int ldb, float beta,
+                            float* c, int ldc) {
+  const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
+  const bool empty = m == 0 || n == 0 || k == 0;  // oneDNN refuses leading dimensions of 0
+  if constexpr (std::is_same_v<Number, float>) {
+    if (const auto own = own_gemm(lda, ldb); own && !empty) {
+      return own(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                 packing_[static_cast<std::size_t>(part)]);
+    }
+  }
+  if (empty || !multiply(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))
+    reference_gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+template void CpuOps::multiply_alone(int, Transpose, Transpose, int, int, int, float, const float*, int,
+                                     const float*, int, float, float*, int);
 
 std::unique_ptr<Ops> make_cpu_ops(int threads, Precision precision) {
   return std::make_unique<CpuOps>(threads, precision);

@@ -4,9 +4,10 @@
 #include "kernels/cpu/vector_loops.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
+
+#include "kernels/cpu/exponential.h"
+#include "kernels/cpu/instruction_sets.h"
 
 // A loop, compiled once for each instruction set: the body is inlined, so each copy uses its own target.
 #define MLK_FOR_TARGET(target)                                                                              \
@@ -57,8 +58,6 @@ namespace {
 
 namespace body {
 
-#define MLK_INLINE [[gnu::always_inline]] inline
-
 MLK_INLINE void add_bias(int rows, int columns, const float* __restrict bias, float* __restrict x) {
   for (int row = 0; row < rows; ++row, x += columns) {
     for (int i = 0; i < columns; ++i) x[i] += bias[i];
@@ -76,7 +75,7 @@ MLK_INLINE void add_bias_relu(int rows, int columns, const float* __restrict bia
 
 MLK_INLINE void bias_backward(int rows, int columns, const float* __restrict delta,
                               float* __restrict bias_gradient) {
-  std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
+  std::fill_n(bias_gradient, columns, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns) {
     for (int i = 0; i < columns; ++i) bias_gradient[i] += delta[i];
   }
@@ -84,7 +83,7 @@ MLK_INLINE void bias_backward(int rows, int columns, const float* __restrict del
 
 MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restrict output,
                                    float* __restrict delta, float* __restrict bias_gradient) {
-  std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
+  std::fill_n(bias_gradient, columns, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns, output += columns) {
     for (int i = 0; i < columns; ++i) {
       const float d = output[i] > 0 ? delta[i] : 0;
@@ -131,26 +130,8 @@ MLK_INLINE void add_scaled(std::size_t size, const float* x, float factor, const
   for (std::size_t i = 0; i < size; ++i) out[i] = x[i] + factor * y[i];
 }
 
-// e^x = 2^n e^r, where n is whole and |r| is at most half of log 2. 2^n is made from its bits, e^r by its
-// series. NaN stays NaN.
 MLK_INLINE void exponentials(std::size_t size, float* __restrict x) {
-  constexpr float lowest = -80;
-  constexpr float whole = 0x1.8p23f;  // its last bit has the value 1, so adding it rounds to a whole number
-  constexpr float per_log2 = 1.44269504f, log2 = 0.693359375f, log2_beyond = 2.12194440e-4f;
-  for (std::size_t i = 0; i < size; ++i) {
-    const float value = x[i] < lowest ? lowest : x[i];
-    const float rounded = value * per_log2 + whole, n = rounded - whole;
-    const float r = (value - n * log2) + n * log2_beyond;
-    float series = 1.0f / 5040;
-    series = series * r + 1.0f / 720;
-    series = series * r + 1.0f / 120;
-    series = series * r + 1.0f / 24;
-    series = series * r + 1.0f / 6;
-    series = series * r + 0.5f;
-    series = series * r + 1;
-    series = series * r + 1;
-    x[i] = series * std::bit_cast<float>((std::bit_cast<std::uint32_t>(rounded) + 127) << 23);
-  }
+  for (std::size_t i = 0; i < size; ++i) x[i] = exponential(x[i]);
 }
 
 MLK_INLINE void round_to_bfloat16(std::size_t size, const float* __restrict in, BFloat16* __restrict out) {
@@ -172,29 +153,20 @@ namespace portable {
 MLK_FOR_TARGET()
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if MLK_AVX512_AND_AVX2
 namespace avx2 {
-MLK_FOR_TARGET([[gnu::target("avx2")]])
+MLK_FOR_TARGET(MLK_FOR_AVX2)
 }
 namespace avx512 {
-MLK_FOR_TARGET([[gnu::target("avx512f,avx512bw,avx512vl,prefer-vector-width=512")]])
+MLK_FOR_TARGET(MLK_FOR_AVX512)
 }
 constexpr VectorLoops tables[] = {avx512::table("avx512"), avx2::table("avx2"), portable::table("portable")};
-
-const VectorLoops* best() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return tables;
-  }
-  return __builtin_cpu_supports("avx2") ? tables + 1 : tables + 2;
-}
 #else
 constexpr VectorLoops tables[] = {portable::table("portable")};
-const VectorLoops* best() { return tables; }
 #endif
 
 }  // namespace
 
-std::span<const VectorLoops> vector_loops() { return {best(), std::end(tables)}; }
+std::span<const VectorLoops> vector_loops() { return that_run_here<VectorLoops>(tables); }
 
 }  // namespace mlk::kernels

@@ -28,8 +28,7 @@ struct VectorLoops {
   void (*scale)(std::size_t size, float factor, const float* x, float* out);
   void (*add_scaled)(std::size_t size, const float* x, float factor, const float* y, float* out);
 
-  // x[i] = e^x[i] for x[i] of at most 0, to a few units in the last place. Below -80 the result is that of
-  // -80, so that no result is denormal, which would be slow.
+  // x[i] = exponential(x[i]), see exponential.h.
   void (*exponentials)(std::size_t size, float* x);
 
   // out[i] = in[i], rounded to bfloat16; stored as bfloat16, or as the float of the same value.

@@ -7,13 +7,10 @@
 #include <cstring>
 
 #include "kernels/floats.h"
+#include "kernels/reference/index.h"
 
 namespace mlk::kernels {
 namespace {
-
-std::size_t index(int row, int columns, int column) {
-  return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
-}
 
 // log(sum(exp(row))), with the largest term taken out so that nothing overflows. max_element does not see a
 // NaN logit, but the sum does.
@@ -159,6 +156,20 @@ void ReferenceOps::adam(std::span<float> parameters, std::span<const float> grad
     const float direction = mean[i] / (std::sqrt(square[i]) + step.epsilon);
     parameters[i] -= step.decay * parameters[i] + step.lr * direction;
   }
+}
+
+void ReferenceOps::clip(std::span<float> gradients, float most) {
+  double squares = 0;
+  for (const float x : gradients) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double norm = std::sqrt(squares);
+  if (norm <= static_cast<double>(most)) return;
+  // Not 0 for an infinite norm: a diverged model must be noticed.
+  const double factor = std::isfinite(norm) ? static_cast<double>(most) / norm : std::nan("");
+  for (float& x : gradients) x *= static_cast<float>(factor);
+}
+
+void ReferenceOps::dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = mask.keeps(mask.first + i) ? mask.factor() * x[i] : 0;
 }
 
 void ReferenceOps::scale(float factor, std::span<const float> x, std::span<float> out) {

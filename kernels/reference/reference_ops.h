@@ -28,6 +28,29 @@ class ReferenceOps : public Ops {
   void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override;
   void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                           float* bias_gradient) override;
+  void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) override;
+  void bias_gelu_backward(int rows, int columns, const float* x, float* delta, float* bias_gradient) override;
+  void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias, float* out,
+                  float* mean, float* scale) override;
+  void layer_norm_backward(int rows, int columns, const float* x, const float* weight, const float* mean,
+                           const float* scale, const float* delta, float* x_gradient, float* weight_gradient,
+                           float* bias_gradient) override;
+  void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+             const float* position_table, float* out) override;
+  void embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
+                      float* token_gradient, float* position_gradient) override;
+  void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) override;
+  void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+                          const float* log_sums, const float* delta, float* qkv_gradient) override;
+  void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
+                float* out) override;
+  void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
+                         const float* weight, const float* delta, float* x_gradient,
+                         float* weight_gradient) override;
+  void max_pool(const ImageShape& shape, const float* x, float* out) override;
+  void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
+                         float* x_gradient) override;
+  void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override;
   float softmax_cross_entropy(int rows, int classes, const float* logits,
                               const std::int32_t* labels) override;
   float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
@@ -37,6 +60,7 @@ class ReferenceOps : public Ops {
            const SgdStep& step) override;
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
             std::span<float> square, const AdamStep& step) override;
+  void clip(std::span<float> gradients, float most) override;
   void scale(float factor, std::span<const float> x, std::span<float> out) override;
   void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
                   std::span<float> out) override;

@@ -1,57 +1,21 @@
 // Every operation of a backward pass against finite differences of its forward one, in both implementations.
 #include <cmath>
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
-#include "kernels/reference/reference_ops.h"
+#include "tests/unit/kernels/gradients.h"
 #include "tests/unit/kernels/numbers.h"
 
 using namespace mlk::kernels;
 using mlk::test::area;
+using mlk::test::check_gradient;
 using mlk::test::Numbers;
-
-namespace {
+using mlk::test::on_each_implementation;
+using mlk::test::weighted;
 
 using Floats = std::vector<float>;
-
-// What a loss would be: the sum of the outputs, each with a weight, which is then the gradient by it.
-double weighted(const Floats& outputs, const Floats& weights) {
-  double sum = 0;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    sum += static_cast<double>(outputs[i]) * static_cast<double>(weights[i]);
-  return sum;
-}
-
-// gradient[i] is how the loss changes with input[i].
-void check_gradient(Floats input, const Floats& gradient, const std::function<double(const Floats&)>& loss) {
-  REQUIRE(input.size() == gradient.size());
-  constexpr float h = 1.0f / 256;
-  for (std::size_t i = 0; i < input.size(); ++i) {
-    const float before = input[i];
-    input[i] = before + h;
-    const double up = loss(input);
-    input[i] = before - h;
-    const double down = loss(input);
-    input[i] = before;
-    REQUIRE((up - down) / (2.0 * h) == doctest::Approx(gradient[i]).epsilon(2e-3).scale(1));
-  }
-}
-
-template <typename Check>
-void on_each_implementation(Check check) {
-  for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
-    auto ops = make();
-    CAPTURE(ops->name());
-    check(*ops);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("the gradients of a product of matrices are products, for every transposition") {
   on_each_implementation([](Ops& ops) {

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace mlk::test {
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 class Numbers {
  public:

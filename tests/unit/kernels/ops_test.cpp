@@ -18,11 +18,10 @@
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::furthest_apart;
+using mlk::test::not_a_number;
 using mlk::test::Numbers;
 
 namespace {
-
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 const SgdStep sgd_steps[] = {{0.1f, 0.9f, 0, false}, {0.3f, 0.7f, 0.01f, false}, {0.3f, 0.7f, 0.01f, true}};
 const AdamStep adam_step = {.lr = 0.1f,

@@ -1,0 +1,196 @@
+// The operations on images on processors. A convolution is a product: the numbers that each pixel of the
+// output depends on are copied into a row (im2col; Chellapilla et al. 2006), for as many rows of an image at
+// once as stay in the cache.
+#include <cstring>
+
+#include "kernels/cpu/cpu_ops_class.h"
+
+namespace mlk::kernels {
+namespace {
+
+// Rows of an image whose windows are copied together.
+struct Strip {
+  int image = 0, first = 0, rows = 0;
+};
+
+// The windows of the pixels of some images, row by row.
+class Windows {
+ public:
+  Windows(const ImageShape& shape, int kernel) : shape_(shape), kernel_(kernel) {}
+
+  int inner() const { return kernel_ * kernel_ * shape_.channels; }  // numbers of one window
+  int pixels(const Strip& strip) const { return strip.rows * shape_.width; }
+  std::size_t first_pixel(const Strip& strip) const { return place(strip.image, strip.first, 0); }
+  // The most rows of a strip.
+  int strip_rows() const {
+    constexpr int most_floats = 64 * 1024;
+    return std::clamp(most_floats / std::max(1, shape_.width * inner()), 1, std::max(1, shape_.height));
+  }
+  std::size_t strip_size() const {
+    return static_cast<std::size_t>(strip_rows()) * static_cast<std::size_t>(shape_.width) *
+           static_cast<std::size_t>(inner());
+  }
+
+  // Calls use(strip) for each strip of images [begin, end).
+  template <typename Use>
+  void over_strips(int begin, int end, Use use) const {
+    for (int image = begin; image < end; ++image) {
+      for (int first = 0; first < shape_.height; first += strip_rows())
+        use(Strip{image, first, std::min(strip_rows(), shape_.height - first)});
+    }
+  }
+
+  // windows[pixels, kernel, kernel, channels] of the strip; beyond the edges of the image they are 0.
+  void copy(const Strip& strip, const float* x, float* windows) const {
+    over_lines(strip, [&](std::size_t line, std::size_t before, std::size_t at, std::size_t size) {
+      float* out = windows + line;
+      const std::size_t width = channels(kernel_);
+      std::fill_n(out, before, 0.0f);
+      if (size > 0) std::memcpy(out + before, x + at, size * sizeof(float));
+      std::fill_n(out + before + size, width - before - size, 0.0f);
+    });
+  }
+
+  // x += the windows of the strip, each number where copy() takes it from.
+  void add(const Strip& strip, const float* windows, float* x) const {
+    over_lines(strip, [&](std::size_t line, std::size_t before, std::size_t at, std::size_t size) {
+      const float* in = windows + line + before;
+      for (std::size_t i = 0; i < size; ++i) x[at + i] += in[i];
+    });
+  }
+
+ private:
+  std::size_t channels(int pixels) const {
+    return static_cast<std::size_t>(pixels) * static_cast<std::size_t>(shape_.channels);
+  }
+  std::size_t place(int image, int y, int x) const {
+    return (static_cast<std::size_t>(image) * static_cast<std::size_t>(shape_.height) +
+            static_cast<std::size_t>(y)) *
+               static_cast<std::size_t>(shape_.width) +
+           static_cast<std::size_t>(x);
+  }
+
+  // Calls use(place in the windows, numbers beyond the left edge, place in x, numbers within the image) for
+  // each line of each window: kernel * channels numbers that lie side by side.
+  template <typename Use>
+  void over_lines(const Strip& strip, Use use) const {
+    const int reach = kernel_ / 2;
+    std::size_t line = 0;
+    for (int y = strip.first; y < strip.first + strip.rows; ++y) {
+      for (int x = 0; x < shape_.width; ++x) {
+        const int left = std::max(0, x - reach), right = std::min(shape_.width, x + reach + 1);
+        for (int from = y - reach; from <= y + reach; ++from, line += channels(kernel_)) {
+          const bool inside = from >= 0 && from < shape_.height;
+          use(line, channels(left - (x - reach)), inside ? place(strip.image, from, left) * channels(1) : 0,
+              inside ? channels(right - left) : 0);
+        }
+      }
+    }
+  }
+
+  ImageShape shape_;
+  int kernel_;
+};
+
+double products_of_convolution(const ImageShape& shape, int outputs, int inner) {
+  return 2.0 * shape.pixels() * outputs * inner;
+}
+
+}  // namespace
+
+void CpuOps::convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
+                      float* out) {
+  const Windows windows(shape, kernel);
+  const int inner = windows.inner();
+  const double most = products_of_convolution(shape, outputs, inner) / least_operations;
+  in_parts(std::min<double>(shape.batch, most), [&](int part, int parts) {
+    float* copied = scratch(part, windows.strip_size());
+    windows.over_strips(
+        shape.batch * part / parts, shape.batch * (part + 1) / parts, [&](const Strip& strip) {
+          windows.copy(strip, x, copied);
+          multiply_alone(part, Transpose::no, Transpose::yes, windows.pixels(strip), outputs, inner, 1,
+                         copied, inner, weight, inner, 0,
+                         out + windows.first_pixel(strip) * static_cast<std::size_t>(outputs), outputs);
+        });
+  });
+}
+
+// Each part adds up a gradient of the weight of its own.
+void CpuOps::convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
+                               const float* weight, const float* delta, float* x_gradient,
+                               float* weight_gradient) {
+  const Windows windows(shape, kernel);
+  const int inner = windows.inner();
+  const std::size_t weights = static_cast<std::size_t>(outputs) * static_cast<std::size_t>(inner);
+  const std::size_t image = static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width) *
+                            static_cast<std::size_t>(shape.channels);
+  std::fill_n(weight_gradient, weights, 0.0f);
+  const double most = 2 * products_of_convolution(shape, outputs, inner) / least_operations;
+  int used = 1;
+  in_parts(std::min<double>(shape.batch, most), [&](int part, int parts) {
+    if (part == 0) used = parts;
+    const int begin = shape.batch * part / parts, end = shape.batch * (part + 1) / parts;
+    float* copied = scratch(part, weights + windows.strip_size());
+    float* by_weight = part == 0 ? weight_gradient : copied + windows.strip_size();
+    std::fill_n(by_weight, weights, 0.0f);
+    if (x_gradient)
+      std::fill_n(x_gradient + static_cast<std::size_t>(begin) * image,
+                  static_cast<std::size_t>(end - begin) * image, 0.0f);
+    windows.over_strips(begin, end, [&](const Strip& strip) {
+      const float* of_delta = delta + windows.first_pixel(strip) * static_cast<std::size_t>(outputs);
+      windows.copy(strip, x, copied);
+      multiply_alone(part, Transpose::yes, Transpose::no, outputs, inner, windows.pixels(strip), 1, of_delta,
+                     outputs, copied, inner, 1, by_weight, inner);
+      if (!x_gradient) return;
+      multiply_alone(part, Transpose::no, Transpose::no, windows.pixels(strip), inner, outputs, 1, of_delta,
+                     outputs, weight, inner, 0, copied, inner);
+      windows.add(strip, copied, x_gradient);
+    });
+  });
+  for (int part = 1; part < used; ++part)
+    loops_.add_scaled(weights, weight_gradient, 1, scratch(part, 0) + windows.strip_size(), weight_gradient);
+}
+
+void CpuOps::max_pool(const ImageShape& shape, const float* x, float* out) {
+  const std::size_t row = static_cast<std::size_t>(shape.width) * static_cast<std::size_t>(shape.channels),
+                    out_row =
+                        static_cast<std::size_t>(shape.width / 2) * static_cast<std::size_t>(shape.channels);
+  for (int image = 0; image < shape.batch; ++image) {
+    for (int y = 0; y + 1 < shape.height; y += 2, out += out_row) {
+      const float* upper = x + static_cast<std::size_t>(image * shape.height + y) * row;
+      layers_.max_pool(shape.width / 2 * 2, shape.channels, upper, upper + row, out);
+    }
+  }
+}
+
+void CpuOps::max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
+                               float* x_gradient) {
+  const std::size_t row = static_cast<std::size_t>(shape.width) * static_cast<std::size_t>(shape.channels),
+                    pooled =
+                        static_cast<std::size_t>(shape.width / 2) * static_cast<std::size_t>(shape.channels);
+  for (int image = 0; image < shape.batch; ++image) {
+    for (int y = 0; y < shape.height; y += 2) {
+      const std::size_t at = static_cast<std::size_t>(image * shape.height + y) * row;
+      float *upper = x_gradient + at, *lower = upper + row;
+      if (y + 1 == shape.height) {
+        std::fill_n(upper, row, 0.0f);
+        continue;
+      }
+      layers_.max_pool_backward(shape.width / 2 * 2, shape.channels, x + at, x + at + row, delta, upper,
+                                lower);
+      std::fill(upper + 2 * pooled, lower, 0.0f);
+      std::fill(lower + 2 * pooled, lower + row, 0.0f);
+      delta += pooled;
+    }
+  }
+}
+
+void CpuOps::dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) {
+  by_range(out.size(), [&](std::size_t at, std::size_t size) {
+    DropoutMask from_here = mask;
+    from_here.first += at;
+    layers_.dropout(size, from_here, x.data() + at, out.data() + at);
+  });
+}
+
+}  // namespace mlk::kernels

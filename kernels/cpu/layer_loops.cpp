@@ -1,0 +1,291 @@
+// One body for each loop, inlined into one function for each instruction set; see vector_loops.cpp.
+#include "kernels/cpu/layer_loops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/exponential.h"
+#include "kernels/cpu/instruction_sets.h"
+
+#define MLK_LAYERS_FOR_TARGET(target)                                                                    \
+  target void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) {            \
+    layer_body::add_bias_gelu(rows, columns, bias, x, out);                                              \
+  }                                                                                                      \
+  target void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias,  \
+                         float* out, float* mean, float* scale) {                                        \
+    layer_body::layer_norm(rows, columns, x, weight, bias, out, mean, scale);                            \
+  }                                                                                                      \
+  target void dropout(std::size_t size, const DropoutMask& mask, const float* x, float* out) {           \
+    layer_body::dropout(size, mask, x, out);                                                             \
+  }                                                                                                      \
+  target void gelu_backward(std::size_t size, const float* x, float* delta) {                            \
+    layer_body::gelu_backward(size, x, delta);                                                           \
+  }                                                                                                      \
+  target void layer_norm_backward(int rows, int columns, const float* x, const float* weight,            \
+                                  const float* mean, const float* scale, const float* delta,             \
+                                  float* x_gradient) {                                                   \
+    layer_body::layer_norm_backward(rows, columns, x, weight, mean, scale, delta, x_gradient);           \
+  }                                                                                                      \
+  target void layer_norm_gradients(int rows, int columns, int width, const float* x, const float* mean,  \
+                                   const float* scale, const float* delta, float* weight_gradient,       \
+                                   float* bias_gradient) {                                               \
+    layer_body::layer_norm_gradients(rows, columns, width, x, mean, scale, delta, weight_gradient,       \
+                                     bias_gradient);                                                     \
+  }                                                                                                      \
+  target float attention_weights(int seen, int size, float scale, float* scores, float* largest) {       \
+    return layer_body::attention_weights(seen, size, scale, scores, largest);                            \
+  }                                                                                                      \
+  target void attention_weights_backward(int seen, int size, float scale, float log_sum, float mean,     \
+                                         float* scores, float* by_weights) {                             \
+    layer_body::attention_weights_backward(seen, size, scale, log_sum, mean, scores, by_weights);        \
+  }                                                                                                      \
+  target float dot(int size, const float* a, const float* b) { return layer_body::dot(size, a, b); }     \
+  target double sum_of_squares(std::size_t size, const float* x) {                                       \
+    return layer_body::sum_of_squares(size, x);                                                          \
+  }                                                                                                      \
+  target void max_pool(int width, int channels, const float* upper, const float* lower, float* out) {    \
+    layer_body::max_pool(width, channels, upper, lower, out);                                            \
+  }                                                                                                      \
+  target void max_pool_backward(int width, int channels, const float* upper, const float* lower,         \
+                                const float* delta, float* upper_gradient, float* lower_gradient) {      \
+    layer_body::max_pool_backward(width, channels, upper, lower, delta, upper_gradient, lower_gradient); \
+  }                                                                                                      \
+  constexpr LayerLoops layer_table(const char* name) {                                                   \
+    return {name,                                                                                        \
+            add_bias_gelu,                                                                               \
+            layer_norm,                                                                                  \
+            dropout,                                                                                     \
+            gelu_backward,                                                                               \
+            layer_norm_backward,                                                                         \
+            layer_norm_gradients,                                                                        \
+            attention_weights,                                                                           \
+            attention_weights_backward,                                                                  \
+            dot,                                                                                         \
+            sum_of_squares,                                                                              \
+            max_pool,                                                                                    \
+            max_pool_backward};                                                                          \
+  }
+
+namespace mlk::kernels {
+namespace {
+
+namespace layer_body {
+
+// The sum of term(0), ..., term(size - 1): term i is added up in lane i % lanes, so that the order is the
+// same with vectors of any length.
+template <typename Number, typename Size, typename Term>
+MLK_INLINE Number sum_over(Size size, Term term) {
+  constexpr int lanes = 16;
+  Number sums[lanes] = {};
+  Size i = 0;
+  for (; i + lanes <= size; i += lanes) {
+    for (int lane = 0; lane < lanes; ++lane) sums[lane] += term(i + static_cast<Size>(lane));
+  }
+  for (int lane = 0; i < size; ++i, ++lane) sums[lane] += term(i);
+  for (int width = lanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+  }
+  return sums[0];
+}
+
+// GELU(x) = x * s, where s = 1 / (1 + e^(-2 u)) and u is the argument of tanh, since (1 + tanh(u)) / 2 = s.
+struct Gelu {
+  float s, slope_of_s;  // the latter by 2 u: s * (1 - s)
+};
+constexpr float gelu_scale = 1.5957691216f, gelu_cube = 0.044715f;  // 2 * sqrt(2 / pi)
+
+MLK_INLINE Gelu gelu_at(float x) {
+  const float twice_u = gelu_scale * (x + gelu_cube * (x * x * x));
+  const float e = exponential(twice_u < 0 ? twice_u : -twice_u), sum = 1 + e;
+  return {(twice_u < 0 ? e : 1) / sum, e / (sum * sum)};
+}
+
+MLK_INLINE void add_bias_gelu(int rows, int columns, const float* __restrict bias, float* __restrict x,
+                              float* __restrict out) {
+  for (int row = 0; row < rows; ++row, x += columns, out += columns) {
+    for (int i = 0; i < columns; ++i) {
+      const float value = x[i] + bias[i];
+      x[i] = value;
+      out[i] = value * gelu_at(value).s;
+    }
+  }
+}
+
+MLK_INLINE void gelu_backward(std::size_t size, const float* __restrict x, float* __restrict delta) {
+  // Beyond it s no longer changes, and its product with the slope of x^3 could be infinity times 0.
+  constexpr float far = 16;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float capped = x[i] > far ? far : x[i], near = capped < -far ? -far : capped;
+    const Gelu gelu = gelu_at(near);
+    const float slope_of_u = gelu_scale * (1 + 3 * gelu_cube * (near * near));
+    delta[i] *= gelu.s + near * gelu.slope_of_s * slope_of_u;
+  }
+}
+
+MLK_INLINE void layer_norm(int rows, int columns, const float* __restrict x, const float* __restrict weight,
+                           const float* __restrict bias, float* __restrict out, float* __restrict mean,
+                           float* __restrict scale) {
+  constexpr float epsilon = 1e-5f;
+  const auto count = static_cast<float>(columns);
+  for (int row = 0; row < rows; ++row, x += columns, out += columns) {
+    const float middle = sum_over<float>(columns, [x](int i) { return x[i]; }) / count;
+    const float squares =
+        sum_over<float>(columns, [x, middle](int i) { return (x[i] - middle) * (x[i] - middle); });
+    const float reciprocal = 1 / std::sqrt(squares / count + epsilon);
+    for (int i = 0; i < columns; ++i) out[i] = (x[i] - middle) * reciprocal * weight[i] + bias[i];
+    mean[row] = middle;
+    scale[row] = reciprocal;
+  }
+}
+
+MLK_INLINE void layer_norm_backward(int rows, int columns, const float* __restrict x,
+                                    const float* __restrict weight, const float* __restrict mean,
+                                    const float* __restrict scale, const float* __restrict delta,
+                                    float* __restrict x_gradient) {
+  const auto count = static_cast<float>(columns);
+  for (int row = 0; row < rows; ++row, x += columns, delta += columns, x_gradient += columns) {
+    const float middle = mean[row], reciprocal = scale[row];
+    const float sum = sum_over<float>(columns, [=](int i) { return delta[i] * weight[i]; });
+    const float product = sum_over<float>(
+        columns, [=](int i) { return delta[i] * weight[i] * ((x[i] - middle) * reciprocal); });
+    const float mean_of_sum = sum / count, mean_of_product = product / count;
+    for (int i = 0; i < columns; ++i) {
+      const float normal = (x[i] - middle) * reciprocal;
+      x_gradient[i] += (delta[i] * weight[i] - mean_of_sum - normal * mean_of_product) * reciprocal;
+    }
+  }
+}
+
+MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const float* __restrict x,
+                                     const float* __restrict mean, const float* __restrict scale,
+                                     const float* __restrict delta, float* __restrict weight_gradient,
+                                     float* __restrict bias_gradient) {
+  std::fill_n(weight_gradient, width, 0.0f);
+  std::fill_n(bias_gradient, width, 0.0f);
+  for (int row = 0; row < rows; ++row, x += columns, delta += columns) {
+    const float middle = mean[row], reciprocal = scale[row];
+    for (int i = 0; i < width; ++i) {
+      weight_gradient[i] += delta[i] * ((x[i] - middle) * reciprocal);
+      bias_gradient[i] += delta[i];
+    }
+  }
+}
+
+MLK_INLINE float attention_weights(int seen, int size, float scale, float* __restrict scores,
+                                   float* __restrict largest) {
+  constexpr int lanes = 16;
+  float tops[lanes];
+  std::fill_n(tops, lanes, scores[0]);
+  int at = 0;
+  for (; at + lanes <= seen; at += lanes) {
+    for (int lane = 0; lane < lanes; ++lane)
+      tops[lane] = tops[lane] < scores[at + lane] ? scores[at + lane] : tops[lane];
+  }
+  for (; at < seen; ++at) tops[0] = tops[0] < scores[at] ? scores[at] : tops[0];
+  float top = tops[0];
+  for (int lane = 1; lane < lanes; ++lane) top = top < tops[lane] ? tops[lane] : top;
+  *largest = top;
+  for (int i = 0; i < seen; ++i) scores[i] = exponential(scale * (scores[i] - top));
+  std::fill_n(scores + seen, size - seen, 0.0f);
+  return sum_over<float>(seen, [scores](int i) { return scores[i]; });
+}
+
+MLK_INLINE void attention_weights_backward(int seen, int size, float scale, float log_sum, float mean,
+                                           float* __restrict scores, float* __restrict by_weights) {
+  for (int i = 0; i < seen; ++i) {
+    const float weight = exponential(scale * scores[i] - log_sum);
+    scores[i] = weight;
+    by_weights[i] = weight * (by_weights[i] - mean) * scale;
+  }
+  std::fill_n(scores + seen, size - seen, 0.0f);
+  std::fill_n(by_weights + seen, size - seen, 0.0f);
+}
+
+MLK_INLINE float dot(int size, const float* a, const float* b) {
+  return sum_over<float>(size, [a, b](int i) { return a[i] * b[i]; });
+}
+
+// In double: the square of a float may be beyond the largest one.
+MLK_INLINE double sum_of_squares(std::size_t size, const float* x) {
+  return sum_over<double>(
+      size, [x](std::size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+}
+
+MLK_INLINE void dropout(std::size_t size, const DropoutMask& mask, const float* x, float* out) {
+  constexpr std::size_t blocks = 16, words = 4 * blocks;
+  const std::uint32_t threshold = mask.threshold();
+  const float factor = mask.factor();
+  std::size_t i = 0;
+  const auto one = [&] { out[i] = mask.keeps(mask.first + i) ? factor * x[i] : 0; };
+  for (; i < size && (mask.first + i) % 4 != 0; ++i) one();
+  for (; i + words <= size; i += words) {
+    std::uint32_t random[words];
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const auto four = mask.words((mask.first + i) / 4 + block);
+      for (std::size_t word = 0; word < 4; ++word) random[4 * block + word] = four[word];
+    }
+#pragma GCC ivdep
+    for (std::size_t k = 0; k < words; ++k) out[i + k] = random[k] >= threshold ? factor * x[i + k] : 0;
+  }
+  for (; i < size; ++i) one();
+}
+
+// The second if it is larger, or NaN when the first is not.
+MLK_INLINE float larger(float first, float second) {
+  return second > first || (second != second && first == first) ? second : first;
+}
+
+MLK_INLINE void max_pool(int width, int channels, const float* __restrict upper,
+                         const float* __restrict lower, float* __restrict out) {
+  for (int x = 0; x < width; x += 2, upper += 2 * channels, lower += 2 * channels, out += channels) {
+    for (int i = 0; i < channels; ++i) {
+      out[i] = larger(larger(larger(upper[i], upper[i + channels]), lower[i]), lower[i + channels]);
+    }
+  }
+}
+
+MLK_INLINE void max_pool_backward(int width, int channels, const float* __restrict upper,
+                                  const float* __restrict lower, const float* __restrict delta,
+                                  float* __restrict upper_gradient, float* __restrict lower_gradient) {
+  for (int x = 0; x < width; x += 2) {
+    for (int i = 0; i < channels; ++i) {
+      const int right = i + channels;
+      const float largest = larger(larger(larger(upper[i], upper[right]), lower[i]), lower[right]);
+      const auto is_largest = [largest](float value) { return value == largest || value != value; };
+      const bool first = is_largest(upper[i]), second = !first && is_largest(upper[right]),
+                 third = !first && !second && is_largest(lower[i]);
+      upper_gradient[i] = first ? delta[i] : 0;
+      upper_gradient[right] = second ? delta[i] : 0;
+      lower_gradient[i] = third ? delta[i] : 0;
+      lower_gradient[right] = first || second || third ? 0 : delta[i];
+    }
+    upper += 2 * channels, lower += 2 * channels, delta += channels;
+    upper_gradient += 2 * channels, lower_gradient += 2 * channels;
+  }
+}
+
+}  // namespace layer_body
+
+namespace layers_portable {
+MLK_LAYERS_FOR_TARGET()
+}
+
+#if MLK_AVX512_AND_AVX2
+namespace layers_avx2 {
+MLK_LAYERS_FOR_TARGET(MLK_FOR_AVX2)
+}
+namespace layers_avx512 {
+MLK_LAYERS_FOR_TARGET(MLK_FOR_AVX512)
+}
+constexpr LayerLoops layer_tables[] = {layers_avx512::layer_table("avx512"), layers_avx2::layer_table("avx2"),
+                                       layers_portable::layer_table("portable")};
+#else
+constexpr LayerLoops layer_tables[] = {layers_portable::layer_table("portable")};
+#endif
+
+}  // namespace
+
+std::span<const LayerLoops> layer_loops() { return that_run_here<LayerLoops>(layer_tables); }
+
+}  // namespace mlk::kernels

@@ -1,0 +1,52 @@
+// The loops of transformers and of images, each compiled for several instruction sets and chosen at run time.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/dropout.h"
+
+namespace mlk::kernels {
+
+// The results have the same bits for every instruction set: sums are made in sixteen lanes everywhere.
+struct LayerLoops {
+  const char* name;  // the instruction set
+
+  // The contracts of the functions of Ops (ops.h) with the same names.
+  void (*add_bias_gelu)(int rows, int columns, const float* bias, float* x, float* out);
+  void (*layer_norm)(int rows, int columns, const float* x, const float* weight, const float* bias,
+                     float* out, float* mean, float* scale);
+  void (*dropout)(std::size_t size, const DropoutMask& mask, const float* x, float* out);
+
+  // delta[i] *= the derivative of GELU at x[i].
+  void (*gelu_backward)(std::size_t size, const float* x, float* delta);
+
+  // The part of Ops::layer_norm_backward that is added to x_gradient.
+  void (*layer_norm_backward)(int rows, int columns, const float* x, const float* weight, const float* mean,
+                              const float* scale, const float* delta, float* x_gradient);
+  // The other part, for `width` of the columns: x, delta and the gradients begin at the first of these.
+  void (*layer_norm_gradients)(int rows, int columns, int width, const float* x, const float* mean,
+                               const float* scale, const float* delta, float* weight_gradient,
+                               float* bias_gradient);
+
+  // A row of attention: the weights of its first `seen` positions, e^(scale * (score - largest)), take the
+  // place of their scores; the rest of `size` becomes 0. Returns the sum of the weights, and sets `largest`.
+  float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
+  // Its backward pass: scores become the weights e^(scale * score - log_sum), and by_weights, the gradients
+  // by them, become scale times the gradients by scale * score. mean: of by_weights, weighted.
+  void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
+                                     float* scores, float* by_weights);
+
+  float (*dot)(int size, const float* a, const float* b);
+  double (*sum_of_squares)(std::size_t size, const float* x);
+
+  // Of two rows of `width` pixels (an even number) one pooled row; see Ops::max_pool.
+  void (*max_pool)(int width, int channels, const float* upper, const float* lower, float* out);
+  void (*max_pool_backward)(int width, int channels, const float* upper, const float* lower,
+                            const float* delta, float* upper_gradient, float* lower_gradient);
+};
+
+// The loops that this processor can run, the fastest first; never empty.
+std::span<const LayerLoops> layer_loops();
+
+}  // namespace mlk::kernels

@@ -1,0 +1,19 @@
+// The sizes of operations on more than a matrix.
+#pragma once
+
+namespace mlk::kernels {
+
+// Sequences of `length` tokens, each with `heads` vectors of `head_size` numbers.
+struct AttentionShape {
+  int batch = 0, length = 0, heads = 0, head_size = 0;
+};
+
+// Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,
+// its result needs no other order, and the operations on rows (a bias, a ReLU) see a pixel as a row.
+struct ImageShape {
+  int batch = 0, height = 0, width = 0, channels = 0;
+
+  int pixels() const { return batch * height * width; }
+};
+
+}  // namespace mlk::kernels
