@@ -51,6 +51,9 @@ class Ops {
   // Copies values, from its place or from elsewhere, to a tensor of the same length.
   virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
 
+  // Copies tokens or labels from any memory of the host to a tensor of the same length.
+  virtual void write_tokens(std::span<const std::int32_t> values, std::span<std::int32_t> tensor) = 0;
+
   // c[m,n] = alpha * op(a)[m,k] * op(b)[k,n] + beta * c. With Transpose::yes, a is stored [k,m], b is stored
   // [n,k]. With beta 0, c need not be initialised.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,

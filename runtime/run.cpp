@@ -82,7 +82,7 @@ void settle_length(Config& config, const LaunchEnv& env, Reporter& reporter, con
   if (env.data.empty())
     throw Failure(ExitCode::bad_configuration,
                   "environment: MLK_DATA is not set, and epochs are counted by it");
-  settle_steps(config, count_training_samples(env.data));
+  settle_steps(config, count_training_samples(config, env.data));
   reporter.total_steps(config.steps);
   log.line(std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");
 }
@@ -100,7 +100,7 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
   } catch (const kernels::DeviceFailure& failure) {
     message = failure.what();
   } catch (const std::bad_alloc&) {
-    message = "out of memory; a smaller model.hidden or data.batch needs less";
+    message = "out of memory; a smaller model or data.batch needs less";
   } catch (const std::exception& error) {
     message = std::string("internal error: ") + error.what();
   }

@@ -62,6 +62,10 @@ void ReferenceOps::write(std::span<const float> values, std::span<float> tensor)
   if (values.data() != tensor.data()) std::ranges::copy(values, tensor.begin());
 }
 
+void ReferenceOps::write_tokens(std::span<const std::int32_t> values, std::span<std::int32_t> tensor) {
+  std::ranges::copy(values, tensor.begin());
+}
+
 void ReferenceOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                         const float* a, const float* b, float beta, float* c) {
   reference_gemm(transpose_a, transpose_b, m, n, k, alpha, a, transpose_a == Transpose::yes ? m : k, b,

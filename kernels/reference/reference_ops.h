@@ -21,6 +21,7 @@ class ReferenceOps : public Ops {
   std::span<float> place(std::span<float> tensor) override { return tensor; }
   std::span<const float> read(std::span<const float> tensor) override { return tensor; }
   void write(std::span<const float> values, std::span<float> tensor) override;
+  void write_tokens(std::span<const std::int32_t> values, std::span<std::int32_t> tensor) override;
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override;
   void add_bias(int rows, int columns, const float* bias, float* x) override;

@@ -1,30 +1,37 @@
-// Samples in memory. idx.cpp reads them from files.
+// Which data a configuration means.
 #include "runtime/data/dataset.h"
 
 #include <utility>
 
-#include "runtime/base/huge_pages.h"
+#include "runtime/data/image_dataset.h"
+#include "runtime/data/token_dataset.h"
 
 namespace mlk::rt {
+namespace {
 
-Dataset::Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> labels, int inputs, int classes,
-                 float scale)
-    : pixels_(std::move(pixels)),
-      labels_(std::move(labels)),
-      inputs_(inputs),
-      classes_(classes),
-      scale_(scale) {
-  ask_for_huge_pages(pixels_);
+DataSplit split_of(ImageSplit images) {
+  return {std::make_unique<ImageDataset>(std::move(images.train)),
+          std::make_unique<ImageDataset>(std::move(images.held_out))};
 }
 
-Batch Dataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
-  const auto width = static_cast<std::size_t>(inputs_);
-  if (buffer.inputs.size() < ids.size() * width)
-    buffer.inputs = buffer.ops.allocate<float>(ids.size() * width);
-  if (buffer.labels.size() < ids.size()) buffer.labels = buffer.ops.allocate<std::int32_t>(ids.size());
-  buffer.ops.gather_rows(ids, inputs_, pixels_.data(), scale_, buffer.inputs.data());
-  buffer.ops.gather_labels(ids, labels_.data(), buffer.labels.data());
-  return {{buffer.inputs.data(), ids.size() * width}, {buffer.labels.data(), ids.size()}, ids.size()};
+}  // namespace
+
+DataSplit load_data(const Config& config, const std::string& folder) {
+  switch (config.data.format) {
+    case DataFormat::text:
+      return load_text(folder, config.model.context);
+    case DataFormat::tokens:
+      return load_tokens(folder, config.model.context, config.data.vocabulary);
+    case DataFormat::idx:
+      break;
+  }
+  return split_of(load_idx(folder));
+}
+
+// Files of tokens are only mapped, so that loading them reads their headers alone.
+std::uint64_t count_training_samples(const Config& config, const std::string& folder) {
+  if (config.data.format == DataFormat::idx) return count_idx(folder);
+  return load_data(config, folder).train->size();
 }
 
 }  // namespace mlk::rt

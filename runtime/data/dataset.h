@@ -1,22 +1,34 @@
-// Labelled samples in memory, and mini-batches of them.
+// Samples with labels, and mini-batches of them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/buffer.h"
 #include "kernels/ops.h"
+#include "kernels/shapes.h"
+#include "runtime/launch/config.h"
 
 namespace mlk::rt {
 
-// A view into a BatchBuffer: `size` rows of inputs, row-major, and one label for each.
+// What one sample is.
+struct SampleShape {
+  int inputs = 0;                  // numbers, or tokens of a sequence
+  int classes = 0;                 // labels, and tokens, are in [0, classes)
+  int labels = 1;                  // of a sequence: one for each token, the token after it
+  kernels::ImageShape image = {};  // of images, one of them: as many numbers as `inputs`
+};
+
+// A view into a BatchBuffer: `size` samples, row-major, of numbers or of tokens, and their labels.
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   std::size_t size = 0;
+  std::span<const std::int32_t> tokens = {};
 };
 
 // Memory that one caller reuses for each batch, and what gathers it there. A gather invalidates the views of
@@ -26,42 +38,36 @@ struct BatchBuffer {
 
   kernels::Ops& ops;
   kernels::Buffer<float> inputs;
-  kernels::Buffer<std::int32_t> labels;
+  kernels::Buffer<std::int32_t> labels, tokens;
+  std::vector<std::int32_t> on_host;  // tokens on their way
 };
 
-// Pixels stay bytes (a quarter of the memory and of the bandwidth) and become floats in gather().
-// Immutable after construction, so threads may share it, each with its own BatchBuffer.
+// Immutable, so threads may share it, each with its own BatchBuffer.
 class Dataset {
  public:
-  // pixels: labels.size() rows of `inputs` bytes. Labels are in [0, classes). The model gets pixel * scale.
-  Dataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> labels, int inputs, int classes,
-          float scale);
+  explicit Dataset(const SampleShape& shape) : shape_(shape) {}
+  virtual ~Dataset() = default;
 
-  std::uint64_t size() const { return labels_.size(); }
-  int inputs() const { return inputs_; }
-  int classes() const { return classes_; }
+  const SampleShape& shape() const { return shape_; }
+  virtual std::uint64_t size() const = 0;
 
-  // The samples `ids`, in that order; each id is below size().
-  Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const;
+  // The samples `ids`, in that order; each id is below size(). Throws Failure{bad_data} that names the file
+  // if a sample has a token that is not below shape().classes.
+  virtual Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const = 0;
 
  private:
-  std::vector<std::uint8_t> pixels_;
-  std::vector<std::uint8_t> labels_;
-  int inputs_;
-  int classes_;
-  float scale_;
+  SampleShape shape_;
 };
 
 struct DataSplit {
-  Dataset train, held_out;
+  std::unique_ptr<const Dataset> train, held_out;
 };
 
-// The number of training samples, from the header of their labels alone. Throws Failure{bad_data} that names
-// the file.
-std::uint64_t count_training_samples(const std::string& folder);
+// The data that the configuration names, from the files of CONTRACT.md ("Data") in `folder`. Throws
+// Failure{bad_data} that names the file.
+DataSplit load_data(const Config& config, const std::string& folder);
 
-// Reads the four IDX files of CONTRACT.md ("Data") in `folder`, plain or gzipped.
-// Throws Failure{bad_data} that names the file.
-DataSplit load_idx(const std::string& folder);
+// The number of training samples of that data, found without reading all of it. Throws as load_data().
+std::uint64_t count_training_samples(const Config& config, const std::string& folder);
 
 }  // namespace mlk::rt

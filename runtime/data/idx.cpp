@@ -15,7 +15,7 @@
 #endif
 
 #include "runtime/base/exit_code.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 
 namespace mlk::rt {
 namespace {
@@ -188,13 +188,13 @@ Pair read_pair(const std::string& folder, const std::string& name) {
 
 }  // namespace
 
-std::uint64_t count_training_samples(const std::string& folder) {
+std::uint64_t count_idx(const std::string& folder) {
   std::string path = folder + "/train-labels-idx1-ubyte";
   const std::unique_ptr<Source> source = open_source(path);
   return read_header(*source, path, 1).front();
 }
 
-DataSplit load_idx(const std::string& folder) {
+ImageSplit load_idx(const std::string& folder) {
   Pair train = read_pair(folder, "train"), held_out = read_pair(folder, "t10k");
   if (!std::equal(train.images.sizes.begin() + 1, train.images.sizes.end(),
                   held_out.images.sizes.begin() + 1)) {
@@ -210,9 +210,12 @@ DataSplit load_idx(const std::string& folder) {
          "has a label above " + std::to_string(classes - 1) + ", the largest in training");
   }
   const float scale = 1.0f / static_cast<float>(largest);
-  const int width = static_cast<int>(inputs);
-  return {Dataset(std::move(train.images.data), std::move(train.labels.data), width, classes, scale),
-          Dataset(std::move(held_out.images.data), std::move(held_out.labels.data), width, classes, scale)};
+  const SampleShape shape{
+      .inputs = static_cast<int>(inputs),
+      .classes = classes,
+      .image = {1, static_cast<int>(train.images.sizes[1]), static_cast<int>(train.images.sizes[2]), 1}};
+  return {ImageDataset(std::move(train.images.data), std::move(train.labels.data), shape, scale),
+          ImageDataset(std::move(held_out.images.data), std::move(held_out.labels.data), shape, scale)};
 }
 
 }  // namespace mlk::rt

@@ -68,13 +68,15 @@ class Object {
 
   // The index of the text among `choices`. Also used for a key with only one value so far: a value that is
   // added later must not be mistaken for it.
-  std::size_t choice(const std::string& key, const std::vector<std::string>& choices) {
+  // when: what the choices depend on.
+  std::size_t choice(const std::string& key, const std::vector<std::string>& choices,
+                     const std::string& when = "") {
     const auto found = std::ranges::find(choices, text(key));
     if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
     std::string expected = "\"" + choices.front() + "\"";
     for (std::size_t i = 1; i < choices.size(); ++i)
       expected += (i + 1 < choices.size() ? ", \"" : " or \"") + choices[i] + "\"";
-    fail("configuration: " + name(key) + " must be " + expected);
+    fail("configuration: " + name(key) + " must be " + expected + (when.empty() ? "" : " " + when));
   }
 
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
@@ -103,6 +105,7 @@ class Object {
 };
 
 constexpr int most_int = 1'000'000;
+constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
 // A process dials only the servers whose addresses are in the seeds, so it would wait in vain for more
 // servers.
 constexpr int most_servers = 64;
@@ -119,23 +122,51 @@ Mode read_mode(Object& root) {
   return modes[root.choice("mode", {"single", "ps", "allreduce"})];
 }
 
-ModelConfig read_model(Object object) {
-  object.choice("type", {"mlp"});
-  ModelConfig model;
+void read_mlp(Object& object, ModelConfig& model) {
   const json& hidden = object.at("hidden");
   if (!hidden.is_array() || hidden.size() > 100)
     fail("configuration: model.hidden must be a list of at most 100");
   for (const json& width : hidden) {
     model.hidden.push_back(static_cast<int>(Object::integer(width, "model.hidden", 1, 65536)));
   }
+}
+
+void read_gpt(Object& object, ModelConfig& model) {
+  model.layers = object.small_integer("layers", 1, 1000);
+  model.width = object.small_integer("width", 1, 65536);
+  model.heads = object.small_integer("heads", 1, 65536);
+  model.context = object.small_integer("context", 1, 65536);
+  if (model.width % model.heads != 0) {
+    fail("configuration: model.width must be a multiple of model.heads, which is " +
+         std::to_string(model.heads));
+  }
+}
+
+ModelConfig read_model(Object object) {
+  constexpr ModelType types[] = {ModelType::mlp, ModelType::gpt};
+  ModelConfig model;
+  model.type = types[object.choice("type", {"mlp", "gpt"})];
+  model.type == ModelType::gpt ? read_gpt(object, model) : read_mlp(object, model);
   object.finish();
   return model;
 }
 
-DataConfig read_data(Object object) {
-  object.choice("format", {"idx"});
-  DataConfig data{object.small_integer("batch", 1, most_int)};
+DataConfig read_data(Object object, const ModelConfig& model) {
+  const bool gpt = model.type == ModelType::gpt;
+  constexpr DataFormat of_gpt[] = {DataFormat::text, DataFormat::tokens};
+  DataConfig data;
+  if (gpt) {
+    data.format = of_gpt[object.choice("format", {"text", "tokens"}, "for model.type \"gpt\"")];
+  } else {
+    object.choice("format", {"idx"}, "for model.type \"mlp\"");
+  }
+  data.batch = object.small_integer("batch", 1, most_int);
+  if (data.format == DataFormat::tokens) data.vocabulary = object.small_integer("vocabulary", 1, 65536);
   object.finish();
+  if (gpt && data.batch > most_tokens / model.context) {
+    fail("configuration: data.batch times model.context must be at most " + std::to_string(most_tokens) +
+         " tokens");
+  }
   return data;
 }
 
@@ -176,6 +207,9 @@ OptimizerConfig read_optimizer(Object object, std::uint64_t steps) {
     optimizer.epsilon =
         object.number("epsilon", "from 1e-30 to 1", [](double x) { return x >= 1e-30 && x <= 1; });
   }
+  if (object.has("clip"))
+    optimizer.clip =
+        object.number("clip", "above 0 and at most 1e6", [](double x) { return x > 0 && x <= 1e6; });
   optimizer.schedule = read_schedule(object.object("schedule"), steps);
   object.finish();
   return optimizer;
@@ -228,7 +262,7 @@ Config read_root(const json& value) {
   config.mode = read_mode(root);
   config.model = read_model(root.object("model"));
   config.precision = read_precision(root);
-  config.data = read_data(root.object("data"));
+  config.data = read_data(root.object("data"), config.model);
   config.consistency = read_consistency(root.at("consistency"));
   if (root.has("epochs") && root.has("steps")) fail("configuration: steps and epochs exclude each other");
   if (root.has("epochs")) {

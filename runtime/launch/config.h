@@ -15,12 +15,21 @@ namespace mlk::rt {
 
 enum class Mode { single, ps, allreduce };
 
+enum class ModelType { mlp, gpt };
+
 struct ModelConfig {
-  std::vector<int> hidden;  // widths of the hidden layers of a multi-layer perceptron; may be empty
+  ModelType type = ModelType::mlp;
+  std::vector<int> hidden = {};  // mlp: widths of the hidden layers; may be empty
+  // gpt: blocks; the width of a token's vector, which its heads share evenly; tokens of a sequence
+  int layers = 0, width = 0, heads = 0, context = 0;
 };
+
+enum class DataFormat { idx, text, tokens };
 
 struct DataConfig {
   int batch = 0;  // samples per worker and step
+  DataFormat format = DataFormat::idx;
+  int vocabulary = 0;  // tokens: every token is below it
 };
 
 enum class ScheduleType { constant, linear, cosine, step };
@@ -43,6 +52,7 @@ struct OptimizerConfig {
   double momentum = 0;      // sgd
   bool nesterov = false;    // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
+  double clip = 0;                                    // the largest norm of a gradient; 0: any
   ScheduleConfig schedule = {};
 };
 

@@ -76,6 +76,8 @@ std::string prometheus_text(const Measurements& m) {
   if (m.report) put_report(families, *m.report);
   if (m.accuracy)
     families.one("mlk_accuracy", "gauge", "Share of the held-out set that is right.", *m.accuracy);
+  if (m.held_out_loss)
+    families.one("mlk_held_out_loss", "gauge", "Mean loss on the held-out set.", *m.held_out_loss);
   families.one("mlk_samples_total", "counter", "Samples that this process has trained on.",
                as_double(m.samples));
   put_step_seconds(families, m);

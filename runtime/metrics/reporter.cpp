@@ -78,10 +78,11 @@ void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
   telemetry_.start_interval();
 }
 
-void Reporter::evaluation(double accuracy) {
+void Reporter::evaluation(double accuracy, std::optional<double> loss) {
   accuracy_ = accuracy;
-  accuracy_is_new_ = true;
-  telemetry_.evaluated(accuracy);
+  held_out_loss_ = loss;
+  evaluation_is_new_ = true;
+  telemetry_.evaluated(accuracy, loss);
 }
 
 void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss) {
@@ -100,11 +101,12 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
-    if (figure.name == "accuracy" && !accuracy_is_new_) continue;  // it was reported before
+    const bool evaluated = figure.name == "accuracy" || figure.name == "held_out_loss";
+    if (evaluated && !evaluation_is_new_) continue;  // it was reported before
     line += " " + figure.name + "=" + figure.text;
     if (figure.value) scalars.push_back({figure.name, *figure.value});
   }
-  accuracy_is_new_ = false;
+  evaluation_is_new_ = false;
   metrics_.clear();  // a failed line, for example on a full disk, must not suppress later ones
   metrics_ << line + "\n" << std::flush;
   if (events_) events_->write(step, scalars);
@@ -124,6 +126,7 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
   };
   add("loss", report.loss);
   if (accuracy_) add("accuracy", *accuracy_);
+  if (held_out_loss_) add("held_out_loss", *held_out_loss_);
   add("samples_per_s", report.samples_per_s, "%.0f");
   const std::optional<RunView> run = telemetry_.measurements().run;
   if (interval.steps > 0) {

@@ -44,8 +44,8 @@ class Reporter {
   // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
 
-  // The accuracy on the held-out set: part of the next report().
-  void evaluation(double accuracy);
+  // The accuracy on the held-out set, and of models that predict tokens the loss: part of the next report().
+  void evaluation(double accuracy, std::optional<double> loss = {});
 
   // The newest step that has a checkpoint; 0: none. Part of the next report, or of the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
@@ -86,9 +86,9 @@ class Reporter {
   Report report_;                // the last
   std::vector<Figure> figures_;  // of the last report
   std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
-  std::optional<double> accuracy_;  // the newest, stays in the result
-  bool accuracy_is_new_ = false;    // not yet printed
-  std::uint64_t position_ = 0;      // at the last report
+  std::optional<double> accuracy_, held_out_loss_;  // the newest, stay in the result
+  bool evaluation_is_new_ = false;                  // not yet printed
+  std::uint64_t position_ = 0;                      // at the last report
   double reported_at_ = 0;
   Curve curve_;
   std::optional<EventWriter> events_;

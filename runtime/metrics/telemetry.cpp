@@ -35,9 +35,10 @@ void Telemetry::run(const RunView& view) {
   all_.run = view;
 }
 
-void Telemetry::evaluated(double accuracy) {
+void Telemetry::evaluated(double accuracy, std::optional<double> held_out_loss) {
   const std::lock_guard lock(mutex_);
   all_.accuracy = accuracy;
+  all_.held_out_loss = held_out_loss;
 }
 
 void Telemetry::start_interval() {

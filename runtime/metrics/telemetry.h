@@ -48,7 +48,7 @@ struct Measurements {
   StepTimes times;                                                // of those steps, together
   std::array<std::uint64_t, step_bounds.size() + 1> durations{};  // of those steps, counted by step_bounds
   std::optional<Report> report;                                   // of the reporting rank
-  std::optional<double> accuracy;                                 // the same
+  std::optional<double> accuracy, held_out_loss;                  // the same
   std::optional<RunView> run;
   std::optional<Staleness> staleness;  // of the last report's interval
 };
@@ -60,7 +60,7 @@ class Telemetry {
   void step(std::uint64_t step, std::uint64_t samples, const StepTimes& times);
   void staleness(const Staleness& staleness);
   void run(const RunView& view);
-  void evaluated(double accuracy);
+  void evaluated(double accuracy, std::optional<double> held_out_loss = {});
 
   // What was added since the last report, or since the start of the interval.
   struct Interval {

@@ -1,7 +1,6 @@
 // The multi-layer perceptron. Weights are [outputs, inputs], as in PyTorch, so checkpoints can be exchanged.
 #include "runtime/model/mlp.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "runtime/base/random.h"
@@ -12,10 +11,10 @@ using kernels::Transpose;
 
 namespace {
 
-std::vector<int> widths_of(const ModelConfig& config, int inputs, int classes) {
-  std::vector<int> widths{inputs};
-  widths.insert(widths.end(), config.hidden.begin(), config.hidden.end());
-  widths.push_back(classes);
+std::vector<int> widths_of(const std::vector<int>& hidden, const SampleShape& shape) {
+  std::vector<int> widths{shape.inputs};
+  widths.insert(widths.end(), hidden.begin(), hidden.end());
+  widths.push_back(shape.classes);
   return widths;
 }
 
@@ -32,9 +31,9 @@ std::vector<TensorInfo> tensors_between(const std::vector<int>& widths) {
 
 }  // namespace
 
-Mlp::Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed, kernels::Ops& ops)
-    : Model(tensors_between(widths_of(config, inputs, classes)), ops) {
-  const std::vector<int> widths = widths_of(config, inputs, classes);
+Mlp::Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops)
+    : Model(tensors_between(widths_of(hidden, shape)), ops) {
+  const std::vector<int> widths = widths_of(hidden, shape);
   for (std::size_t i = 0; i + 1 < widths.size(); ++i)
     layers_.push_back({widths[i], widths[i + 1], tensors_[2 * i].offset, tensors_[2 * i + 1].offset});
   activations_.resize(layers_.size());
@@ -107,25 +106,12 @@ float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
   return loss;
 }
 
-std::optional<Evaluation> Mlp::evaluate(const Dataset& data, const std::function<bool()>& stop) {
-  constexpr std::uint64_t rows_at_once = 256;
-  BatchBuffer buffer(ops_);
-  std::vector<std::uint64_t> ids;
-  Evaluation sum;
-  for (std::uint64_t first = 0; first < data.size(); first += rows_at_once) {
-    if (stop && stop()) return {};
-    ids.clear();
-    for (std::uint64_t id = first; id < std::min(first + rows_at_once, data.size()); ++id) ids.push_back(id);
-    const Batch batch = data.gather(ids, buffer);
-    forward(batch);
-    const int rows = static_cast<int>(batch.size), classes = layers_.back().outputs;
-    const float* logits = activations_.back().data();
-    sum.loss +=
-        static_cast<double>(ops_.softmax_cross_entropy(rows, classes, logits, batch.labels.data())) * rows;
-    sum.accuracy += static_cast<double>(ops_.count_correct(rows, classes, logits, batch.labels.data()));
-  }
-  const auto size = static_cast<double>(data.size());
-  return Evaluation{sum.loss / size, sum.accuracy / size};
+Evaluation Mlp::score(const Batch& batch) {
+  forward(batch);
+  const int rows = static_cast<int>(batch.size), classes = layers_.back().outputs;
+  const float* logits = activations_.back().data();
+  return {static_cast<double>(ops_.softmax_cross_entropy(rows, classes, logits, batch.labels.data())) * rows,
+          static_cast<double>(ops_.count_correct(rows, classes, logits, batch.labels.data()))};
 }
 
 }  // namespace mlk::rt

@@ -10,12 +10,14 @@ namespace mlk::rt {
 // Linear layers with ReLUs between them, softmax cross entropy at the end.
 class Mlp final : public Model {
  public:
-  // `ops` must outlive the model.
-  Mlp(const ModelConfig& config, int inputs, int classes, std::uint64_t seed, kernels::Ops& ops);
+  // hidden: the widths of the layers between. `ops` must outlive the model.
+  Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
   void initialise(std::uint64_t seed) override;
   float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
-  std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {}) override;
+
+ protected:
+  Evaluation score(const Batch& batch) override;
 
  private:
   struct Layer {

@@ -27,8 +27,8 @@ struct TensorInfo {
 };
 
 struct Evaluation {
-  double loss = 0;      // mean over the samples
-  double accuracy = 0;  // share of the samples whose largest logit is their label
+  double loss = 0;      // mean over the labels
+  double accuracy = 0;  // share of the labels that have the largest logit
 };
 
 // All parameters lie in one flat arena, all gradients in another of the same order. For one thread at a time.
@@ -54,22 +54,24 @@ class Model {
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
   virtual float loss_and_gradients(const Batch& batch, const Final& final = {}) = 0;
 
-  // Empty if `stop` returned true. It is asked every 256 samples, since large sets take minutes on small
-  // machines.
-  virtual std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {}) = 0;
+  // Over all samples. Empty if `stop` returned true, which is asked every 256 samples or 2048 labels, since
+  // large sets take minutes on small machines.
+  std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  protected:
   // tensors: with name and shape. Parameters and gradients are zeros.
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
+
+  // Of a batch: the sum of the losses, and the number of labels that are right.
+  virtual Evaluation score(const Batch& batch) = 0;
 
   kernels::Ops& ops_;
   std::vector<TensorInfo> tensors_;
   kernels::Buffer<float> parameters_, gradients_;
 };
 
-// The model that the configuration names, for samples of `inputs` numbers with labels in [0, classes). `ops`
-// must outlive it.
-std::unique_ptr<Model> make_model(const ModelConfig& config, int inputs, int classes, std::uint64_t seed,
+// The model that the configuration names, for samples of this shape. `ops` must outlive it.
+std::unique_ptr<Model> make_model(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed,
                                   kernels::Ops& ops);
 
 }  // namespace mlk::rt

@@ -124,6 +124,7 @@ void PsWorker::carry_out(const Evaluate& wanted) {
 void PsWorker::carry_out(const ComputeSlice& wanted) {
   exchange_.take_newest();
   const double loss = trainer_.compute(wanted.position, wanted.samples);
+  trainer_.clip();
   act([&](WorkerTurn& turn) { machine_.computed(loss, turn); });
 }
 

@@ -38,13 +38,12 @@ std::unique_ptr<kernels::Ops> make_ops(const Job& job) {
 Trainer::Trainer(const Job& job)
     : job_(job),
       ops_(make_ops(job)),
-      data_(load_idx(job.env.data)),
-      model_(
-          make_model(job.config.model, data_.train.inputs(), data_.train.classes(), job.config.seed, *ops_)),
+      data_(load_data(job.config, job.env.data)),
+      model_(make_model(job.config.model, data_.train->shape(), job.config.seed, *ops_)),
       optimizer_(job.config.optimizer, job.config.steps),
       buffer_(*ops_) {
-  job.log.line(std::to_string(data_.train.size()) + " samples to train on, " +
-               std::to_string(data_.held_out.size()) + " held out, " +
+  job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
+               std::to_string(data_.held_out->size()) + " held out, " +
                std::to_string(model_->parameters().size()) + " parameters");
   if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
@@ -92,9 +91,9 @@ float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const
   clock_.turn_to(StepClock::Activity::data);
   ids_.clear();
   for (std::uint64_t i = 0; i < samples; ++i) {
-    ids_.push_back(sample_at(job_.config.seed, position + i, data_.train.size()));
+    ids_.push_back(sample_at(job_.config.seed, position + i, data_.train->size()));
   }
-  const Batch batch = data_.train.gather(ids_, buffer_);
+  const Batch batch = data_.train->gather(ids_, buffer_);
   clock_.turn_to(StepClock::Activity::compute);
   return model_->loss_and_gradients(batch, final);
 }
@@ -119,12 +118,13 @@ bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64
   if (!report && !evaluate) return true;
   if (evaluate) {
     const auto evaluation =
-        trainer_.model().evaluate(trainer_.data().held_out, [this] { return job_.stop.requested(); });
+        trainer_.model().evaluate(*trainer_.data().held_out, [this] { return job_.stop.requested(); });
     if (!evaluation) return false;
     if (!std::isfinite(evaluation->loss)) {
       throw Failure(ExitCode::diverged, "diverged: the loss on the held-out set is not a number");
     }
-    job_.reporter.evaluation(evaluation->accuracy);
+    const bool tokens = trainer_.data().held_out->shape().labels > 1;
+    job_.reporter.evaluation(evaluation->accuracy, tokens ? std::optional(evaluation->loss) : std::nullopt);
     evaluated_ = step;
     if (!any_ && loss_count_ == 0) last_loss_ = evaluation->loss;  // no step was trained in this process
   }

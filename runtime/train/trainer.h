@@ -28,8 +28,16 @@ class Trainer {
   // found to be NaN. Leaves the clock at `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
-  // Applies one update of the model with model().gradients(). state: see Optimizer::apply.
+  // Scales model().gradients() to a norm of at most optimizer.clip. Of a run with servers each worker does
+  // so, since a server has a part of them only; elsewhere apply() does it.
+  void clip() {
+    if (job_.config.optimizer.clip > 0)
+      ops_->clip(model_->gradients(), static_cast<float>(job_.config.optimizer.clip));
+  }
+
+  // Clips model().gradients(), and applies one update of the model with them. state: see Optimizer::apply.
   void apply(std::span<float> state, const UpdateCount& count) {
+    clip();
     optimizer_.apply(*ops_, model_->parameters(), model_->gradients(), state, count);
   }
 
@@ -48,7 +56,7 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_->tensors(); }
   const DataSplit& data() const { return data_; }
-  std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train.size(); }
+  std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train->size(); }
 
  private:
   float compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final);

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "runtime/model/optimizer.h"
@@ -43,8 +43,8 @@ class Digits {
     config.lr = point.at("lr");
     config.momentum = point.at("momentum");
     config.weight_decay = point.at("decay");
-    const auto made = rt::make_model({{point.at("hidden").get<int>()}}, data_.train.inputs(),
-                                     data_.train.classes(), seed, *ops_);
+    const auto made =
+        rt::make_model({.hidden = {point.at("hidden").get<int>()}}, data_.train.shape(), seed, *ops_);
     rt::Model& model = *made;
     const rt::Optimizer optimizer(config, steps);
     std::vector<float> state(optimizer.slots() * model.parameters().size());
@@ -77,7 +77,7 @@ class Digits {
     return told;
   }
 
-  const rt::DataSplit data_;
+  const rt::ImageSplit data_;
   const std::unique_ptr<kernels::Ops> ops_;
   rt::BatchBuffer buffer_{*ops_};
   std::vector<std::uint64_t> ids_;

@@ -17,7 +17,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/floats.h"
 #include "kernels/ops.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "runtime/model/optimizer.h"
@@ -31,7 +31,7 @@ namespace {
 constexpr std::size_t samples = 60000;
 constexpr int inputs = 784, classes = 10;
 
-mlk::rt::Dataset noise() {
+mlk::rt::ImageDataset noise() {
   std::vector<std::uint8_t> pixels(samples * inputs), labels(samples);
   std::uint32_t state = 1;
   const auto next = [&state] {
@@ -39,7 +39,7 @@ mlk::rt::Dataset noise() {
   };
   for (std::uint8_t& pixel : pixels) pixel = next();
   for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(next() % classes);
-  return mlk::rt::Dataset(std::move(pixels), std::move(labels), inputs, classes, 1.0f / 255);
+  return mlk::rt::ImageDataset(std::move(pixels), std::move(labels), {inputs, classes}, 1.0f / 255);
 }
 
 std::vector<int> parse_hidden(const char* text) {
@@ -127,10 +127,10 @@ int main(int argc, char** argv) {
   const auto precision = argc == 7 && std::string(argv[6]) == "bfloat16" ? bfloat16 : float32;
 
   const std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_cpu_ops(threads, precision);
-  const std::unique_ptr<mlk::rt::Model> made = mlk::rt::make_model(config, inputs, classes, 1, *ops);
+  const std::unique_ptr<mlk::rt::Model> made = mlk::rt::make_model(config, {inputs, classes}, 1, *ops);
   mlk::rt::Model& model = *made;
   const mlk::rt::Optimizer optimizer({.lr = 0.01, .momentum = 0.9}, 1);
-  const mlk::rt::Dataset data = noise();
+  const mlk::rt::ImageDataset data = noise();
   mlk::kernels::Floats momentum(model.parameters().size());
   std::vector<std::uint64_t> ids(batch);
   mlk::rt::BatchBuffer buffer(*ops);

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 #include "tests/fuzz/demand.h"
 #include "tests/unit/runtime/idx_files.h"
 
@@ -57,14 +57,14 @@ std::string packed(const std::string& text) {
 
 // Everything that a training run would touch.
 void use(const Dataset& data) {
-  demand(data.size() > 0 && data.inputs() > 0 && data.classes() > 0);
+  demand(data.size() > 0 && data.shape().inputs > 0 && data.shape().classes > 0);
   std::vector<std::uint64_t> ids(data.size());
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   const auto ops = mlk::kernels::make_cpu_ops();
   BatchBuffer buffer(*ops);
   const Batch batch = data.gather(ids, buffer);
-  demand(batch.inputs.size() == ids.size() * static_cast<std::size_t>(data.inputs()));
-  for (const std::int32_t label : batch.labels) demand(label >= 0 && label < data.classes());
+  demand(batch.inputs.size() == ids.size() * static_cast<std::size_t>(data.shape().inputs));
+  for (const std::int32_t label : batch.labels) demand(label >= 0 && label < data.shape().classes);
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   try {
-    const DataSplit split = load_idx(folder.path());
+    const ImageSplit split = load_idx(folder.path());
     use(split.train);
     use(split.held_out);
   } catch (const Failure& failure) {

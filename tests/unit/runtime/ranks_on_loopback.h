@@ -193,7 +193,7 @@ struct LoopbackRun {
   rt::TrainingState state() const {
     const rt::Log log("test", -1);
     const auto ops = kernels::make_reference_ops();
-    const auto model = rt::make_model(config.model, 16, 3, 1, *ops);
+    const auto model = rt::make_model(config.model, {16, 3}, 1, *ops);
     auto found = rt::CheckpointStore(folder / "checkpoints", 3, log).load_newest(model->tensors());
     REQUIRE(found);
     return std::move(*found);

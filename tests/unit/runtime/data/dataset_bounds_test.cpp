@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 #include "tests/unit/runtime/idx_files.h"
 #include "tests/unit/runtime/system_calls.h"
 
@@ -34,7 +34,7 @@ struct Files {
   void put(const char* name, std::initializer_list<std::uint32_t> sizes, std::string data) const {
     write_file(folder.path() / name, idx_header(sizes) + data);
   }
-  DataSplit load() const { return load_idx(folder.path().string()); }
+  ImageSplit load() const { return load_idx(folder.path().string()); }
   // What is said of the files, less the folder's own path wherever it is named.
   std::string refusal() const {
     try {
@@ -89,9 +89,10 @@ TEST_CASE("a file that the system reads in short pieces, with interruptions, is 
   files.put(held_out_labels, {1}, {2});
   CHECK(in_child([&] {
           if (!come_in_pieces(SYS_read)) return 2;
-          const DataSplit data = files.load();
-          if (count_training_samples(files.folder.path().string()) != 3) return 3;
-          if (data.train.size() != 3 || data.held_out.size() != 1 || data.train.inputs() != 400) return 4;
+          const ImageSplit data = files.load();
+          if (count_idx(files.folder.path().string()) != 3) return 3;
+          if (data.train.size() != 3 || data.held_out.size() != 1 || data.train.shape().inputs != 400)
+            return 4;
           for (const std::uint64_t sample : {0, 1, 2}) {
             if (!holds(data.train, sample, pixels)) return 5;
           }
@@ -108,7 +109,7 @@ TEST_CASE("a file of more than is read at once is whole, and one that ends in it
   files.put(train_labels, {17}, std::string(17, '\1'));
   files.put(held_out_images, {1, 1000, 1024}, pixels.substr(0, 1000 * 1024));
   files.put(held_out_labels, {1}, {0});
-  const DataSplit data = files.load();
+  const ImageSplit data = files.load();
   for (const std::uint64_t sample : {0, 15, 16}) CHECK(holds(data.train, sample, pixels));
   files.put(train_images, {17, 1000, 1024}, pixels.substr(0, (16 << 20) + 1));
   CHECK(files.refusal() == "train-images-idx3-ubyte: truncated: 16777217 of 17408000 bytes of data");
@@ -146,7 +147,7 @@ TEST_CASE("the sizes in a header have their highest byte first") {
   using namespace dataset_bounds;
   const Files files;
   write_file(files.folder.path() / train_labels, idx_header({0x01020304}));
-  CHECK(count_training_samples(files.folder.path().string()) == 0x01020304);
+  CHECK(count_idx(files.folder.path().string()) == 0x01020304);
 }
 
 TEST_CASE("a file of labels has one dimension, and a header that ends early is not complete") {
@@ -191,13 +192,13 @@ TEST_CASE("held-out images have the height and the width of those to train on, a
   files.put(held_out_labels, {2}, {0, 4});
   CHECK(files.refusal() == "t10k-labels-idx1-ubyte: has a label above 3, the largest in training");
   files.put(held_out_labels, {2}, {0, 3});
-  const DataSplit data = files.load();
+  const ImageSplit data = files.load();
   CHECK(data.train.size() == 1);
-  CHECK(data.train.inputs() == 2);
-  CHECK(data.train.classes() == 4);
+  CHECK(data.train.shape().inputs == 2);
+  CHECK(data.train.shape().classes == 4);
   CHECK(data.held_out.size() == 2);
-  CHECK(data.held_out.inputs() == 2);
-  CHECK(data.held_out.classes() == 4);
+  CHECK(data.held_out.shape().inputs == 2);
+  CHECK(data.held_out.shape().classes == 4);
   const auto ops = mlk::kernels::make_cpu_ops();
   BatchBuffer buffer(*ops);
   CHECK(inputs_of(data.train, {0}, buffer) == std::vector<float>{1, 0.5f});
@@ -209,7 +210,7 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
   using namespace dataset_bounds;
   const TemporaryFolder folder;
   write_learnable(folder.path());
-  const DataSplit data = load_idx(folder.path().string());
+  const ImageSplit data = load_idx(folder.path().string());
   const auto ops = mlk::kernels::make_cpu_ops();
   BatchBuffer buffer(*ops);
   std::vector<std::vector<float>> alone;
@@ -238,7 +239,7 @@ TEST_CASE("files are closed when they are read, and when they are refused") {
   const Files files;
   const std::ptrdiff_t before = open_descriptors();
   files.load();
-  CHECK(count_training_samples(files.folder.path().string()) == 1);
+  CHECK(count_idx(files.folder.path().string()) == 1);
   files.put(held_out_labels, {2}, {0});
   CHECK(files.refusal() != "");
   CHECK(open_descriptors() == before);
@@ -255,8 +256,8 @@ TEST_CASE("compressed files are closed too, and why one cannot be opened is said
   gzclose(file);
   fs::remove(plain);
   const std::ptrdiff_t before = open_descriptors();
-  CHECK(count_training_samples(files.folder.path().string()) == 1);
-  CHECK(files.load().train.classes() == 4);
+  CHECK(count_idx(files.folder.path().string()) == 1);
+  CHECK(files.load().train.shape().classes == 4);
   CHECK(open_descriptors() == before);
   fs::remove(files.folder / train_images);
   CHECK(files.refusal() == "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");

@@ -1,9 +1,8 @@
-#include "runtime/data/dataset.h"
-
 #include <doctest/doctest.h>
 
 #include "kernels/cpu/cpu_ops.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/data/image_dataset.h"
 #include "tests/unit/runtime/idx_files.h"
 
 #if MLK_ZLIB
@@ -41,12 +40,12 @@ std::string message_for(const TemporaryFolder& folder) {
 TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   TemporaryFolder folder;
   write_tiny(folder.path());
-  const DataSplit data = load_idx(folder.path().string());
+  const ImageSplit data = load_idx(folder.path().string());
   CHECK(data.train.size() == 2);
-  CHECK(data.train.inputs() == 2);
-  CHECK(data.train.classes() == 10);
+  CHECK(data.train.shape().inputs == 2);
+  CHECK(data.train.shape().classes == 10);
   CHECK(data.held_out.size() == 1);
-  CHECK(data.held_out.classes() == 10);
+  CHECK(data.held_out.shape().classes == 10);
   const auto ops = mlk::kernels::make_cpu_ops();
   BatchBuffer buffer(*ops);
   const std::vector<std::uint64_t> ids = {1, 0, 1};
@@ -63,11 +62,11 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
 
 TEST_CASE("the training samples are counted by the header of their labels") {
   mlk::test::TemporaryFolder folder;
-  CHECK_THROWS_AS(count_training_samples(folder.path().string()), Failure);
+  CHECK_THROWS_AS(count_idx(folder.path().string()), Failure);
   mlk::test::write_learnable(folder.path());
-  CHECK(count_training_samples(folder.path().string()) == 100);
+  CHECK(count_idx(folder.path().string()) == 100);
   std::filesystem::remove(folder / mlk::test::train_images);
-  CHECK(count_training_samples(folder.path().string()) == 100);
+  CHECK(count_idx(folder.path().string()) == 100);
 }
 
 TEST_CASE("a file that is missing, or not a file, is named") {
@@ -165,7 +164,7 @@ TEST_CASE("gzipped files are read where there is no plain one") {
   write_tiny(folder.path());
   for (const char* name : {train_images, held_out_labels})
     compress(folder.path() / name, [](auto x) { return x; });
-  CHECK(load_idx(folder.path().string()).train.inputs() == 2);
+  CHECK(load_idx(folder.path().string()).train.shape().inputs == 2);
   write_file(folder.path() / train_images, "nonsense");
   CHECK(message_for(folder) == "train-images-idx3-ubyte: not an IDX file of bytes in 3 dimensions");
 }

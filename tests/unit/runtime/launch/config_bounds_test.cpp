@@ -194,7 +194,8 @@ TEST_CASE("each word of the configuration stands for its own kind") {
   CHECK(read("precision", "bfloat16").precision == kernels::Precision::bfloat16);
   CHECK(refusal_of(usual(), "/precision", "float16") ==
         "configuration: precision must be \"float32\" or \"bfloat16\"");
-  CHECK(refusal_of(usual(), "/data/format", "csv") == "configuration: data.format must be \"idx\"");
+  CHECK(refusal_of(usual(), "/data/format", "csv") ==
+        "configuration: data.format must be \"idx\" for model.type \"mlp\"");
   const Config sync = read("consistency", "sync"), async = read("consistency", "async");
   CHECK(sync.consistency.sync);
   CHECK_FALSE(sync.consistency.staleness.has_value());

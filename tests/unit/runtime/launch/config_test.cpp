@@ -151,6 +151,55 @@ TEST_CASE("consistency is sync, async or a bound") {
         "configuration: consistency.staleness must be a whole number from 0 to 1000000");
 }
 
+TEST_CASE("a GPT has keys of its own, and takes text or tokens") {
+  json config = contract_example;
+  config["model"] = {{"type", "gpt"}, {"layers", 2}, {"width", 64}, {"heads", 4}, {"context", 128}};
+  config["data"] = {{"format", "text"}, {"batch", 8}};
+  const auto message = [&](const char* pointer, const json& value) -> std::string {
+    json changed = config;
+    changed[json::json_pointer(pointer)] = value;
+    try {
+      parse_config(changed.dump());
+      return "accepted";
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+  };
+  const Config parsed = parse_config(config.dump());
+  CHECK(parsed.model.type == ModelType::gpt);
+  CHECK(parsed.model.layers == 2);
+  CHECK(parsed.model.width == 64);
+  CHECK(parsed.model.heads == 4);
+  CHECK(parsed.model.context == 128);
+  CHECK(parsed.data.format == DataFormat::text);
+  CHECK(message("/model/hidden", {8}) == "configuration: unknown key model.hidden");
+  CHECK(message("/model/heads", 3) ==
+        "configuration: model.width must be a multiple of model.heads, which is 3");
+  CHECK(message("/model/layers", 0) == "configuration: model.layers must be a whole number from 1 to 1000");
+  CHECK(message("/data/format", "idx") ==
+        "configuration: data.format must be \"text\" or \"tokens\" for model.type \"gpt\"");
+  CHECK(message("/data/vocabulary", 10) == "configuration: unknown key data.vocabulary");
+  CHECK(message("/data/format", "tokens") == "configuration: data.vocabulary is missing");
+  CHECK(message("/data/batch", (1 << 24) / 128) == "accepted");
+  CHECK(message("/data/batch", (1 << 24) / 128 + 1) ==
+        "configuration: data.batch times model.context must be at most 16777216 tokens");
+  CHECK(message_for("/data/format", "text") ==
+        "configuration: data.format must be \"idx\" for model.type \"mlp\"");
+  config["data"] = {{"format", "tokens"}, {"vocabulary", 50257}, {"batch", 8}};
+  CHECK(parse_config(config.dump()).data.vocabulary == 50257);
+  CHECK(message("/data/vocabulary", 65537) ==
+        "configuration: data.vocabulary must be a whole number from 1 to 65536");
+}
+
+TEST_CASE("gradients are clipped only where the configuration says so") {
+  CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
+  json config = contract_example;
+  config["optimizer"]["clip"] = 0.5;
+  CHECK(parse_config(config.dump()).optimizer.clip == 0.5);
+  CHECK(message_for("/optimizer/clip", 0) == "configuration: optimizer.clip must be above 0 and at most 1e6");
+  CHECK(message_for("/optimizer/clip", "1") == "configuration: optimizer.clip must be a number");
+}
+
 TEST_CASE("every key must be there") {
   for (const auto& [key, value] : contract_example.items()) {
     json changed = contract_example;
@@ -181,7 +230,7 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
   CHECK(message_for("/mode", "tree") == "configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
   CHECK(message_for("/mode", 1) == "configuration: mode must be a string");
   CHECK(message_for("/model", 1) == "configuration: model: must be an object");
-  CHECK(message_for("/model/type", "cnn") == "configuration: model.type must be \"mlp\"");
+  CHECK(message_for("/model/type", "rnn") == "configuration: model.type must be \"mlp\" or \"gpt\"");
   CHECK(message_for("/model/hidden", 5) == "configuration: model.hidden must be a list of at most 100");
   CHECK(message_for("/model/hidden", {0}) ==
         "configuration: model.hidden must be a whole number from 1 to 65536");

@@ -59,6 +59,7 @@ TEST_CASE("every family has its name, its type, its help and its own figure, in 
   for (std::size_t i = 0; i < m.durations.size(); ++i) m.durations[i] = i + 1;
   m.report = Report{13, 7, 0.125, 41233};
   m.accuracy = 0.75;
+  m.held_out_loss = 1.5;
   m.staleness = Staleness{6, 4, 4};
   m.run = RunView{3, 5, 2, 64, 1};
   CHECK(prometheus_text(m) ==
@@ -77,6 +78,9 @@ TEST_CASE("every family has its name, its type, its help and its own figure, in 
         "# HELP mlk_accuracy Share of the held-out set that is right.\n"
         "# TYPE mlk_accuracy gauge\n"
         "mlk_accuracy 0.75\n"
+        "# HELP mlk_held_out_loss Mean loss on the held-out set.\n"
+        "# TYPE mlk_held_out_loss gauge\n"
+        "mlk_held_out_loss 1.5\n"
         "# HELP mlk_samples_total Samples that this process has trained on.\n"
         "# TYPE mlk_samples_total counter\n"
         "mlk_samples_total 96\n" +

@@ -49,6 +49,13 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
   bench.reporter.report(300, 3, 82466 + 3000, 1e-9);
   CHECK(bench.metrics.str() == "mlk step=300 epoch=3 loss=1e-09 samples_per_s=2000\n");
   CHECK(bench.result()["metrics"]["accuracy"] == 0.93);  // the newest stays
+
+  bench.metrics.str("");
+  bench.now += 1;
+  bench.reporter.evaluation(0.5, 1.25);
+  bench.reporter.report(400, 4, 82466 + 4000, 1);
+  CHECK(bench.metrics.str() ==
+        "mlk step=400 epoch=4 loss=1 accuracy=0.5 held_out_loss=1.25 samples_per_s=1000\n");
 }
 
 TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {

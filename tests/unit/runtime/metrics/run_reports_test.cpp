@@ -117,7 +117,7 @@ TEST_CASE("where nothing was trained the loss is that of the evaluation") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
-  const auto evaluation = trainer.model().evaluate(trainer.data().held_out, [] { return false; });
+  const auto evaluation = trainer.model().evaluate(*trainer.data().held_out, [] { return false; });
   REQUIRE(evaluation);
   CHECK(reports.at_step(100, 1600, 100, true));
   CHECK(worker.result()["metrics"]["loss"].get<double>() == doctest::Approx(evaluation->loss).epsilon(1e-3));

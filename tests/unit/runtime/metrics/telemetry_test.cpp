@@ -96,8 +96,11 @@ TEST_CASE("how the run stands and its accuracy are told as they were last") {
   telemetry.run({3, 5, 2, 64, 1});
   telemetry.evaluated(0.5);
   telemetry.evaluated(0.75);
+  CHECK(!telemetry.measurements().held_out_loss);
+  telemetry.evaluated(0.75, 1.5);
   const Measurements all = telemetry.measurements();
   CHECK(all.accuracy == 0.75);
+  CHECK(all.held_out_loss == 1.5);
   REQUIRE(all.run);
   CHECK(all.run->workers == 3);
   CHECK(all.run->generation == 5);

@@ -10,6 +10,7 @@
 #include "kernels/ops.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/random.h"
+#include "runtime/data/image_dataset.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/optimizer.h"
 #include "tests/unit/runtime/idx_files.h"
@@ -38,7 +39,7 @@ struct RandomBatch {
 
 TEST_CASE("tensors lie one after the other and are named like PyTorch's layers") {
   auto ops = kernels::make_reference_ops();
-  Mlp model({{5, 3}}, 7, 4, 1, *ops);
+  Mlp model({5, 3}, {7, 4}, 1, *ops);
   REQUIRE(model.tensors().size() == 6);
   CHECK(model.tensors()[0] == TensorInfo{"layers.0.weight", {5, 7}, 0, 35});
   CHECK(model.tensors()[1] == TensorInfo{"layers.0.bias", {5}, 35, 5});
@@ -55,7 +56,7 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss"
       CAPTURE(ops->name());
       CAPTURE(hidden.size());
       const RandomBatch data(13, 7, 5);
-      Mlp model({hidden}, 7, 5, 3, *ops);
+      Mlp model(hidden, {7, 5}, 3, *ops);
       // Biases away from 0, where a rectifier would hide an error in their gradient.
       for (std::size_t i = 0; i < model.parameters().size(); ++i)
         model.parameters()[i] += 0.1f * uniform(4, 0, i);
@@ -91,7 +92,7 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss"
 TEST_CASE("what is told to be final of the gradients does not change any more, and in the end all is final") {
   auto ops = kernels::make_reference_ops();
   const RandomBatch data(13, 7, 5);
-  Mlp model({{9, 6}}, 7, 5, 3, *ops);
+  Mlp model({9, 6}, {7, 5}, 3, *ops);
   std::vector<std::size_t> told;
   std::vector<float> seen(model.gradients().size());
   model.loss_and_gradients(data.batch, [&](std::size_t from) {
@@ -106,7 +107,7 @@ TEST_CASE("what is told to be final of the gradients does not change any more, a
 TEST_CASE("gradients are overwritten, and a smaller batch after a larger one is not mixed with it") {
   auto ops = kernels::make_cpu_ops();
   const RandomBatch large(32, 7, 5), small(3, 7, 5);
-  Mlp model({{9}}, 7, 5, 3, *ops), fresh({{9}}, 7, 5, 3, *ops);
+  Mlp model({9}, {7, 5}, 3, *ops), fresh({9}, {7, 5}, 3, *ops);
   model.loss_and_gradients(large.batch);
   const float loss = model.loss_and_gradients(small.batch);
   CHECK(loss == fresh.loss_and_gradients(small.batch));
@@ -117,7 +118,7 @@ TEST_CASE("the mean of the gradients of equal parts is the gradient of the whole
   // What sync and allreduce rest on.
   auto ops = kernels::make_cpu_ops();
   const RandomBatch data(24, 7, 5);
-  Mlp model({{9}}, 7, 5, 3, *ops);
+  Mlp model({9}, {7, 5}, 3, *ops);
   model.loss_and_gradients(data.batch);
   const std::vector<float> whole(model.gradients().begin(), model.gradients().end());
   std::vector<float> sum(whole.size());
@@ -131,7 +132,7 @@ TEST_CASE("the mean of the gradients of equal parts is the gradient of the whole
 
 TEST_CASE("initial parameters come from the seed alone, the same on every machine") {
   auto ops = kernels::make_reference_ops();
-  Mlp a({{8}}, 6, 3, 1, *ops), same({{8}}, 6, 3, 1, *ops), other({{8}}, 6, 3, 2, *ops);
+  Mlp a({8}, {6, 3}, 1, *ops), same({8}, {6, 3}, 1, *ops), other({8}, {6, 3}, 2, *ops);
   CHECK(std::ranges::equal(a.parameters(), same.parameters()));
   CHECK_FALSE(std::ranges::equal(a.parameters(), other.parameters()));
   // Pinned: workers of one run may be of different kinds, and must start from the same bits.
@@ -143,7 +144,7 @@ TEST_CASE("initial parameters come from the seed alone, the same on every machin
 
 TEST_CASE("initial weights have the variance of He") {
   auto ops = kernels::make_reference_ops();
-  Mlp model({{400}}, 300, 10, 7, *ops);
+  Mlp model({400}, {300, 10}, 7, *ops);
   double sum = 0, squares = 0;
   const auto weights = model.parameters().first(300 * 400);
   for (float w : weights) {
@@ -164,8 +165,8 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
     labels[i] = i % 2 == 0 ? 1 : 0;
     if (i % 10 == 0) labels[i] = 0;  // 60 of them are wrong
   }
-  const Dataset data(pixels, labels, 1, 2, 1.0f / 255);
-  Mlp model({{}}, 1, 2, 1, *ops);
+  const ImageDataset data(pixels, labels, {1, 2}, 1.0f / 255);
+  Mlp model({}, {1, 2}, 1, *ops);
   const std::vector<float> parameters = {0, 4, 2, 0};
   std::ranges::copy(parameters, model.parameters().begin());
   const Evaluation evaluation = model.evaluate(data).value();
@@ -177,8 +178,8 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
 
 TEST_CASE("an evaluation asks before each part of the samples whether it is to stop") {
   auto ops = kernels::make_cpu_ops();
-  const Dataset data(std::vector<std::uint8_t>(513, 1), std::vector<std::uint8_t>(513, 0), 1, 2, 1);
-  Mlp model({{}}, 1, 2, 1, *ops);
+  const ImageDataset data(std::vector<std::uint8_t>(513, 1), std::vector<std::uint8_t>(513, 0), {1, 2}, 1);
+  Mlp model({}, {1, 2}, 1, *ops);
   const Evaluation whole = model.evaluate(data).value();
   for (const int stop_at : {1, 2, 3, 4}) {
     int asked = 0;
@@ -194,12 +195,12 @@ TEST_CASE(
     "stochastic gradient descent learns what can be learnt, on either implementation and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
-  const DataSplit data = load_idx(folder.path().string());
+  const ImageSplit data = load_idx(folder.path().string());
   for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); },
                     +[] { return kernels::make_cpu_ops(1, kernels::Precision::bfloat16); }}) {
     auto ops = make();
     CAPTURE(ops->name());
-    Mlp model({{8}}, 16, 3, 1, *ops);
+    Mlp model({8}, {16, 3}, 1, *ops);
     const Optimizer optimizer({.lr = 0.1, .momentum = 0.9}, 200);
     std::vector<float> momentum(model.parameters().size());
     BatchBuffer buffer(*ops);

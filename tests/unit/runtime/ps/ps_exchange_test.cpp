@@ -20,7 +20,7 @@ struct Exchange {
   static constexpr PeerId server{Role::server, 0};
   ScriptedPeers others{{Role::worker, 0}, 1, 1};
   std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
-  const std::unique_ptr<Model> model = make_model({{3}}, 4, 2, 1, *ops);
+  const std::unique_ptr<Model> model = make_model({.hidden = {3}}, {4, 2}, 1, *ops);
   const std::vector<Chunk> chunks = cut_chunks(model->tensors(), 1);
   WeightBook book;
   std::unique_ptr<WeightExchange> floats;

@@ -13,6 +13,7 @@
 #include "kernels/reference/reference_ops.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/runtime/idx_files.h"
+#include "tests/unit/runtime/tokens.h"
 
 using namespace mlk::rt;
 using namespace mlk::test;
@@ -149,6 +150,31 @@ TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the nex
   CHECK(cut.state() == whole.state());
 }
 
+TEST_CASE("a GPT that was stopped goes on from its checkpoint and ends with the bits of one that was not") {
+  Training whole, cut;
+  for (Training* each : {&whole, &cut}) {
+    write_file(each->folder / "train.txt", text_of_a_grammar(20'000));
+    each->config.model = {.type = ModelType::gpt, .layers = 2, .width = 16, .heads = 2, .context = 16};
+    each->config.data = {.batch = 4, .format = DataFormat::text};
+    each->config.optimizer = {.type = OptimizerType::adamw,
+                              .lr = 0.01,
+                              .weight_decay = 0.1,
+                              .clip = 1,
+                              .schedule = {.type = ScheduleType::cosine, .warmup = 20, .final = 0.1}};
+  }
+  REQUIRE(whole.run() == ExitCode::trained);
+  CHECK(whole.metrics.str().find(" held_out_loss=") != std::string::npos);
+  CHECK(whole.result()["metrics"]["held_out_loss"] < 2.5);
+  // The same run as far as its checkpoint of step 90, then the rest of it.
+  cut.config.checkpoint = {90, 3};
+  REQUIRE(cut.run() == ExitCode::trained);
+  for (const char* later : {"step-000000000180", "step-000000000200"})
+    fs::remove_all(cut.folder.path() / "checkpoints" / later);
+  REQUIRE(cut.run() == ExitCode::trained);
+  CHECK(cut.result()["restored_step"] == 90);
+  CHECK(cut.state() == whole.state());
+}
+
 TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long enough for") {
   Training bench;
   const std::uint32_t held_out = 800'000;  // a minute's work
@@ -182,7 +208,7 @@ TEST_CASE("Adam goes on from weights without its state as from a start, not with
   REQUIRE(bench.run() == ExitCode::trained);
   const CheckpointStore store(bench.env.checkpoints, 3, bench.log);
   const auto ops = mlk::kernels::make_reference_ops();
-  const auto model = make_model(bench.config.model, 16, 3, 1, *ops);
+  const auto model = make_model(bench.config.model, {16, 3}, 1, *ops);
   const auto trained = store.load_newest(model->tensors());
   REQUIRE(trained);
   // As if the weights had come from elsewhere, late in a run.

@@ -1,5 +1,6 @@
 #include "runtime/train/trainer.h"
 
+#include <cmath>
 #include <fstream>
 #include <unistd.h>
 
@@ -51,6 +52,28 @@ TEST_CASE("the share of lost workers is computed batch by batch, with the same g
       CHECK(told[i] == gradients[i]);
     }
   }
+}
+
+TEST_CASE("a gradient is clipped before it is applied, to the norm that the configuration has") {
+  Worker free(16, {8}), bound(16, {8});
+  free.config.optimizer = bound.config.optimizer = {.lr = 1};
+  bound.config.optimizer.clip = 0.01;
+  Trainer as_it_is(free.job), clipped(bound.job);
+  std::vector<float> state_free(as_it_is.state_size()), state(state_free.size());
+  as_it_is.compute(0, 16);
+  clipped.compute(0, 16);
+  const auto gradient = as_it_is.model().gradients();
+  double squares = 0;
+  for (const float x : gradient) squares += static_cast<double>(x) * static_cast<double>(x);
+  REQUIRE(squares > 1e-4);
+  const std::vector<float> before(clipped.model().parameters().begin(), clipped.model().parameters().end());
+  clipped.apply(state, {});
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double step = static_cast<double>(before[i]) - static_cast<double>(clipped.model().parameters()[i]);
+    CHECK(step == doctest::Approx(0.01 / std::sqrt(squares) * static_cast<double>(gradient[i])).scale(0.01));
+  }
+  as_it_is.clip();
+  CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
 TEST_CASE("the share of lost workers takes no more memory than the worker's own") {

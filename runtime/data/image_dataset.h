@@ -1,0 +1,40 @@
+// Labelled images, or other rows of bytes, in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+
+namespace mlk::rt {
+
+// Pixels stay bytes (a quarter of the memory and of the bandwidth) and become floats in gather().
+class ImageDataset final : public Dataset {
+ public:
+  // pixels: labels.size() rows of shape.inputs bytes. Labels are in [0, shape.classes). The model gets pixel
+  // * scale.
+  ImageDataset(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> labels, const SampleShape& shape,
+               float scale);
+
+  std::uint64_t size() const override { return labels_.size(); }
+  Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const override;
+
+ private:
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::uint8_t> labels_;
+  float scale_;
+};
+
+struct ImageSplit {
+  ImageDataset train, held_out;
+};
+
+// Reads the four IDX files of CONTRACT.md ("Data") in `folder`, plain or gzipped.
+// Throws Failure{bad_data} that names the file.
+ImageSplit load_idx(const std::string& folder);
+
+// The number of training samples, from the header of their labels alone. Throws as load_idx().
+std::uint64_t count_idx(const std::string& folder);
+
+}  // namespace mlk::rt

@@ -1,0 +1,165 @@
+// Sequences of tokens from files that are mapped into memory. Does not trust their content.
+#include "runtime/data/token_dataset.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "runtime/base/exit_code.h"
+
+namespace mlk::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Failure(ExitCode::bad_data, path + ": " + what);
+}
+
+std::uint32_t little_endian(const std::uint8_t* bytes, int width) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < width; ++i) value |= std::uint32_t{bytes[i]} << (8 * i);
+  return value;
+}
+
+std::uint64_t sequences_in(const TokenShard& shard, int length) {
+  return shard.tokens == 0 ? 0 : (shard.tokens - 1) / static_cast<std::uint64_t>(length);
+}
+
+// The header is that of llm.c: 256 numbers of 32 bits, of which the first three are these; the third is the
+// number of tokens.
+TokenShard open_shard(const std::string& path) {
+  constexpr std::uint32_t magic = 20240520, version = 1;
+  constexpr std::size_t header = 256 * 4;
+  TokenShard shard{MappedFile(path)};
+  const std::span<const std::uint8_t> bytes = shard.file.bytes();
+  if (bytes.size() < header || little_endian(bytes.data(), 4) != magic ||
+      little_endian(bytes.data() + 4, 4) != version) {
+    refuse(path, "not a token shard: its header must begin with 20240520 and 1");
+  }
+  shard.begin = header;
+  shard.width = 2;
+  shard.tokens = little_endian(bytes.data() + 8, 4);
+  if (bytes.size() != header + 2 * shard.tokens) {
+    refuse(path, "its header promises " + std::to_string(shard.tokens) + " tokens, but " +
+                     std::to_string(bytes.size() - header) + " bytes follow");
+  }
+  return shard;
+}
+
+// The shards in `folder` whose names contain `word`, by name.
+std::vector<TokenShard> shards_named(const std::string& folder, const std::string& word) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path& path = at->path();
+    if (path.extension() == ".bin" && path.filename().string().find(word) != std::string::npos)
+      paths.push_back(path.string());
+  }
+  if (error) refuse(folder, error.message());
+  if (paths.empty()) refuse(folder, "no file there is called *" + word + "*.bin");
+  std::ranges::sort(paths);
+  std::vector<TokenShard> shards;
+  for (const std::string& path : paths) shards.push_back(open_shard(path));
+  return shards;
+}
+
+std::unique_ptr<const Dataset> dataset_of(std::vector<TokenShard> shards, int length, int vocabulary,
+                                          const std::string& what) {
+  return std::make_unique<TokenDataset>(std::move(shards), length, vocabulary, what);
+}
+
+std::vector<TokenShard> one_shard(const std::string& path, std::size_t begin, std::size_t tokens) {
+  std::vector<TokenShard> shards;
+  shards.push_back({MappedFile(path), begin, tokens, 1});
+  return shards;
+}
+
+}  // namespace
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse(path_, std::strerror(errno));
+  struct stat info{};
+  void* place = MAP_FAILED;
+  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (regular && size > 0) place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  const int error = errno;
+  close(file);
+  if (!regular) refuse(path_, "not a regular file");
+  if (size == 0) refuse(path_, "is empty");
+  if (place == MAP_FAILED) refuse(path_, std::strerror(error));
+  bytes_ = {static_cast<const std::uint8_t*>(place), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+TokenDataset::TokenDataset(std::vector<TokenShard> shards, int length, int vocabulary,
+                           const std::string& what)
+    : Dataset({.inputs = length, .classes = vocabulary, .labels = length}), shards_(std::move(shards)) {
+  std::uint64_t end = 0;
+  for (const TokenShard& shard : shards_) ends_.push_back(end += sequences_in(shard, length));
+  if (end == 0)
+    refuse(what, "has too few tokens: a sequence takes model.context + 1 = " + std::to_string(length + 1));
+}
+
+Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
+  const auto length = static_cast<std::size_t>(shape().inputs);
+  const std::size_t count = ids.size() * length;
+  // First the tokens of all sequences, then their labels.
+  buffer.on_host.resize(2 * count);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends_, ids[i]) - ends_.begin());
+    const TokenShard& shard = shards_[at];
+    const std::uint64_t sequence = ids[i] - (at == 0 ? 0 : ends_[at - 1]);
+    const auto width = static_cast<std::size_t>(shard.width);
+    const std::uint8_t* bytes = shard.file.bytes().data() + shard.begin + sequence * length * width;
+    for (std::size_t k = 0; k <= length; ++k) {
+      const auto token = static_cast<std::int32_t>(little_endian(bytes + k * width, shard.width));
+      if (token >= shape().classes) {
+        refuse(shard.file.path(), "has token " + std::to_string(token) + ", but data.vocabulary is " +
+                                      std::to_string(shape().classes));
+      }
+      if (k < length) buffer.on_host[i * length + k] = token;
+      if (k > 0) buffer.on_host[count + i * length + k - 1] = token;
+    }
+  }
+  if (buffer.tokens.size() < count) buffer.tokens = buffer.ops.allocate<std::int32_t>(count);
+  if (buffer.labels.size() < count) buffer.labels = buffer.ops.allocate<std::int32_t>(count);
+  const std::span<const std::int32_t> all = buffer.on_host;
+  buffer.ops.write_tokens(all.first(count), std::span<std::int32_t>(buffer.tokens).first(count));
+  buffer.ops.write_tokens(all.subspan(count), std::span<std::int32_t>(buffer.labels).first(count));
+  return {{}, {buffer.labels.data(), count}, ids.size(), {buffer.tokens.data(), count}};
+}
+
+DataSplit load_text(const std::string& folder, int length) {
+  const std::string path = folder + "/train.txt", held_out = folder + "/held_out.txt";
+  const std::size_t size = MappedFile(path).bytes().size();
+  if (fs::exists(held_out)) {
+    const std::size_t held_out_size = MappedFile(held_out).bytes().size();
+    return {dataset_of(one_shard(path, 0, size), length, 256, path),
+            dataset_of(one_shard(held_out, 0, held_out_size), length, 256, held_out)};
+  }
+  const std::size_t kept = size - size / 10;
+  return {dataset_of(one_shard(path, 0, kept), length, 256, path),
+          dataset_of(one_shard(path, kept, size - kept), length, 256, "the last tenth of " + path)};
+}
+
+DataSplit load_tokens(const std::string& folder, int length, int vocabulary) {
+  return {dataset_of(shards_named(folder, "train"), length, vocabulary, folder + "/*train*.bin"),
+          dataset_of(shards_named(folder, "val"), length, vocabulary, folder + "/*val*.bin")};
+}
+
+}  // namespace mlk::rt

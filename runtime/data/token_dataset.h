@@ -1,0 +1,60 @@
+// Sequences of tokens, for models that predict the next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+
+namespace mlk::rt {
+
+// A file in memory that the kernel reads when it is needed, so that sets of any size fit. A file that is cut
+// while it is used ends the process.
+class MappedFile {
+ public:
+  // Throws Failure{bad_data} that names the file.
+  explicit MappedFile(std::string path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+ private:
+  std::string path_;
+  std::span<const std::uint8_t> bytes_;
+};
+
+// A file of tokens, or a part of one.
+struct TokenShard {
+  MappedFile file;
+  std::size_t begin = 0, tokens = 0;  // begin: the byte of the first
+  int width = 1;                      // bytes of a token: 1, or 2 with the lower byte first
+};
+
+// Sequence i is the i-th stretch of `length` tokens; its labels are the tokens after each of them. No
+// sequence goes beyond its shard, whose last tokens are left out if they do not fill one.
+class TokenDataset final : public Dataset {
+ public:
+  // Throws Failure{bad_data} if there is not even one sequence; `what` then says of what.
+  TokenDataset(std::vector<TokenShard> shards, int length, int vocabulary, const std::string& what);
+
+  std::uint64_t size() const override { return ends_.back(); }
+  Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const override;
+
+ private:
+  std::vector<TokenShard> shards_;
+  std::vector<std::uint64_t> ends_;  // of each shard: sequences up to its end
+};
+
+// The files of CONTRACT.md ("Data") for sequences of `length` tokens. Throw Failure{bad_data} that names the
+// file.
+DataSplit load_text(const std::string& folder, int length);
+DataSplit load_tokens(const std::string& folder, int length, int vocabulary);
+
+}  // namespace mlk::rt

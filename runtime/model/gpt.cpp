@@ -1,0 +1,264 @@
+// The forward and the backward pass of GPT-2, by the operations of kernels/.
+#include "runtime/model/gpt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "runtime/base/random.h"
+
+namespace mlk::rt {
+
+using kernels::Transpose;
+
+namespace {
+
+constexpr std::size_t tokens_tensor = 0, positions_tensor = 1, first_block = 2, tensors_of_block = 12;
+constexpr int expansion_factor = 4;
+
+std::vector<TensorInfo> tensors_of(const ModelConfig& config, int vocabulary) {
+  const std::int64_t width = config.width;
+  std::vector<TensorInfo> tensors = {{"transformer.wte.weight", {vocabulary, width}},
+                                     {"transformer.wpe.weight", {config.context, width}}};
+  const auto norm = [&](const std::string& name) {
+    tensors.push_back({name + ".weight", {width}});
+    tensors.push_back({name + ".bias", {width}});
+  };
+  const auto linear = [&](const std::string& name, std::int64_t inputs, std::int64_t outputs) {
+    tensors.push_back({name + ".weight", {inputs, outputs}});
+    tensors.push_back({name + ".bias", {outputs}});
+  };
+  for (int i = 0; i < config.layers; ++i) {
+    const std::string block = "transformer.h." + std::to_string(i) + ".";
+    norm(block + "ln_1");
+    linear(block + "attn.c_attn", width, 3 * width);
+    linear(block + "attn.c_proj", width, width);
+    norm(block + "ln_2");
+    linear(block + "mlp.c_fc", width, expansion_factor * width);
+    linear(block + "mlp.c_proj", expansion_factor * width, width);
+  }
+  norm("transformer.ln_f");
+  return tensors;
+}
+
+// Hands out parts of one piece of memory, each at the beginning of a cache line. Without memory it only
+// counts.
+class Places {
+ public:
+  explicit Places(float* memory) : memory_(memory) {}
+
+  float* take(std::size_t size) {
+    constexpr std::size_t line = 16;
+    float* const place = memory_ ? memory_ + taken_ : nullptr;
+    taken_ += (size + line - 1) / line * line;
+    return place;
+  }
+  std::size_t taken() const { return taken_; }
+
+ private:
+  float* memory_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+Gpt::Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops)
+    : Model(tensors_of(config, shape.classes), ops),
+      width_(config.width),
+      heads_(config.heads),
+      context_(config.context),
+      vocabulary_(shape.classes) {
+  const int wide = expansion_factor * width_;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(config.layers); ++i) {
+    const std::size_t at = first_block + i * tensors_of_block;
+    blocks_.push_back({.norm_1 = at,
+                       .norm_2 = at + 6,
+                       .qkv = {at + 2, width_, 3 * width_},
+                       .projection = {at + 4, width_, width_},
+                       .expansion = {at + 8, width_, wide},
+                       .contraction = {at + 10, wide, width_}});
+  }
+  last_norm_ = first_block + blocks_.size() * tensors_of_block;
+  kept_.resize(blocks_.size());
+  Gpt::initialise(seed);
+}
+
+// Weights are normal with the deviation 0.02. Those of layers that add to the residual stream are smaller by
+// the root of their number, so that the stream's variance does not grow with the depth. Norms start as they
+// are called, biases at 0.
+void Gpt::initialise(std::uint64_t seed) {
+  ops_.scale(0, parameters_, parameters_);
+  const float smaller = 1 / std::sqrt(2 * static_cast<float>(blocks_.size()));
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorInfo& tensor = tensors_[i];
+    if (tensor.name.ends_with(".bias")) continue;
+    const bool norm = tensor.shape.size() == 1, adds = tensor.name.ends_with("c_proj.weight");
+    const float deviation = adds ? 0.02f * smaller : 0.02f;
+    const auto values = parameters().subspan(tensor.offset, tensor.size), place = ops_.place(values);
+    for (std::size_t k = 0; k < tensor.size; ++k) place[k] = norm ? 1 : deviation * normal(seed, i, k);
+    ops_.write(place, values);
+  }
+}
+
+kernels::AttentionShape Gpt::attention_shape() const {
+  return {rows_ / context_, context_, heads_, width_ / heads_};
+}
+
+void Gpt::place(std::size_t sequences) {
+  constexpr int most_logits = 1 << 24;  // of 64 MiB
+  rows_ = static_cast<int>(sequences) * context_;
+  const auto rows = static_cast<std::size_t>(rows_), narrow = rows * static_cast<std::size_t>(width_);
+  rows_of_logits_ = std::clamp(most_logits / vocabulary_, 1, std::max(1, rows_));
+  const auto place_all = [&](Places places) {
+    const auto normalised = [&] {
+      return Normalised{places.take(narrow), places.take(rows), places.take(rows)};
+    };
+    for (Kept& kept : kept_) {
+      kept.in = places.take(narrow);
+      kept.norm_1 = normalised();
+      kept.qkv = places.take(3 * narrow);
+      kept.attended = places.take(narrow);
+      kept.log_sums = places.take(rows * static_cast<std::size_t>(heads_));
+      kept.middle = places.take(narrow);
+      kept.norm_2 = normalised();
+      kept.expanded = places.take(expansion_factor * narrow);
+      kept.activated = places.take(expansion_factor * narrow);
+    }
+    last_in_ = places.take(narrow);
+    last_ = normalised();
+    logits_ = places.take(static_cast<std::size_t>(rows_of_logits_) * static_cast<std::size_t>(vocabulary_));
+    stream_delta_ = places.take(narrow);
+    delta_ = places.take(narrow);
+    wide_delta_ = places.take(expansion_factor * narrow);
+    return places.taken();
+  };
+  const std::size_t size = place_all(Places(nullptr));
+  if (memory_.size() < size) memory_ = ops_.allocate<float>(size);
+  place_all(Places(memory_.data()));
+}
+
+void Gpt::multiply(const Linear& linear, const float* x, float* out) {
+  ops_.gemm(Transpose::no, Transpose::no, rows_, linear.outputs, linear.inputs, 1, x, weight(linear.weight),
+            0, out);
+}
+
+void Gpt::multiply_backward(const Linear& linear, const float* x, const float* delta, float* x_delta) {
+  ops_.gemm(Transpose::yes, Transpose::no, linear.inputs, linear.outputs, rows_, 1, x, delta, 0,
+            gradient(linear.weight));
+  ops_.gemm(Transpose::no, Transpose::yes, rows_, linear.inputs, linear.outputs, 1, delta,
+            weight(linear.weight), 0, x_delta);
+}
+
+void Gpt::normalise(std::size_t norm, const float* x, const Normalised& kept) {
+  ops_.layer_norm(rows_, width_, x, weight(norm), weight(norm + 1), kept.out, kept.mean, kept.scale);
+}
+
+void Gpt::normalise_backward(std::size_t norm, const float* x, const Normalised& kept) {
+  ops_.layer_norm_backward(rows_, width_, x, weight(norm), kept.mean, kept.scale, delta_, stream_delta_,
+                           gradient(norm), gradient(norm + 1));
+}
+
+void Gpt::block_forward(const Block& block, const Kept& kept, float* out) {
+  const auto add = [&](const Linear& linear, const float* stream, float* branch) {
+    const auto size = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_);
+    ops_.add_bias(rows_, width_, weight(linear.weight + 1), branch);
+    ops_.add_scaled({stream, size}, 1, {branch, size}, {branch, size});
+  };
+  normalise(block.norm_1, kept.in, kept.norm_1);
+  multiply(block.qkv, kept.norm_1.out, kept.qkv);
+  ops_.add_bias(rows_, 3 * width_, weight(block.qkv.weight + 1), kept.qkv);
+  ops_.attention(attention_shape(), kept.qkv, kept.attended, kept.log_sums);
+  multiply(block.projection, kept.attended, kept.middle);
+  add(block.projection, kept.in, kept.middle);
+
+  normalise(block.norm_2, kept.middle, kept.norm_2);
+  multiply(block.expansion, kept.norm_2.out, kept.expanded);
+  ops_.add_bias_gelu(rows_, block.expansion.outputs, weight(block.expansion.weight + 1), kept.expanded,
+                     kept.activated);
+  multiply(block.contraction, kept.activated, out);
+  add(block.contraction, kept.middle, out);
+}
+
+void Gpt::forward(const Batch& batch) {
+  place(batch.size);
+  float* const first = kept_.front().in;
+  ops_.embed(rows_, context_, width_, batch.tokens.data(), weight(tokens_tensor), weight(positions_tensor),
+             first);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    block_forward(blocks_[i], kept_[i], i + 1 < blocks_.size() ? kept_[i + 1].in : last_in_);
+  normalise(last_norm_, last_in_, last_);
+}
+
+void Gpt::over_logits(const std::function<void(int first, int rows)>& use) {
+  for (int first = 0; first < rows_; first += rows_of_logits_) {
+    const int rows = std::min(rows_of_logits_, rows_ - first);
+    ops_.gemm(Transpose::no, Transpose::yes, rows, vocabulary_, width_, 1,
+              last_.out + static_cast<std::ptrdiff_t>(first) * width_, weight(tokens_tensor), 0, logits_);
+    use(first, rows);
+  }
+}
+
+Evaluation Gpt::score(const Batch& batch) {
+  forward(batch);
+  Evaluation sum;
+  over_logits([&](int first, int rows) {
+    const std::int32_t* labels = batch.labels.data() + first;
+    sum.loss += static_cast<double>(ops_.softmax_cross_entropy(rows, vocabulary_, logits_, labels)) * rows;
+    sum.accuracy += static_cast<double>(ops_.count_correct(rows, vocabulary_, logits_, labels));
+  });
+  return sum;
+}
+
+float Gpt::loss_backward(const Batch& batch) {
+  double loss = 0;
+  over_logits([&](int first, int rows) {
+    const float share = static_cast<float>(rows) / static_cast<float>(rows_);
+    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first) * width_;
+    const float part =
+        ops_.softmax_cross_entropy_backward(rows, vocabulary_, logits_, batch.labels.data() + first, logits_);
+    loss += static_cast<double>(share) * static_cast<double>(part);
+    ops_.gemm(Transpose::yes, Transpose::no, vocabulary_, width_, rows, share, logits_, last_.out + at,
+              first == 0 ? 0 : 1, gradient(tokens_tensor));
+    ops_.gemm(Transpose::no, Transpose::no, rows, width_, vocabulary_, share, logits_, weight(tokens_tensor),
+              0, delta_ + at);
+  });
+  return static_cast<float>(loss);
+}
+
+void Gpt::block_backward(const Block& block, const Kept& kept, const Final& final) {
+  const auto all_from = [&](std::size_t tensor) {
+    if (final) final(tensors_[tensor].offset);
+  };
+  ops_.bias_backward(rows_, width_, stream_delta_, gradient(block.contraction.weight + 1));
+  multiply_backward(block.contraction, kept.activated, stream_delta_, wide_delta_);
+  ops_.bias_gelu_backward(rows_, block.expansion.outputs, kept.expanded, wide_delta_,
+                          gradient(block.expansion.weight + 1));
+  multiply_backward(block.expansion, kept.norm_2.out, wide_delta_, delta_);
+  normalise_backward(block.norm_2, kept.middle, kept.norm_2);
+  all_from(block.norm_2);
+
+  ops_.bias_backward(rows_, width_, stream_delta_, gradient(block.projection.weight + 1));
+  multiply_backward(block.projection, kept.attended, stream_delta_, delta_);
+  ops_.attention_backward(attention_shape(), kept.qkv, kept.attended, kept.log_sums, delta_, wide_delta_);
+  ops_.bias_backward(rows_, 3 * width_, wide_delta_, gradient(block.qkv.weight + 1));
+  multiply_backward(block.qkv, kept.norm_1.out, wide_delta_, delta_);
+  normalise_backward(block.norm_1, kept.in, kept.norm_1);
+  all_from(block.norm_1);
+}
+
+float Gpt::loss_and_gradients(const Batch& batch, const Final& final) {
+  forward(batch);
+  const float loss = loss_backward(batch);
+  const std::span<float> stream{stream_delta_,
+                                static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
+  ops_.scale(0, stream, stream);
+  normalise_backward(last_norm_, last_in_, last_);
+  if (final) final(tensors_[last_norm_].offset);
+  for (std::size_t i = blocks_.size(); i-- > 0;) block_backward(blocks_[i], kept_[i], final);
+  ops_.embed_backward(rows_, context_, width_, batch.tokens.data(), stream_delta_, gradient(tokens_tensor),
+                      gradient(positions_tensor));
+  if (final) final(0);
+  return loss;
+}
+
+}  // namespace mlk::rt

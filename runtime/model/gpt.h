@@ -1,0 +1,90 @@
+// The transformer of GPT-2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "runtime/model/model.h"
+
+namespace mlk::rt {
+
+// GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
+// layer four times as wide, each behind a layer norm and beside a residual connection; a last layer norm; and
+// as logits its products with the token embeddings. There is no dropout. Tensors have the names and layouts
+// of Hugging Face's GPT2LMHeadModel, so that it reads them from checkpoints: weights of layers are [inputs,
+// outputs].
+class Gpt final : public Model {
+ public:
+  // shape: of sequences of config.context tokens. `ops` must outlive the model.
+  Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
+
+  void initialise(std::uint64_t seed) override;
+  float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
+
+ protected:
+  Evaluation score(const Batch& batch) override;
+
+ private:
+  // A bias follows its weight in the tensors.
+  struct Linear {
+    std::size_t weight = 0;
+    int inputs = 0, outputs = 0;
+  };
+  struct Block {
+    std::size_t norm_1 = 0, norm_2 = 0;
+    Linear qkv, projection, expansion, contraction;
+  };
+  // What the forward pass keeps for the backward pass. Rows are tokens, of `width` numbers or as many as
+  // said.
+  struct Normalised {
+    float *out = nullptr, *mean = nullptr, *scale = nullptr;  // the last two: one number
+  };
+  struct Kept {
+    float* in = nullptr;  // the residual stream before the block, and before its second half
+    float* middle = nullptr;
+    Normalised norm_1, norm_2;
+    float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
+    float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
+  };
+
+  const float* weight(std::size_t tensor) const { return parameters_.data() + tensors_[tensor].offset; }
+  float* gradient(std::size_t tensor) { return gradients_.data() + tensors_[tensor].offset; }
+  kernels::AttentionShape attention_shape() const;
+
+  // Places everything in memory_ for a batch of so many sequences.
+  void place(std::size_t sequences);
+  void forward(const Batch& batch);
+  void block_forward(const Block& block, const Kept& kept, float* out);
+  // Calls use(first, rows) for the rows of tokens whose logits are computed together, after these were.
+  void over_logits(const std::function<void(int first, int rows)>& use);
+
+  // The loss. Leaves the gradient by the last norm's output in delta_.
+  float loss_backward(const Batch& batch);
+  // The residual stream's gradient in stream_delta_ becomes that before the block.
+  void block_backward(const Block& block, const Kept& kept, const Final& final);
+
+  // out = x * weight, without the bias.
+  void multiply(const Linear& linear, const float* x, float* out);
+  // The gradients of the weight, and by x.
+  void multiply_backward(const Linear& linear, const float* x, const float* delta, float* x_delta);
+  void normalise(std::size_t norm, const float* x, const Normalised& kept);
+  // Adds the gradient by x to stream_delta_. That by the output is delta_.
+  void normalise_backward(std::size_t norm, const float* x, const Normalised& kept);
+
+  const int width_, heads_, context_, vocabulary_;
+  std::vector<Block> blocks_;
+  std::size_t last_norm_ = 0;
+
+  // For the batch under way. memory_ grows to the largest batch and never shrinks.
+  int rows_ = 0;            // its tokens
+  int rows_of_logits_ = 0;  // whose logits are computed together
+  kernels::Buffer<float> memory_;
+  std::vector<Kept> kept_;  // of each block
+  float* last_in_ = nullptr;
+  Normalised last_;
+  float *logits_ = nullptr, *stream_delta_ = nullptr, *delta_ = nullptr, *wide_delta_ = nullptr;
+};
+
+}  // namespace mlk::rt
