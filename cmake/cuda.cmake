@@ -33,7 +33,7 @@ if(MLK_NVCC AND NOT MLK_SANITIZE)
     set(object ${CMAKE_BINARY_DIR}/cuda/${name}.o)
     add_custom_command(
       OUTPUT ${object} ${object}.ptxas
-      COMMAND ${CMAKE_SOURCE_DIR}/cmake/quietly ${object}.ptxas ${CCACHE} ${MLK_NVCC} -std=c++20 -O3 -fmad=false ${architectures}
+      COMMAND ${CMAKE_SOURCE_DIR}/cmake/quietly ${object}.ptxas ${CCACHE} ${MLK_NVCC} -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr ${architectures}
               -Xcompiler=-fPIC,-Wall,-Wextra -Werror=all-warnings -Xptxas=-v -I${CMAKE_SOURCE_DIR} -MD -MF ${object}.d
               -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "nvcc ${name}.cu")

@@ -13,6 +13,9 @@
 namespace mlk::cuda {
 
 using kernels::AdamStep;
+using kernels::AttentionShape;
+using kernels::DropoutMask;
+using kernels::ImageShape;
 using kernels::SgdStep;
 using kernels::Transpose;
 
@@ -24,6 +27,40 @@ void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias
 void bias_backward(cudaStream_t stream, int rows, int columns, const float* delta, float* bias_gradient);
 void bias_relu_backward(cudaStream_t stream, int rows, int columns, const float* output, float* delta,
                         float* bias_gradient);
+
+void add_bias_gelu(cudaStream_t stream, int rows, int columns, const float* bias, float* x, float* out);
+void bias_gelu_backward(cudaStream_t stream, int rows, int columns, const float* x, float* delta,
+                        float* bias_gradient);
+
+void layer_norm(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
+                const float* bias, float* out, float* mean, float* scale);
+void layer_norm_backward(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
+                         const float* mean, const float* scale, const float* delta, float* x_gradient,
+                         float* weight_gradient, float* bias_gradient);
+
+void embed(cudaStream_t stream, int rows, int length, int columns, const std::int32_t* tokens,
+           const float* token_table, const float* position_table, float* out);
+void embed_backward(cudaStream_t stream, int rows, int length, int columns, const std::int32_t* tokens,
+                    const float* delta, float* token_gradient, float* position_gradient);
+
+void attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
+               float* log_sums);
+void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
+                        const float* log_sums, const float* delta, float* qkv_gradient);
+
+// rows[pixels, kernel * kernel * channels]: the window around each pixel, with zeros beyond the edges. And
+// the sum of what the windows have of each number of x.
+void im2col(cudaStream_t stream, const ImageShape& shape, int kernel, const float* x, float* rows);
+void col2im(cudaStream_t stream, const ImageShape& shape, int kernel, const float* rows, float* x);
+void max_pool(cudaStream_t stream, const ImageShape& shape, const float* x, float* out);
+void max_pool_backward(cudaStream_t stream, const ImageShape& shape, const float* x, const float* delta,
+                       float* x_gradient);
+
+void dropout(cudaStream_t stream, std::size_t size, const DropoutMask& mask, const float* x, float* out);
+
+// sums: memory for clip_sums numbers.
+inline constexpr std::size_t clip_sums = 1025;
+void clip(cudaStream_t stream, std::size_t size, float* gradients, float most, double* sums);
 
 // losses[rows]: of each row. delta may be null, then only the loss is computed.
 void softmax_cross_entropy(cudaStream_t stream, int rows, int classes, const float* logits,

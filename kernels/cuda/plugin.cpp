@@ -9,19 +9,30 @@
 #include "kernels/cuda/kernels.h"
 
 using mlk::kernels::AdamStep;
+using mlk::kernels::AttentionShape;
+using mlk::kernels::DropoutMask;
+using mlk::kernels::ImageShape;
 using mlk::kernels::SgdStep;
 using mlk::kernels::Transpose;
 namespace cuda = mlk::cuda;
+
+// Memory of the device that grows once, for what an operation needs while it runs.
+template <typename Number>
+struct Scratch {
+  Number* numbers = nullptr;
+  std::size_t size = 0;
+};
 
 struct mlk_device {
   int index = 0;
   std::string name, failure;
   cudaStream_t stream = nullptr;
   // Of the operations that return a number: a value for each row, their sum, and that on the host.
-  float* of_rows = nullptr;
-  std::size_t rows = 0;
+  Scratch<float> of_rows;
   double* total = nullptr;
   double* result = nullptr;
+  Scratch<float> windows;   // of a convolution
+  Scratch<double> squares;  // of clipping
 
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
@@ -31,21 +42,22 @@ struct mlk_device {
   // After kernels were put into the stream.
   void check() { holds(cudaGetLastError(), "a kernel cannot start"); }
 
-  // Memory for a number of each row.
-  float* space_of(int wanted) {
-    const auto count = static_cast<std::size_t>(wanted);
-    if (count <= rows) return of_rows;
-    cudaFree(of_rows);
-    of_rows = nullptr;
-    rows = 0;
-    if (holds(cudaMalloc(reinterpret_cast<void**>(&of_rows), count * sizeof(float)), "memory for a loss"))
-      rows = count;
-    return of_rows;
+  // Memory for `wanted` numbers, whatever was in it; null after a failure.
+  template <typename Number>
+  Number* space(Scratch<Number>& scratch, std::size_t wanted) {
+    if (!failure.empty()) return nullptr;
+    if (wanted <= scratch.size) return scratch.numbers;
+    cudaFree(scratch.numbers);
+    scratch = {};
+    if (holds(cudaMalloc(reinterpret_cast<void**>(&scratch.numbers), wanted * sizeof(Number)),
+              "scratch memory"))
+      scratch.size = wanted;
+    return scratch.numbers;
   }
 
   double sum_of_rows(int count) {
     if (!failure.empty()) return 0;
-    cuda::sum(stream, static_cast<std::size_t>(count), of_rows, total);
+    cuda::sum(stream, static_cast<std::size_t>(count), of_rows.numbers, total);
     check();
     holds(cudaMemcpyAsync(result, total, sizeof(double), cudaMemcpyDeviceToHost, stream), "a copy");
     holds(cudaStreamSynchronize(stream), "waiting for the device");
@@ -85,7 +97,9 @@ std::string unusable(int index, cudaDeviceProp& properties) {
 }
 
 void close_device(mlk_device* device) {
-  cudaFree(device->of_rows);
+  cudaFree(device->of_rows.numbers);
+  cudaFree(device->windows.numbers);
+  cudaFree(device->squares.numbers);
   cudaFree(device->total);
   cudaFreeHost(device->result);
   if (device->stream) cudaStreamDestroy(device->stream);
@@ -140,7 +154,7 @@ void to_host(mlk_device* device, const void* memory, void* values, std::size_t b
 
 double softmax_cross_entropy(mlk_device* device, int rows, int classes, const float* logits,
                              const std::int32_t* labels, float* delta) {
-  float* const losses = device->space_of(rows);
+  float* const losses = device->space(device->of_rows, static_cast<std::size_t>(rows));
   if (rows == 0 || !losses) return 0;
   cuda::softmax_cross_entropy(device->stream, rows, classes, logits, labels, losses, delta);
   return device->sum_of_rows(rows);
@@ -148,7 +162,7 @@ double softmax_cross_entropy(mlk_device* device, int rows, int classes, const fl
 
 std::int64_t count_correct(mlk_device* device, int rows, int classes, const float* logits,
                            const std::int32_t* labels) {
-  float* const correct = device->space_of(rows);
+  float* const correct = device->space(device->of_rows, static_cast<std::size_t>(rows));
   if (rows == 0 || !correct) return 0;
   cuda::mark_correct(device->stream, rows, classes, logits, labels, correct);
   return static_cast<std::int64_t>(device->sum_of_rows(rows));
@@ -182,6 +196,66 @@ void adam(cudaStream_t stream, std::size_t size, float* parameters, const float*
   cuda::adam(stream, size, parameters, gradients, mean, square, *step);
 }
 
+void attention(cudaStream_t stream, const AttentionShape* shape, const float* qkv, float* out,
+               float* log_sums) {
+  cuda::attention(stream, *shape, qkv, out, log_sums);
+}
+void attention_backward(cudaStream_t stream, const AttentionShape* shape, const float* qkv, const float* out,
+                        const float* log_sums, const float* delta, float* qkv_gradient) {
+  cuda::attention_backward(stream, *shape, qkv, out, log_sums, delta, qkv_gradient);
+}
+void max_pool(cudaStream_t stream, const ImageShape* shape, const float* x, float* out) {
+  cuda::max_pool(stream, *shape, x, out);
+}
+void max_pool_backward(cudaStream_t stream, const ImageShape* shape, const float* x, const float* delta,
+                       float* x_gradient) {
+  cuda::max_pool_backward(stream, *shape, x, delta, x_gradient);
+}
+void dropout(cudaStream_t stream, std::size_t size, const DropoutMask* mask, const float* x, float* out) {
+  cuda::dropout(stream, size, *mask, x, out);
+}
+
+void clip(mlk_device* device, std::size_t size, float* gradients, float most) {
+  double* const sums = device->space(device->squares, cuda::clip_sums);
+  if (!sums) return;
+  cuda::clip(device->stream, size, gradients, most, sums);
+  device->check();
+}
+
+int window_size(const ImageShape& shape, int kernel) { return kernel * kernel * shape.channels; }
+
+float* space_of_windows(mlk_device* device, const ImageShape& shape, int kernel) {
+  return device->space(device->windows, static_cast<std::size_t>(shape.pixels()) *
+                                            static_cast<std::size_t>(window_size(shape, kernel)));
+}
+
+void convolve(mlk_device* device, const ImageShape* shape, int outputs, int kernel, const float* x,
+              const float* weight, float* out) {
+  float* const windows = space_of_windows(device, *shape, kernel);
+  if (!windows) return;
+  cuda::im2col(device->stream, *shape, kernel, x, windows);
+  cuda::gemm(device->stream, Transpose::no, Transpose::yes, shape->pixels(), outputs,
+             window_size(*shape, kernel), 1, windows, weight, 0, out);
+  device->check();
+}
+
+// The gradients of the windows take the place of the windows.
+void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs, int kernel, const float* x,
+                       const float* weight, const float* delta, float* x_gradient, float* weight_gradient) {
+  float* const windows = space_of_windows(device, *shape, kernel);
+  if (!windows) return;
+  const int pixels = shape->pixels(), size = window_size(*shape, kernel);
+  cuda::im2col(device->stream, *shape, kernel, x, windows);
+  cuda::gemm(device->stream, Transpose::yes, Transpose::no, outputs, size, pixels, 1, delta, windows, 0,
+             weight_gradient);
+  if (x_gradient) {
+    cuda::gemm(device->stream, Transpose::no, Transpose::no, pixels, size, outputs, 1, delta, weight, 0,
+               windows);
+    cuda::col2im(device->stream, *shape, kernel, windows, x_gradient);
+  }
+  device->check();
+}
+
 }  // namespace
 
 const mlk_device_table* mlk_device_v1() {
@@ -207,6 +281,20 @@ const mlk_device_table* mlk_device_v1() {
       .add_bias_relu = queue<cuda::add_bias_relu>,
       .bias_backward = queue<cuda::bias_backward>,
       .bias_relu_backward = queue<cuda::bias_relu_backward>,
+      .add_bias_gelu = queue<cuda::add_bias_gelu>,
+      .bias_gelu_backward = queue<cuda::bias_gelu_backward>,
+      .layer_norm = queue<cuda::layer_norm>,
+      .layer_norm_backward = queue<cuda::layer_norm_backward>,
+      .embed = queue<cuda::embed>,
+      .embed_backward = queue<cuda::embed_backward>,
+      .attention = queue<attention>,
+      .attention_backward = queue<attention_backward>,
+      .convolve = convolve,
+      .convolve_backward = convolve_backward,
+      .max_pool = queue<max_pool>,
+      .max_pool_backward = queue<max_pool_backward>,
+      .dropout = queue<dropout>,
+      .clip = clip,
       .softmax_cross_entropy = softmax_cross_entropy,
       .count_correct = count_correct,
       .sgd = queue<sgd>,

@@ -38,6 +38,12 @@ class DeviceOps final : public Ops {
     check();
   }
 
+  void write_tokens(std::span<const std::int32_t> values, std::span<std::int32_t> tensor) override {
+    table_.to_device(device_, values.data(), tensor.data(), tensor.size_bytes());
+    table_.wait(device_);
+    check();
+  }
+
   void gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha, const float* a,
             const float* b, float beta, float* c) override {
     table_.gemm(device_, transpose_a == Transpose::yes, transpose_b == Transpose::yes, m, n, k, alpha, a, b,
@@ -55,6 +61,60 @@ class DeviceOps final : public Ops {
   void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                           float* bias_gradient) override {
     table_.bias_relu_backward(device_, rows, columns, output, delta, bias_gradient);
+  }
+  void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) override {
+    table_.add_bias_gelu(device_, rows, columns, bias, x, out);
+  }
+  void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
+                          float* bias_gradient) override {
+    table_.bias_gelu_backward(device_, rows, columns, x, delta, bias_gradient);
+  }
+  void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias, float* out,
+                  float* mean, float* scale) override {
+    table_.layer_norm(device_, rows, columns, x, weight, bias, out, mean, scale);
+  }
+  void layer_norm_backward(int rows, int columns, const float* x, const float* weight, const float* mean,
+                           const float* scale, const float* delta, float* x_gradient, float* weight_gradient,
+                           float* bias_gradient) override {
+    table_.layer_norm_backward(device_, rows, columns, x, weight, mean, scale, delta, x_gradient,
+                               weight_gradient, bias_gradient);
+  }
+  void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+             const float* position_table, float* out) override {
+    table_.embed(device_, rows, length, columns, tokens, token_table, position_table, out);
+  }
+  void embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
+                      float* token_gradient, float* position_gradient) override {
+    table_.embed_backward(device_, rows, length, columns, tokens, delta, token_gradient, position_gradient);
+  }
+  void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) override {
+    table_.attention(device_, &shape, qkv, out, log_sums);
+  }
+  void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+                          const float* log_sums, const float* delta, float* qkv_gradient) override {
+    table_.attention_backward(device_, &shape, qkv, out, log_sums, delta, qkv_gradient);
+  }
+  void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
+                float* out) override {
+    table_.convolve(device_, &shape, outputs, kernel, x, weight, out);
+  }
+  void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
+                         const float* weight, const float* delta, float* x_gradient,
+                         float* weight_gradient) override {
+    table_.convolve_backward(device_, &shape, outputs, kernel, x, weight, delta, x_gradient, weight_gradient);
+  }
+  void max_pool(const ImageShape& shape, const float* x, float* out) override {
+    table_.max_pool(device_, &shape, x, out);
+  }
+  void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
+                         float* x_gradient) override {
+    table_.max_pool_backward(device_, &shape, x, delta, x_gradient);
+  }
+  void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override {
+    table_.dropout(device_, out.size(), &mask, x.data(), out.data());
+  }
+  void clip(std::span<float> gradients, float most) override {
+    table_.clip(device_, gradients.size(), gradients.data(), most);
   }
   float softmax_cross_entropy(int rows, int classes, const float* logits,
                               const std::int32_t* labels) override {

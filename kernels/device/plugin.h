@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/dropout.h"
 #include "kernels/optimizer_steps.h"
+#include "kernels/shapes.h"
 
 extern "C" {
 
@@ -42,6 +44,34 @@ struct mlk_device_table {
   void (*bias_backward)(mlk_device* device, int rows, int columns, const float* delta, float* bias_gradient);
   void (*bias_relu_backward)(mlk_device* device, int rows, int columns, const float* output, float* delta,
                              float* bias_gradient);
+  void (*add_bias_gelu)(mlk_device* device, int rows, int columns, const float* bias, float* x, float* out);
+  void (*bias_gelu_backward)(mlk_device* device, int rows, int columns, const float* x, float* delta,
+                             float* bias_gradient);
+  void (*layer_norm)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
+                     const float* bias, float* out, float* mean, float* scale);
+  void (*layer_norm_backward)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
+                              const float* mean, const float* scale, const float* delta, float* x_gradient,
+                              float* weight_gradient, float* bias_gradient);
+  void (*embed)(mlk_device* device, int rows, int length, int columns, const std::int32_t* tokens,
+                const float* token_table, const float* position_table, float* out);
+  void (*embed_backward)(mlk_device* device, int rows, int length, int columns, const std::int32_t* tokens,
+                         const float* delta, float* token_gradient, float* position_gradient);
+  void (*attention)(mlk_device* device, const mlk::kernels::AttentionShape* shape, const float* qkv,
+                    float* out, float* log_sums);
+  void (*attention_backward)(mlk_device* device, const mlk::kernels::AttentionShape* shape, const float* qkv,
+                             const float* out, const float* log_sums, const float* delta,
+                             float* qkv_gradient);
+  void (*convolve)(mlk_device* device, const mlk::kernels::ImageShape* shape, int outputs, int kernel,
+                   const float* x, const float* weight, float* out);
+  void (*convolve_backward)(mlk_device* device, const mlk::kernels::ImageShape* shape, int outputs,
+                            int kernel, const float* x, const float* weight, const float* delta,
+                            float* x_gradient, float* weight_gradient);
+  void (*max_pool)(mlk_device* device, const mlk::kernels::ImageShape* shape, const float* x, float* out);
+  void (*max_pool_backward)(mlk_device* device, const mlk::kernels::ImageShape* shape, const float* x,
+                            const float* delta, float* x_gradient);
+  void (*dropout)(mlk_device* device, std::size_t size, const mlk::kernels::DropoutMask* mask, const float* x,
+                  float* out);
+  void (*clip)(mlk_device* device, std::size_t size, float* gradients, float most);
   // These two wait for their result. delta may be null.
   double (*softmax_cross_entropy)(mlk_device* device, int rows, int classes, const float* logits,
                                   const std::int32_t* labels, float* delta);

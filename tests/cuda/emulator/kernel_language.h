@@ -12,6 +12,9 @@
 
 #include "tests/cuda/emulator/grid.h"
 
+using std::isfinite;
+using std::isnan;
+
 #undef __global__
 #undef __device__
 #undef __host__

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +11,10 @@
 #include "tests/unit/kernels/numbers.h"
 
 namespace mlk::test {
+
+struct Shape {
+  int rows, columns;
+};
 
 inline std::unique_ptr<kernels::Ops> emulated_ops() { return kernels::make_device_ops(*mlk_device_v1(), 0); }
 
@@ -23,13 +27,10 @@ inline std::vector<float> on_host(kernels::Ops& ops, std::span<const float> tens
   const auto values = ops.read(tensor);
   return {values.begin(), values.end()};
 }
-inline kernels::Buffer<std::int32_t> labels_on_device(kernels::Ops& ops,
-                                                      const std::vector<std::int32_t>& labels) {
-  const std::vector<std::uint8_t> table(labels.begin(), labels.end());
-  std::vector<std::uint64_t> ids(labels.size());
-  std::iota(ids.begin(), ids.end(), 0u);
-  auto buffer = ops.allocate<std::int32_t>(labels.size());
-  ops.gather_labels(ids, table.data(), buffer.data());
+inline kernels::Buffer<std::int32_t> tokens_on_device(kernels::Ops& ops,
+                                                      const std::vector<std::int32_t>& tokens) {
+  auto buffer = ops.allocate<std::int32_t>(tokens.size());
+  ops.write_tokens(tokens, buffer);
   return buffer;
 }
 

@@ -15,10 +15,11 @@ using mlk::test::area;
 using mlk::test::emulated_ops;
 using mlk::test::furthest_apart;
 using mlk::test::in_each_order;
-using mlk::test::labels_on_device;
 using mlk::test::Numbers;
 using mlk::test::on_device;
 using mlk::test::on_host;
+using mlk::test::Shape;
+using mlk::test::tokens_on_device;
 
 namespace {
 
@@ -26,10 +27,7 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 // Of sums of `terms` products of numbers below 1, in float.
 double sum_bound(int terms) { return 4e-7 * std::sqrt(terms + 1.0) + 1e-6; }
 
-struct Shape {
-  int rows, columns;
-};
-const Shape shapes[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}};
+const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}};
 
 }  // namespace
 
@@ -67,7 +65,7 @@ TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on t
   in_each_order([] {
     const auto ops = emulated_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : shapes) {
+    for (const auto [rows, columns] : matrices) {
       auto x = numbers(area(rows, columns));
       const auto bias = numbers(static_cast<std::size_t>(columns));
       if (!x.empty()) x.back() = not_a_number;
@@ -92,7 +90,7 @@ TEST_CASE("the gradient of a bias is the sum of the rows, and ReLU lets through 
   in_each_order([] {
     const auto ops = emulated_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : shapes) {
+    for (const auto [rows, columns] : matrices) {
       CAPTURE(rows);
       CAPTURE(columns);
       auto delta = numbers(area(rows, columns));
@@ -125,7 +123,7 @@ TEST_CASE("the loss, its gradient and the right answers agree with the reference
       if (rows > 1) logits[0] = logits[1] = 30;  // of two that are equal the first counts
       const auto labels = numbers.labels(rows, classes);
       const auto of_logits = on_device(*ops, logits);
-      const auto of_labels = labels_on_device(*ops, labels);
+      const auto of_labels = tokens_on_device(*ops, labels);
       auto of_delta = on_device(*ops, logits);
       std::vector<float> delta(logits.size());
       const float loss = ops->softmax_cross_entropy(rows, classes, of_logits.data(), of_labels.data());
@@ -147,7 +145,7 @@ TEST_CASE("a logit that is not a number makes the loss of the device none, where
     std::vector<float> logits(10, 1);
     logits[at] = not_a_number;
     const auto of_logits = on_device(*ops, logits);
-    const auto labels = labels_on_device(*ops, {3});
+    const auto labels = tokens_on_device(*ops, {3});
     CHECK(std::isnan(ops->softmax_cross_entropy(1, 10, of_logits.data(), labels.data())));
   }
 }
@@ -206,7 +204,7 @@ TEST_CASE("scaling and adding on the device give the reference's bits, in place 
 
 TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {
   const auto ops = emulated_ops(), reference = make_reference_ops();
-  std::vector<std::uint8_t> table(50 * 7), labels(50);
+  std::vector<std::uint8_t> table(50 * 7);
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
   for (const std::vector<std::uint64_t>& ids :
        {std::vector<std::uint64_t>{3, 0, 49, 3}, {7}, {}, {1, 2, 3, 4, 5, 6, 7}}) {
@@ -215,5 +213,11 @@ TEST_CASE("the device gathers the rows and labels that were asked for, batch aft
     ops->gather_rows(ids, 7, table.data(), 1 / 255.0f, of_rows.data());
     reference->gather_rows(ids, 7, table.data(), 1 / 255.0f, rows.data());
     CHECK(on_host(*ops, of_rows) == rows);
+    std::vector<std::int32_t> gathered(ids.size());
+    auto of_labels = ops->allocate<std::int32_t>(ids.size());
+    ops->gather_labels(ids, table.data(), of_labels.data());
+    on_host(*ops, of_rows);  // waits
+    reference->gather_labels(ids, table.data(), gathered.data());
+    for (std::size_t i = 0; i < ids.size(); ++i) CHECK(of_labels.data()[i] == gathered[i]);
   }
 }

@@ -1,0 +1,48 @@
+// Clipping by the norm of all gradients, without a word to the host: up to 1024 blocks sum up squares, one
+// block sums up their sums, and then every block scales by what it reads there.
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/reduce.h"
+
+namespace mlk::cuda {
+namespace {
+
+__global__ void sum_of_squares_kernel(std::size_t size, const float* x, double* sums) {
+  double* const shared = shared_memory<double>();
+  double sum = 0;
+  for_each(size, [&](std::size_t i) { sum += static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  sum = reduce_block(sum, 0.0, Sum(), shared);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void sum_of_sums_kernel(unsigned count, const double* sums, double* total) {
+  double* const shared = shared_memory<double>();
+  double sum = 0;
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
+  sum = reduce_block(sum, 0.0, Sum(), shared);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+// Not 0 for an infinite norm: a diverged model must be noticed.
+__global__ void clip_kernel(std::size_t size, float* x, float most, const double* squares) {
+  const double norm = sqrt(*squares);
+  if (norm <= static_cast<double>(most)) return;
+  const double factor = isfinite(norm) ? static_cast<double>(most) / norm : static_cast<double>(NAN);
+  for_each(size, [=](std::size_t i) { x[i] *= static_cast<float>(factor); });
+}
+
+}  // namespace
+
+void clip(cudaStream_t stream, std::size_t size, float* gradients, float most, double* sums) {
+  if (size == 0) return;
+  const Grid plain = grid_for(size);
+  Grid summing = plain, one = plain;
+  summing.shared_bytes = one.shared_bytes = (warp_threads + 1) * sizeof(double);
+  one.blocks = 1;
+  double* const total = sums + plain.blocks.x;
+  launch(summing, stream, sum_of_squares_kernel, size, gradients, sums);
+  launch(one, stream, sum_of_sums_kernel, plain.blocks.x, sums, total);
+  launch(plain, stream, clip_kernel, size, gradients, most, total);
+}
+
+}  // namespace mlk::cuda
