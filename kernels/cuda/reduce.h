@@ -23,8 +23,8 @@ __device__ T reduce_warp(T value, Operation operation) {
   return value;
 }
 
-// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers, which may be
-// used again after the call.
+// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers for such calls
+// alone.
 template <typename T, typename Operation>
 __device__ T reduce_block(T value, T neutral, Operation operation, T* shared) {
   const unsigned lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;
@@ -36,9 +36,7 @@ __device__ T reduce_block(T value, T neutral, Operation operation, T* shared) {
     if (lane == 0) shared[warp_threads] = total;
   }
   __syncthreads();
-  const T total = shared[warp_threads];
-  __syncthreads();
-  return total;
+  return shared[warp_threads];  // the next call writes there only after its first barrier
 }
 
 }  // namespace mlk::cuda

@@ -17,8 +17,10 @@ def start_all(run, env):
     return [run.start("worker", rank, **env) for rank in range(run.workers_count)]
 
 
-def losses_of(folder, env, mode, workers=1, **config):
-    with Run(folder, mode, workers=workers, steps=50, report_every=1, **config) as run:
+def losses_of(folder, env, mode, workers=1, text=None, **config):
+    with Run(folder, mode, workers=workers, report_every=1, **{"steps": 50, **config}) as run:
+        if text:
+            (run.data / "train.txt").write_text(text)
         processes = start_all(run, env)
         for process in processes:
             assert process.wait() == 0, process.errors()
@@ -37,6 +39,17 @@ def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, m
     assert len(losses[0]) == len(losses[1]) >= 50
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] / 2
+
+
+@pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
+def test_the_losses_of_a_gpt_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers):
+    text = "".join(f"the {a} {b} the {c}.\n" for a in ("river", "ship", "horse") for b in ("meets", "follows") for c in ("stone", "garden"))
+    settings = {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2, "context": 24}, "data": {"format": "text", "batch": 2},
+                "optimizer": {"type": "adamw", "lr": 0.01}, "text": text * 4, "consistency": "sync", "steps": 20}
+    losses = [losses_of(tmp_path / name, env, mode, workers, **settings) for name, env in (("cpu", {}), ("gpu", GPU))]
+    assert len(losses[0]) == len(losses[1]) >= 20
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+    assert losses[1][-1] < losses[1][0] * 0.8
 
 
 def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):
