@@ -117,6 +117,7 @@ class Rules {
       check_consistency();
     }
     check_length();
+    check_model();
     check_optimizer();
     check_data();
     check_checkpoint();
@@ -247,6 +248,13 @@ class Rules {
       refuse("train",
              "train.steps is missing: updates of the whole run, not of one worker; or give train.epochs");
     }
+  }
+
+  void check_model() {
+    const json& train = child_of(effective_, "train");
+    if (!train.is_object() || child_of(train, "model").empty() || child_of(train, "data").empty()) return;
+    complete_model(effective_["train"]["model"], effective_["train"]["data"],
+                   [this](const std::string& at, const std::string& what) { refuse(at, what); });
   }
 
   void check_optimizer() {

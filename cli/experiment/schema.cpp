@@ -63,18 +63,24 @@ constexpr Key train_keys[] = {
      "in mode ps: how long workers go on by themselves while a server is lost"},
 };
 
+// variants.cpp says which keys belong to which type or format, and their defaults.
 constexpr Key model_keys[] = {
-    {"type", choice, "mlp", "mlp", "multi-layer perceptron"},
-    {"hidden", wholes, "1..65536|100", "[128]", "widths of the hidden layers"},
+    {"type", choice, "mlp|gpt", "mlp", "multi-layer perceptron, or the transformer of GPT-2"},
+    {"hidden", wholes, "1..65536|100", "", "mlp: widths of the hidden layers; default: [128]"},
+    {"layers", whole, "1..1000", "", "gpt: blocks; default: 12"},
+    {"width", whole, "1..65536", "", "gpt: numbers of a token, a multiple of heads; default: 768"},
+    {"heads", whole, "1..65536", "", "gpt: heads of attention; default: 12"},
+    {"context", whole, "1..65536", "", "gpt: tokens of a sequence; default: 1024"},
 };
 
 constexpr Key train_data_keys[] = {
     {"path", path, "", required, "folder with the data set, as the pods see it"},
     {"batch", whole, "1..1000000", "32", "samples per worker and step"},
-    {"format", choice, "idx", "idx", "IDX files, plain or .gz, named as those of MNIST"},
+    {"format", choice, "idx|text|tokens", "",
+     "mlp: IDX files; gpt: a text, whose bytes are tokens, or files of tokens; default: idx, of a gpt text"},
+    {"vocabulary", whole, "1..65536", "", "tokens: each of them is below it; default: 50257"},
 };
 
-// variants.cpp says which keys belong to which type, and their defaults.
 constexpr Key optimizer_keys[] = {
     {"type", choice, "sgd|adam|adamw", "sgd",
      "stochastic gradient descent, Adam, or Adam with a weight decay of its own"},
@@ -86,6 +92,7 @@ constexpr Key optimizer_keys[] = {
     {"beta1", number, "0..1)", "", "adam, adamw: decay of the mean gradient; default: 0.9"},
     {"beta2", number, "0..1)", "", "adam, adamw: decay of the mean square; default: 0.999"},
     {"epsilon", number, "1e-30..1", "", "adam, adamw: added to the root of the mean square; default: 1e-8"},
+    {"clip", number, "(0..1000000", "", "the largest norm of a gradient: a larger one is scaled down"},
     {"schedule", section, "schedule", "{}", "how the learning rate changes over the run"},
 };
 

@@ -1,6 +1,8 @@
 #include "cli/experiment/variants.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,31 @@ namespace {
 
 bool has(const Variant& variant, const std::string& key) {
   return std::ranges::any_of(variant.keys, [&](const auto& entry) { return entry.first == key; });
+}
+
+// Those of gpt are GPT-2's smallest size.
+std::span<const Variant> model_variants() {
+  static const std::vector<Variant> variants = {
+      {"mlp", {{"hidden", json::array({128})}}},
+      {"gpt", {{"layers", 12}, {"width", 768}, {"heads", 12}, {"context", 1024}}},
+  };
+  return variants;
+}
+
+std::span<const Variant> data_variants() {
+  static const std::vector<Variant> variants = {
+      {"idx", {}},
+      {"text", {}},
+      {"tokens", {{"vocabulary", 50257}}},
+  };
+  return variants;
+}
+
+// Nothing if it is missing, or the schema has refused it.
+std::optional<std::int64_t> whole_in(const json& section, const char* key) {
+  const auto found = section.find(key);
+  if (found == section.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
 }
 
 }  // namespace
@@ -38,9 +65,9 @@ std::span<const Variant> schedule_variants() {
 }
 
 void complete_variant(json& section, const std::string& path, std::span<const Variant> variants,
-                      const std::function<void(const std::string& path, const std::string& what)>& refuse) {
+                      const RefuseKey& refuse, const std::string& type_key) {
   const auto own = std::ranges::find_if(variants, [&](const Variant& variant) {
-    return section.contains("type") && section["type"] == variant.type;
+    return section.contains(type_key) && section[type_key] == variant.type;
   });
   if (own == variants.end()) return;
   for (const auto& [key, value] : section.items()) {
@@ -60,6 +87,30 @@ void complete_variant(json& section, const std::string& path, std::span<const Va
     } else {
       section[key] = fallback;
     }
+  }
+}
+
+void complete_model(json& model, json& data, const RefuseKey& refuse) {
+  complete_variant(model, "train.model", model_variants(), refuse);
+  const bool gpt = model.contains("type") && model["type"] == "gpt";
+  if (!data.contains("format")) data["format"] = gpt ? "text" : "idx";
+  complete_variant(data, "train.data", data_variants(), refuse, "format");
+  if (data["format"].is_string() && gpt == (data["format"] == "idx")) {
+    refuse("train.data.format", gpt ? "train.data.format must be text or tokens: train.model.type is gpt"
+                                    : fmt::format("train.data.format {} needs train.model.type gpt",
+                                                  data["format"].get<std::string>()));
+  }
+  if (!gpt) return;
+  const auto width = whole_in(model, "width"), heads = whole_in(model, "heads"),
+             context = whole_in(model, "context"), batch = whole_in(data, "batch");
+  if (width && heads && *heads > 0 && *width % *heads != 0) {
+    refuse("train.model.width",
+           fmt::format("train.model.width must be a multiple of train.model.heads, which is {}", *heads));
+  }
+  constexpr std::int64_t most_tokens = 1 << 24;  // as the runtime has it
+  if (context && batch && *context > 0 && *batch > most_tokens / *context) {
+    refuse("train.data.batch",
+           fmt::format("train.data.batch times train.model.context must be at most {} tokens", most_tokens));
   }
 }
 

@@ -78,7 +78,8 @@ json runtime_config(const Experiment& experiment) {
   }
   const char* length = train.contains("epochs") ? "epochs" : "steps";
   out[length] = train[length];
-  out["data"] = {{"format", train["data"]["format"]}, {"batch", train["data"]["batch"]}};
+  out["data"] = train["data"];
+  out["data"].erase("path");  // of the environment
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");
   out["workers"] = {{"count", workers.count}, {"min", workers.min}};

@@ -46,6 +46,11 @@ TEST_CASE("a number is accepted from its smallest to its largest value, and not 
        "from 1 to 1000000000000", "}"},
       {"train.optimizer.schedule={type: step, every: 1, factor: ", "0", "0.001", "0.999", "1",
        "above 0 and below 1", "}"},
+      {"train.model={type: gpt, layers: ", "0", "1", "1000", "1001", "from 1 to 1000", "}"},
+      {"train.model={type: gpt, heads: 1, width: ", "0", "1", "65536", "65537", "from 1 to 65536", "}"},
+      {"train.model={type: gpt, width: 65536, heads: ", "0", "1", "65536", "65537", "from 1 to 65536", "}"},
+      {"train.model={type: gpt, context: ", "0", "1", "65536", "65537", "from 1 to 65536", "}"},
+      {"train.optimizer.clip=", "0", "0.001", "1000000", "1000001", "above 0 and at most 1000000"},
       {"train.consistency={staleness: ", "-1", "0", "1000000", "1000001", "from 0 to 1000000", "}"},
       {"workers.count=", "0", "1", "5000", "5001", "from 1 to 5000"},
       {"workers.min=", "0", "1", "5000", "5001", "from 1 to 5000"},
@@ -69,8 +74,7 @@ TEST_CASE("a choice has these words, and any other word is answered with all of 
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"image_pull_policy", {"IfNotPresent", "Always", "Never"}},
       {"train.precision", {"float32", "bfloat16"}},
-      {"train.model.type", {"mlp"}},
-      {"train.data.format", {"idx"}},
+      {"train.model.type", {"mlp", "gpt"}},
       {"data.0.emptyDir.medium", {"Memory"}},
       {"scheduling.node.tolerations.0.operator", {"Equal", "Exists"}},
       {"scheduling.node.tolerations.0.effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}},
@@ -85,6 +89,7 @@ TEST_CASE("a choice has these words, and any other word is answered with all of 
     const std::string refused = test::refusal(host, test::set({base[0], key + "=zzzzzzzz"}));
     CHECK_MESSAGE(contains(refused, " must be " + expected + ", not 'zzzzzzzz'\n"), refused);
   }
+  CHECK(contains(with("train.data.format=zzzzzzzz"), " must be idx, text or tokens, not 'zzzzzzzz'"));
   CHECK(with("scheduling.gang=auto") == "accepted");
   CHECK(with("scheduling.gang=none") == "accepted");
   CHECK(contains(with("scheduling.gang=always"), "must be auto, none or required"));

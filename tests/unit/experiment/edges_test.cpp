@@ -23,9 +23,11 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   CHECK(
       all ==
       "name mode image image_pull_policy image_pull_secrets train.model.type train.model.hidden "
-      "train.data.path train.data.batch train.data.format train.optimizer.type train.optimizer.lr "
+      "train.model.layers train.model.width train.model.heads train.model.context "
+      "train.data.path train.data.batch train.data.format train.data.vocabulary train.optimizer.type "
+      "train.optimizer.lr "
       "train.optimizer.weight_decay train.optimizer.momentum train.optimizer.nesterov train.optimizer.beta1 "
-      "train.optimizer.beta2 train.optimizer.epsilon train.optimizer.schedule.type "
+      "train.optimizer.beta2 train.optimizer.epsilon train.optimizer.clip train.optimizer.schedule.type "
       "train.optimizer.schedule.warmup train.optimizer.schedule.final train.optimizer.schedule.every "
       "train.optimizer.schedule.factor train.precision train.consistency train.steps train.epochs "
       "train.seed train.report_every train.evaluate_every train.step_delay_ms train.patience "

@@ -117,6 +117,42 @@ TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when th
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
+TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one layer on IDX files") {
+  const auto of = [](const std::string& model, const std::string& data) {
+    return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
+                "}, steps: 10}\n")
+        .effective["train"];
+  };
+  CHECK(of("", "")["model"] == json{{"type", "mlp"}, {"hidden", {128}}});
+  CHECK(of("", "")["data"]["format"] == "idx");
+  CHECK(of("type: gpt", "")["model"] ==
+        json{{"type", "gpt"}, {"layers", 12}, {"width", 768}, {"heads", 12}, {"context", 1024}});
+  CHECK(of("type: gpt", "")["data"] == json{{"path", "/d"}, {"batch", 32}, {"format", "text"}});
+  CHECK(of("type: gpt", ", format: tokens")["data"]["vocabulary"] == 50257);
+}
+
+TEST_CASE(
+    "a model is refused keys of another, data that it cannot take, and sizes that do not fit together") {
+  const auto with = [](const std::string& model, const std::string& data) {
+    return in_mode("single", "train: {data: {path: /d" + data + "}, steps: 10, model: {" + model + "}}\n");
+  };
+  CHECK(with("layers: 2", "") == "x.yaml:3:46: train.model.layers is for gpt; mlp has no use for it");
+  CHECK(with("type: gpt, hidden: [8]", "") ==
+        "x.yaml:3:57: train.model.hidden is for mlp; gpt has no use for it");
+  CHECK(with("type: gpt", ", format: idx") ==
+        "x.yaml:3:26: train.data.format must be text or tokens: train.model.type is gpt");
+  CHECK(with("", ", format: text") == "x.yaml:3:26: train.data.format text needs train.model.type gpt");
+  CHECK(with("type: gpt", ", vocabulary: 9") ==
+        "x.yaml:3:26: train.data.vocabulary is for tokens; text has no use for it");
+  CHECK(with("type: gpt, heads: 5", "") ==
+        "x.yaml:3:38: train.model.width must be a multiple of train.model.heads, which is 5");
+  CHECK(with("type: gpt, heads: 5, width: 10", "") == "accepted");
+  CHECK(with("type: gpt", ", batch: 16384") == "accepted");
+  CHECK(with("type: gpt", ", batch: 16385") ==
+        "x.yaml:3:26: train.data.batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("type: gtp", "").find("did you mean 'gpt'?") != std::string::npos);
+}
+
 TEST_CASE("a key of another type of optimizer or schedule is refused with the types that have it") {
   const auto with = [](const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, steps: 10, optimizer: {" + optimizer + "}}\n");

@@ -102,6 +102,10 @@ int try_all(const Section& section, const std::string& path, const std::vector<s
 
 TEST_CASE("what passes validation is a configuration that the runtime takes") {
   CHECK(try_all(mlk::schema_section("train"), "train") > 50);
+  const std::string gpt = "train.model={type: gpt, width: 1, heads: 1}";
+  CHECK(try_all(mlk::schema_section("model"), "train.model", {gpt}) > 10);
+  CHECK(try_all(mlk::schema_section("train.data"), "train.data", {gpt, "train.data.format=tokens"}) > 5);
+  CHECK_NOTHROW(mlk::rt::parse_config(config_with({gpt})));
   for (const std::string& optimizer : optimizers) {
     CHECK(try_all(mlk::schema_section("optimizer"), "train.optimizer", {"train.optimizer=" + optimizer}) >
           15);
