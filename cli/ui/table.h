@@ -20,7 +20,9 @@ class Table {
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
-  // `width`: columns of the terminal; longer rows are cut off with "…". 0: no limit (a pipe).
+  // `width`: columns of the terminal. If the table does not fit, columns of text are shortened with "…", down
+  // to five columns and twenty of the first; numbers stay whole, even if the rows are too long then. 0: no
+  // limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // The same for a terminal of standard output's width, or for a pipe.
   void print(std::ostream& out, bool terminal) const;
@@ -30,6 +32,9 @@ class Table {
     std::vector<std::string> cells;
     std::vector<Color> colors;
   };
+  bool holds_numbers(std::size_t column) const;
+  std::vector<std::size_t> widths(std::size_t width) const;  // of the columns, in a terminal so wide
+
   std::vector<std::string> headers_;
   std::vector<Row> rows_;
 };

@@ -42,9 +42,27 @@ TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
         "long-experiment-name-fghij  Scheduling  worker/0-3: cannot …\n");
-  for (const std::size_t width : {1u, 10u, 27u, 28u, 29u, 60u, 120u}) {
+  for (const std::size_t width : {34u, 40u, 46u, 60u, 120u}) {
     for (const std::string& line : split(printed(example(), width), '\n')) CHECK(width_of(line) <= width);
   }
+}
+
+TEST_CASE("numbers are never cut off: texts make room, the name of a row last") {
+  Table table({"RUN", "MODE", "STEP", "LOSS", "AGE", "DIFFERS IN", "WHY"});
+  table.add({"mnist-abcde", "allreduce", "3000/3000 (12s ago)", "-1.5e-05", "1h5m",
+             "train.optimizer.lr=0.1 train.optimizer.momentum=0.9", "2 of 3 trials failed"});
+  table.add({"mnist-fghij", "single", "20/3000", "0.25", "5s", "", ""});
+  CHECK(printed(table, 90) ==
+        "RUN          MODE       STEP                 LOSS      AGE   DIFFERS IN     WHY\n"
+        "mnist-abcde  allreduce  3000/3000 (12s ago)  -1.5e-05  1h5m  train.optimi…  2 of 3 trials…\n"
+        "mnist-fghij  single     20/3000              0.25      5s\n");
+  for (const std::size_t width : {20u, 60u, 80u, 100u}) {
+    const std::string text = printed(table, width);
+    for (const char* number :
+         {"3000/3000 (12s ago)", "-1.5e-05", "1h5m", "20/3000", "0.25", "5s", "STEP", "AGE"})
+      CHECK_MESSAGE(text.find(number) != text.npos, text);
+  }
+  CHECK(printed(table, 80).find("mnist-abcde") != std::string::npos);
 }
 
 TEST_CASE("colours do not move columns") {
