@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
 #include "cli/commands/session.h"
 #include "cli/commands/usage.h"
 #include "cli/commands/validators.h"
@@ -16,28 +17,6 @@
 
 namespace mlk {
 namespace {
-
-// CLI11 names a flag with an optional value "--dry-run{client}"; readers of manuals know
-// "--dry-run[=client|server]".
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    const std::string name = CLI::Formatter::make_option_name(option, is_positional);
-    const std::size_t brace = name.find('{');
-    return brace == std::string::npos ? name : name.substr(0, brace) + "[=" + option->get_type_name() + "]";
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    const bool in_name = CLI::Formatter::make_option_name(option, false).find('{') != std::string::npos;
-    return in_name ? "" : CLI::Formatter::make_option_opts(option);
-  }
-  std::string make_footer(const CLI::App* app) const override {
-    if (app->get_parent() == nullptr) return CLI::Formatter::make_footer(app);
-    const CLI::App* command = app;
-    while (command->get_parent()->get_parent() != nullptr) command = command->get_parent();
-    return "Flags of all commands, such as --local and -n: mlk --help\nManual: man mlk-" +
-           command->get_name() + "\n";
-  }
-};
 
 // The empty name means the namespace of the context, as with kubectl.
 CLI::Validator namespace_name() {
@@ -82,8 +61,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->require_subcommand(1);
   root->fallthrough();  // the global flags may stand after the command as well
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
-  root->formatter(std::make_shared<HelpFormatter>());  // before the commands: they take it over
-  root->get_formatter()->column_width(34);
+  root->formatter(help_formatter(session));  // before the commands: they take it over
   root->set_help_flag("-h,--help", "Print this help");
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);

@@ -123,25 +123,6 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one
-// line if that is 0. A longer part gets a line of its own.
-std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
-                              std::size_t width) {
-  if (width == 0) return {join(parts, separator)};
-  std::vector<std::string> lines{""};
-  for (const std::string& part : parts) {
-    std::string& line = lines.back();
-    if (line.empty()) {
-      line = part;
-    } else if (ui::width_of(line) + separator.size() + ui::width_of(part) <= width) {
-      line.append(separator).append(part);
-    } else {
-      lines.push_back(part);
-    }
-  }
-  return lines;
-}
-
 class StatusPrinter {
  public:
   StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
@@ -183,7 +164,7 @@ class StatusPrinter {
     if (parts.empty()) return;
     const std::size_t room = width_ > label_width + 20 ? width_ - label_width - 2 : 0;
     std::string shown = label;
-    for (const std::string& line : fold(parts, separator, room)) {
+    for (const std::string& line : ui::fold(parts, separator, room)) {
       out_ << "  " << style_.paint(ui::pad(shown, label_width), ui::Color::gray) << line << '\n';
       shown.clear();
     }

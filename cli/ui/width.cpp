@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/util/text.h"
 #include "cli/util/unicode.h"
 
 namespace mlk::ui {
@@ -45,6 +46,23 @@ std::string fit(std::string_view text, std::size_t width) {
 std::string pad(std::string_view text, std::size_t width) {
   const std::size_t own = width_of(text);
   return std::string(text) + std::string(own < width ? width - own : 0, ' ');
+}
+
+std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
+                              std::size_t width) {
+  if (width == 0) return {join(parts, separator)};
+  std::vector<std::string> lines{""};
+  for (const std::string& part : parts) {
+    std::string& line = lines.back();
+    if (line.empty()) {
+      line = part;
+    } else if (width_of(line) + separator.size() + width_of(part) <= width) {
+      line.append(separator).append(part);
+    } else {
+      lines.push_back(part);
+    }
+  }
+  return lines;
 }
 
 std::size_t terminal_width(int fd, std::size_t otherwise) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mlk::ui {
 
@@ -16,6 +17,11 @@ std::string fit(std::string_view text, std::size_t width);
 
 // Filled up with blanks on the right to `width` columns.
 std::string pad(std::string_view text, std::size_t width);
+
+// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one
+// line if that is 0. A longer part gets a line of its own.
+std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
+                              std::size_t width);
 
 // Of the terminal on that file descriptor; `otherwise` if it is not a terminal or does not say.
 std::size_t terminal_width(int fd, std::size_t otherwise = 80);

@@ -1,0 +1,47 @@
+"""What mlk prints on a terminal: it knows its width."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+
+import mlk
+
+
+def on_terminal(columns, *command, env=None):
+    """What the command prints on a terminal of so many columns; it ends with 0."""
+    own, its = pty.openpty()
+    try:
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        environment = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "NO_COLOR": "", **(env or {})}
+        with subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=its, stderr=its, env=environment) as process:
+            os.close(its)
+            its = None
+            said = b"".join(iter(lambda: read_some(own), b""))
+        assert process.returncode == 0, said
+        return said.decode().replace("\r\n", "\n")
+    finally:
+        for descriptor in (own, its):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def read_some(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the program has ended, and nobody else has the terminal
+        return b""
+
+
+def test_help_is_folded_to_the_width_of_the_terminal_and_whole_in_a_pipe():
+    for words in ([], ["sweep"], ["ls"], ["local", "up"]):
+        whole = mlk.run(mlk.MLK, *words, "--help", check=0).stdout
+        for columns in (60, 100):
+            folded = on_terminal(columns, mlk.MLK, *words, "--help")
+            assert folded.split() == whole.split()
+            assert max(map(len, folded.splitlines())) <= columns, folded
+            assert not [line for line in folded.splitlines() if line != line.rstrip()]
+    described = mlk.run(mlk.MLK, "sweep", "--help", check=0).stdout
+    assert max(map(len, described.splitlines())) > 100
