@@ -21,6 +21,8 @@ void print_logs(Session& session, kube::Client& client, const std::string& run, 
   const ui::Style style(session.color_out());
   for (const RunLogLine& line : lines) print_log_line(line, session.out, style);
   for (const std::string& problem : problems) session.warn(problem);
+  if (lines.empty() && !problems.empty())
+    session.note("what is known of run " + run + ": " + session.command("status " + run));
   if (objects.pods.empty()) {
     session.note("run " + run + " has no pods; what is known of it: " + session.command("status " + run));
   }

@@ -53,6 +53,8 @@ std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<
   return sources;
 }
 
+bool has_not_started(const json& pod) { return text_of(pod, {"status", "phase"}) == "Pending"; }
+
 RunLogLine line_of(const LogSource& source, Time time, std::string text) {
   RunLogLine line = source.who;
   line.time = time;
@@ -90,6 +92,7 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
   LogMerger merger;
   bool answered = sources.empty();
   std::optional<kube::ApiError> unanswered;
+  std::vector<std::string> waiting;  // the ranks without a log
   for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
     const std::size_t last = std::min(first + reads_at_once, sources.size());
     std::vector<std::future<std::vector<kube::LogLine>>> reads;
@@ -117,11 +120,20 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
         if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500) throw;
         if (silent && !unanswered) unanswered = error;
         answered = answered || !silent;
-        if (problems) problems->push_back(source.who.pod + ": " + error.what());
+        if (error.status() == 400 && has_not_started(*sources[i].second)) {
+          waiting.push_back(source.who.role + "/" + std::to_string(source.who.rank));
+        } else if (problems) {
+          problems->push_back(source.who.pod + ": " + error.what());
+        }
       }
     }
   }
   if (!answered) throw *unanswered;  // it is the API server that does not answer
+  if (problems && waiting.size() == 1)
+    problems->push_back(waiting.front() + " has no log yet: its container has not started");
+  if (problems && waiting.size() > 1)
+    problems->push_back(std::to_string(waiting.size()) + " ranks have no log yet, such as " +
+                        waiting.front() + ": their containers have not started");
   return merger.take_all();
 }
 

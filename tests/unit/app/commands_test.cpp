@@ -213,6 +213,25 @@ TEST_CASE("the end of a run is told after its last log lines, however late they 
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
+TEST_CASE("logs of a rank that has not started say so, and not what the API says of containers") {
+  Cluster cluster;
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
+                       [](json& pod) { pod["status"]["phase"] = "Pending"; });
+  cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/log")) return std::nullopt;
+    return mlk::test::refusal(400, "BadRequest", "container \"main\" is waiting to start: ContainerCreating");
+  });
+  const auto [code, said] = cluster.mlk({"logs", "x"});
+  CHECK(code == 0);
+  CHECK(
+      said.starts_with("mlk: warning: worker/0 has no log yet: its container has not started\n"
+                       "what is known of run x-abcde: mlk status x-abcde --kubeconfig "));
+  json second = mlk::test::pod_of("x-abcde", "Pending", "worker", 1);
+  cluster.store.create("pods", second);
+  CHECK(contains(cluster.mlk({"logs", "x"}).second,
+                 "2 ranks have no log yet, such as worker/0: their containers have not started\n"));
+}
+
 TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
