@@ -63,22 +63,28 @@ std::vector<std::string> keys_to_set(const std::string& typed) {
   return {parts.begin(), parts.end()};
 }
 
-std::vector<std::string> values_of(const CLI::Option& option, const std::string& typed) {
+// The values of an option or of a positional argument of `command`. Nothing is offered for what cannot be
+// known: files would only mislead.
+std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option,
+                                   const std::string& typed, Session& session) {
   if (option.check_lname("set")) return keys_to_set(typed);
   const std::vector<std::string> words = words_of(option);
-  return words.empty() ? std::vector<std::string>{":files"} : words;
+  if (!words.empty()) return words;
+  const std::string what = option.get_positional() ? option.get_name(true) : option.get_type_name();
+  if (what == "FILE" || what == "PATH" || what == "CLAIM=DIR") return {":files"};
+  if (what == "RUN" || what == "SWEEP") return run_names(session);
+  if (what == "NAME" && command.get_name() == "templates") return Templates().job_types();
+  return what.find('|') == std::string::npos ? std::vector<std::string>() : split(what, '|');
 }
 
-std::vector<std::string> positionals_of(const CLI::App& command, Session& session) {
-  for (const CLI::Option* positional : command.get_options()) {
-    if (!positional->get_positional()) continue;
-    if (positional->get_name(true) == "FILE") return {":files"};
-    const std::string name = positional->get_name(true);
-    if (name == "RUN" || name == "SWEEP") return run_names(session);
-    if (command.get_name() == "templates") return Templates().job_types();
-    if (command.get_name() == "completion") return {"bash", "zsh", "fish"};
+// The positional argument that comes after so many others; nullptr if there is none.
+const CLI::Option* positional_after(const CLI::App& command, int operands) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    operands -= option->get_items_expected_max();
+    if (operands < 0) return option;
   }
-  return {};
+  return nullptr;
 }
 
 // A command line that is being typed.
@@ -91,20 +97,26 @@ class Line {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
     // Bash treats "=" as a word of its own.
     const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
-    if (value_of_ != nullptr) return starting_with(last, "", values_of(*value_of_, last));
+    if (value_of_ != nullptr) return starting_with(last, "", values(*value_of_, last));
     if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {
       const CLI::Option* option = option_of(*command_, root_, last.substr(0, equals));
       if (option == nullptr) return {};
       const std::string typed = last.substr(equals + 1);
-      return starting_with(typed, last.substr(0, equals + 1), values_of(*option, typed));
+      return starting_with(typed, last.substr(0, equals + 1), values(*option, typed));
     }
     if (last.starts_with("-")) return starting_with(last, "", option_names(*command_, root_));
     std::vector<std::string> names;
     for (const CLI::App* sub : visible_commands(*command_)) names.push_back(sub->get_name());
-    return starting_with(last, "", names.empty() ? positionals_of(*command_, session_) : names);
+    if (!names.empty()) return starting_with(last, "", names);
+    const CLI::Option* positional = positional_after(*command_, operands_);
+    return positional == nullptr ? names : starting_with(last, "", values(*positional, last));
   }
 
  private:
+  std::vector<std::string> values(const CLI::Option& option, const std::string& typed) const {
+    return values_of(*command_, option, typed, session_);
+  }
+
   static std::vector<std::string> starting_with(const std::string& typed, const std::string& prefix,
                                                 const std::vector<std::string>& words) {
     std::vector<std::string> found;
@@ -130,6 +142,8 @@ class Line {
       if (takes_value && equals == std::string::npos) value_of_ = option;
     } else if (const CLI::App* next = find_command(*command_, word); next != nullptr) {
       command_ = next;
+    } else {
+      ++operands_;
     }
   }
 
@@ -147,6 +161,7 @@ class Line {
   Session& session_;
   const CLI::App* command_;
   const CLI::Option* value_of_ = nullptr;
+  int operands_ = 0;  // words that are neither commands nor flags
 };
 
 }  // namespace

@@ -35,6 +35,30 @@ TEST_CASE("completion answers from the tree") {
   CHECK(complete({"submit", ""}) == ":files\n");
 }
 
+TEST_CASE("files are completed where files are meant, and nowhere else") {
+  const std::string files = ":files\n";
+  CHECK(complete({"--kubeconfig", ""}) == files);
+  CHECK(complete({"report", "-o", ""}) == files);
+  CHECK(complete({"submit", "--allow-files", ""}) == files);
+  CHECK(complete({"submit", "--local", "--volume", "data="}) == files);
+  CHECK(complete({"sweep", "--trials", "3", ""}) == files);
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--context", ""},
+                                             {"-n", ""},
+                                             {"ls", ""},
+                                             {"ls", "--tag", ""},
+                                             {"ls", "--where="},
+                                             {"wait", "--timeout", ""},
+                                             {"sweep", "--trials", ""},
+                                             {"sweep", "x.yaml", ""},
+                                             {"submit", "x.yaml", ""},
+                                             {"submit", "-e", ""},
+                                             {"version", ""}})
+    CHECK_MESSAGE(complete(words).empty(), words.front(), words.back());
+  CHECK(complete({"submit", "--dry-run=s"}) == "--dry-run=server\n");
+  CHECK(complete({"templates", "p"}) == "ps\n");
+}
+
 TEST_CASE("the names of runs are completed, from the cluster and namespace that the flags name") {
   FakeCluster cluster;
   cluster.ask("POST", mlk::test::config_maps_path, mlk::test::owner_of("digits-abcde"));
@@ -44,6 +68,8 @@ TEST_CASE("the names of runs are completed, from the cluster and namespace that 
   cluster.ask("POST", "/api/v1/namespaces/team/configmaps", mlk::test::owner_of("theirs-klmno"));
   const std::string file = cluster.kubeconfig();
   CHECK(complete({"--kubeconfig", file, "status", ""}) == "digits-abcde\nmnist-fghij\n");
+  CHECK(complete({"--kubeconfig", file, "ls", "--sweep", "d"}) == "digits-abcde\n");
+  CHECK(complete({"--kubeconfig", file, "stop", "digits-abcde", ""}).empty());
   CHECK(complete({"status", "--kubeconfig", file, "mn"}) == "mnist-fghij\n");
   CHECK(complete({"delete", "digits-abcde", "--kubeconfig=" + file, "d"}) == "digits-abcde\n");
   CHECK(complete({"--kubeconfig", file, "logs", "-n", "team", ""}) == "theirs-klmno\n");
