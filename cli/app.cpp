@@ -158,10 +158,11 @@ bool write_all_out(Session& session) {
 
 int run(const std::vector<std::string>& arguments, Session& session) {
   const PrintableStream out(session.out, [&session] {
-    return PrintableStream::Sequences{.colors = session.color_out(), .live_line = session.out_is_terminal};
+    return PrintableStream::Sequences{.colors = session.color_out(),
+                                      .live_line = session.out_is_terminal && session.env("TERM") != "dumb"};
   });
   const PrintableStream err(session.err, [&session] {
-    return PrintableStream::Sequences{.colors = session.color_err(), .live_line = session.err_is_terminal};
+    return PrintableStream::Sequences{.colors = session.color_err(), .live_line = session.live_err()};
   });
   const std::unique_ptr<CLI::App> app = make_app(session);
   const int code = run_command(*app, arguments, session);

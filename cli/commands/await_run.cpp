@@ -54,10 +54,10 @@ class Await {
         options_(options),
         watcher_(client, client.config().name_space, run),
         progress_(progress),
-        style_(options.logs_to_stdout ? session.color_out() : session.color_err()) {
+        style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
     // On a terminal the logs are always read, at least for the step in the live line. The filter is lossy
     // then: while another run is being recorded, the lines are not taken.
-    if (options.follow || session.err_is_terminal) {
+    if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
       follower_ = std::make_unique<RunLogFollower>(client, client.config().name_space, std::move(filter));
@@ -219,7 +219,7 @@ class Await {
         session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }
     if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
-    print_status(status, session_.err, ui::Style(session_.color_err()),
+    print_status(status, session_.err, session_.style_err(),
                  session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
     return exit_code(status);
   }
@@ -274,9 +274,11 @@ class AwaitAll {
  public:
   AwaitAll(Session& session, kube::Client& client, const std::vector<std::string>& runs,
            const AwaitOptions& options)
-      : session_(session), options_(options), progress_(session.err, has_live_line(session, options), [] {
-          return ui::terminal_width(STDERR_FILENO);
-        }) {
+      : session_(session),
+        options_(options),
+        progress_(
+            session.err, has_live_line(session, options), [] { return ui::terminal_width(STDERR_FILENO); },
+            session.style_err().ascii()) {
     for (const std::string& run : runs)
       awaits_.push_back(std::make_unique<Await>(session, client, run, runs.size() == 1, options, progress_));
     said_.resize(awaits_.size());
@@ -313,7 +315,7 @@ class AwaitAll {
   static bool has_live_line(const Session& session, const AwaitOptions& options) {
     struct stat out{};
     const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);
-    return session.err_is_terminal && !(options.logs_to_stdout && piped);
+    return session.live_err() && !(options.logs_to_stdout && piped);
   }
 
   void show() {

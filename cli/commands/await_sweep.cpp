@@ -33,7 +33,9 @@ class SweepProgress {
  public:
   explicit SweepProgress(Session& session)
       : session_(session),
-        progress_(session.err, session.err_is_terminal, [] { return ui::terminal_width(STDERR_FILENO); }) {}
+        progress_(
+            session.err, session.live_err(), [] { return ui::terminal_width(STDERR_FILENO); },
+            session.style_err().ascii()) {}
 
   void show(const sweeps::SweepStatus& status) {
     const std::string phase = phase_of(status);
@@ -42,7 +44,8 @@ class SweepProgress {
     say_ends(status);
     // One column stays free: a full line would make the terminal scroll.
     const std::size_t width = progress_.live() ? ui::terminal_width(STDERR_FILENO) : 1;
-    progress_.show(progress_bar(status, width - 1, std::chrono::system_clock::now()));
+    progress_.show(
+        progress_bar(status, width - 1, std::chrono::system_clock::now(), session_.style_err().ascii()));
   }
 
   void say(const std::string& line) { progress_.say(line); }

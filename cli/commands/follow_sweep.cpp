@@ -52,7 +52,7 @@ class SweepLogs {
         drivers_(client, client.config().name_space, sweep),
         filter_(filter),
         follower_(client, client.config().name_space, filter),
-        style_(session.color_out()) {}
+        style_(session.style_out()) {}
 
   ExitCode run() {
     steady_clock::time_point news = steady_clock::now();
@@ -189,7 +189,7 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   std::map<std::string, std::string> runs;  // of pods, by uid
   for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;
-  const ui::Style style(session.color_out());
+  const ui::Style style = session.style_out();
   for (RunLogLine& line : read_run_logs(client, name_space, pods, filter, &problems)) {
     if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
       line.role = fmt::format("{}/{}", number->second, line.role);

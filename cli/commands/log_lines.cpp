@@ -18,7 +18,7 @@ void print_logs(Session& session, kube::Client& client, const std::string& run, 
   std::vector<std::string> problems;
   const std::vector<RunLogLine> lines =
       read_run_logs(client, client.config().name_space, objects.pods, filter, &problems);
-  const ui::Style style(session.color_out());
+  const ui::Style style = session.style_out();
   for (const RunLogLine& line : lines) print_log_line(line, session.out, style);
   for (const std::string& problem : problems) session.warn(problem);
   if (lines.empty() && !problems.empty())

@@ -44,7 +44,7 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
         sweeps::result_table(trials, objective, status.record.space, output == "wide");
     ui::Table rows(sweeps::shown_headers(table));
     for (std::vector<std::string>& row : sweeps::shown_rows(table)) rows.add(std::move(row));
-    rows.print(session.out, session.out_is_terminal);
+    rows.print(session.out, session.out_is_terminal, session.style_out());
   }
 }
 

@@ -97,7 +97,7 @@ void results(const ResultsOptions& options, Session& session) {
   } else {
     ui::Table rows(sweeps::shown_headers(table));
     for (std::vector<std::string>& row : sweeps::shown_rows(table)) rows.add(std::move(row));
-    rows.print(session.out, session.out_is_terminal);
+    rows.print(session.out, session.out_is_terminal, session.style_out());
     if (options.plot) print_plots(trials, shown.objective, shown.space, session);
   }
 }

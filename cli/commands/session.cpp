@@ -16,6 +16,16 @@ bool wants_color(const std::string& choice, bool terminal, const std::string& no
   return terminal && no_color.empty() && term != "dumb";
 }
 
+// Without any of the variables the terminal is taken for a modern one: containers and CI often set none.
+bool wants_ascii(const std::function<std::string(const std::string&)>& env) {
+  if (env("TERM") == "dumb") return true;
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string locale = env(variable);
+    if (!locale.empty()) return locale == "C" || locale == "POSIX";
+  }
+  return false;
+}
+
 }  // namespace
 
 bool Session::local() const {
@@ -128,6 +138,11 @@ bool Session::color_out() const {
 bool Session::color_err() const {
   return wants_color(global.color, err_is_terminal, env("NO_COLOR"), env("TERM"));
 }
+
+bool Session::live_err() const { return err_is_terminal && env("TERM") != "dumb"; }
+
+ui::Style Session::style_out() const { return ui::Style(color_out(), wants_ascii(env)); }
+ui::Style Session::style_err() const { return ui::Style(color_err(), wants_ascii(env)); }
 
 local::UpOptions local_up_options(const Session& session) {
   local::UpOptions options;

@@ -13,6 +13,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/kubeconfig.h"
+#include "cli/ui/style.h"
 #include "cli/util/error.h"
 
 namespace mlk {
@@ -66,6 +67,11 @@ struct Session {
   void check_interrupted() const;  // throws Error{interrupted}
   bool color_out() const;
   bool color_err() const;
+  // Whether a line on err can be rewritten in place.
+  bool live_err() const;
+  // Without glyphs outside of ASCII for TERM=dumb and for the locales C and POSIX.
+  ui::Style style_out() const;
+  ui::Style style_err() const;
 };
 
 // Throws Error{usage} for a run that is not a sweep.

@@ -175,7 +175,7 @@ void print_points(const SweepPreview& preview, Session& session) {
     if (some_are_there) cells.emplace_back(shown[i]->is_new ? "new" : "");
     table.add(std::move(cells));
   }
-  table.print(session.out, session.out_is_terminal);
+  table.print(session.out, session.out_is_terminal, session.style_out());
 }
 
 std::string plural(int count, const std::string& what) {
@@ -253,7 +253,7 @@ void print_preview(Session& session, kube::Client* client, const sweeps::StartRe
     return;
   }
   print_points(preview, session);
-  const ui::Style style(session.color_out());
+  const ui::Style style = session.style_out();
   const auto field = [&](const char* label, const std::string& value) {
     session.out << style.paint(ui::pad(label, preview_label_width), ui::Color::gray) << printable(value)
                 << '\n';

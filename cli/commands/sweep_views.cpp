@@ -125,6 +125,7 @@ void print_plots(const std::vector<Trial>& trials, const sweeps::Objective& obje
   constexpr std::size_t most_curves = 5;
   ui::PlotOptions options;
   options.width = session.out_is_terminal ? ui::terminal_width(STDOUT_FILENO) : 80;
+  options.ascii = session.style_out().ascii();
   options.y.label = objective.metric;
   for (const sweeps::Parameter& parameter : space.parameters) {
     if (!varies(trials, parameter.path)) continue;
@@ -146,8 +147,7 @@ void print_plots(const std::vector<Trial>& trials, const sweeps::Objective& obje
   options.categories.clear();
   options.y.label.clear();
   session.out << '\n';
-  for (const std::string& line : ui::lines(series, options, ui::Style(session.color_out())))
-    session.out << line << '\n';
+  for (const std::string& line : ui::lines(series, options, session.style_out())) session.out << line << '\n';
 }
 
 std::string progress_line(const SweepStatus& status) {
@@ -159,7 +159,7 @@ std::string progress_line(const SweepStatus& status) {
   return printable(join(parts, "  "));
 }
 
-std::string progress_bar(const SweepStatus& status, std::size_t width, Time now) {
+std::string progress_bar(const SweepStatus& status, std::size_t width, Time now, bool ascii) {
   constexpr std::size_t least = 8, most = 40;
   const Counts& counts = status.counts;
   const auto size = [](int count) { return static_cast<std::size_t>(std::max(count, 0)); };
@@ -190,7 +190,7 @@ std::string progress_bar(const SweepStatus& status, std::size_t width, Time now)
   }
   const std::size_t rest = width > columns() ? width - columns() : 0;
   const std::size_t of_bar = std::min(least + rest, most);
-  std::string line = ui::bar(of_bar, done, size(counts.running), size(counts.all()));
+  std::string line = ui::bar(of_bar, done, size(counts.running), size(counts.all()), ascii);
   for (const Part& part : parts) line += "  " + part.text;
   if (!status.why.empty()) line += "  " + status.why;
   return printable(line);
@@ -218,7 +218,7 @@ void print_leaderboard(const SweepStatus& status, std::size_t top, Session& sess
   const bool terminal = out ? session.out_is_terminal : session.err_is_terminal;
   const int descriptor = out ? STDOUT_FILENO : STDERR_FILENO;
   table.print(out ? session.out : session.err, terminal ? ui::terminal_width(descriptor) : 0,
-              ui::Style(out ? session.color_out() : session.color_err()));
+              out ? session.style_out() : session.style_err());
   if (ordered.size() < status.trials.size()) {
     session.note(fmt::format("{} more trials: {}", status.trials.size() - ordered.size(),
                              session.command("results " + status.sweep)));
@@ -226,7 +226,7 @@ void print_leaderboard(const SweepStatus& status, std::size_t top, Session& sess
 }
 
 void print_sweep(const SweepStatus& status, Session& session) {
-  const ui::Style style(session.color_out());
+  const ui::Style style = session.style_out();
   const Time now = std::chrono::system_clock::now();
   std::vector<std::string> head{style.bold(printable(status.sweep)),
                                 style.paint(to_string(status.phase), color_of_sweep(status.phase)),

@@ -27,7 +27,7 @@ std::string progress_line(const sweeps::SweepStatus& status);
 
 // The same for a live line of a terminal with `width` columns; a bar fills the rest of the line.
 // "██████▒▒░░  3/9  2 running  1 failed  best accuracy 0.97 (4)  about 40s left"
-std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now);
+std::string progress_bar(const sweeps::SweepStatus& status, std::size_t width, Time now, bool ascii = false);
 
 // "digits-abcde/4 Succeeded  accuracy 0.97  lr=0.1 hidden=[128]": for a trial that has ended.
 std::string trial_line(const sweeps::SweepStatus& status, const sweeps::Trial& trial);

@@ -30,7 +30,7 @@ void templates(const TemplatesOptions& options, Session& session) {
   if (options.name.empty()) {
     ui::Table table({"TEMPLATE", "SOURCE"});
     for (const auto& [path, file] : all.all()) table.add({path, file.source});
-    table.print(session.out, session.out_is_terminal);
+    table.print(session.out, session.out_is_terminal, session.style_out());
     return;
   }
   const Template* found = find_template(all, options.name);

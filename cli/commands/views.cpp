@@ -182,8 +182,8 @@ class StatusPrinter {
     if (logarithmic)
       std::transform(values.begin(), values.end(), heights.begin(),
                      [](double value) { return std::log10(value); });
-    field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room), number(values.front()),
-                              number(values.back()), logarithmic ? " (log)" : ""));
+    field("loss", fmt::format("{} {} to {}{}", ui::sparkline(heights, room, style_.ascii()),
+                              number(values.front()), number(values.back()), logarithmic ? " (log)" : ""));
   }
 
   // The newest known one; while a run is going on, the place where it will be.
@@ -207,7 +207,7 @@ class StatusPrinter {
     const int skipped = std::max(0, static_cast<int>(lines.size()) - most_lines);
     for (std::size_t i = static_cast<std::size_t>(skipped); i < lines.size(); ++i) {
       const std::string line = "  " + std::string(label_width, ' ') + "| " + lines[i];
-      out_ << (width_ == 0 ? line : ui::fit(line, width_)) << '\n';
+      out_ << (width_ == 0 ? line : ui::fit(line, width_, style_.ascii())) << '\n';
     }
   }
 
@@ -295,12 +295,12 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
 }
 
 void print_status(const RunStatus& status, Session& session) {
-  print_status(status, session.out, ui::Style(session.color_out()), width_of_output(session),
+  print_status(status, session.out, session.style_out(), width_of_output(session),
                std::chrono::system_clock::now());
 }
 
 void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns) {
-  print_runs(runs, session.out, ui::Style(session.color_out()), width_of_output(session),
+  print_runs(runs, session.out, session.style_out(), width_of_output(session),
              std::chrono::system_clock::now(), columns);
 }
 

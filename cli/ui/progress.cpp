@@ -27,14 +27,15 @@ std::size_t columns_of(std::size_t width, std::size_t part, std::size_t all) {
 
 }  // namespace
 
-std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all) {
+std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all, bool ascii) {
   const std::size_t full = columns_of(width, done, all);
   const std::size_t begun = std::max(columns_of(width, done + under_way, all), full);
-  return repeated_text("█", full) + repeated_text("▒", begun - full) + repeated_text("░", width - begun);
+  return repeated_text(ascii ? "#" : "█", full) + repeated_text(ascii ? "+" : "▒", begun - full) +
+         repeated_text(ascii ? "." : "░", width - begun);
 }
 
-Progress::Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width)
-    : out_(out), terminal_(terminal), width_(std::move(width)) {}
+Progress::Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width, bool ascii)
+    : out_(out), terminal_(terminal), width_(std::move(width)), ascii_(ascii) {}
 
 Progress::~Progress() { clear(); }
 
@@ -42,7 +43,7 @@ void Progress::show(const std::string& text) {
   if (!terminal_) return;
   // One column stays free: a full line would make the terminal scroll.
   const std::size_t width = width_();
-  const std::string line = fit(printable(text), width > 1 ? width - 1 : 1);
+  const std::string line = fit(printable(text), width > 1 ? width - 1 : 1, ascii_);
   if (line == live_) return;
   live_ = line;
   out_ << erase_line << line << std::flush;

@@ -10,12 +10,14 @@ namespace mlk::ui {
 
 // A bar of `width` columns: done, in progress, and the rest of `all`. A share above zero has at least one
 // column; a share below all leaves at least one.
-std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all);
+// With `ascii` it is drawn with "#+.".
+std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all,
+                bool ascii = false);
 
 class Progress {
  public:
   // `width` gives the columns of the terminal at the time of writing.
-  Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width);
+  Progress(std::ostream& out, bool terminal, std::function<std::size_t()> width, bool ascii = false);
   ~Progress();  // ends the live line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -32,6 +34,7 @@ class Progress {
   std::ostream& out_;
   const bool terminal_;
   std::function<std::size_t()> width_;
+  const bool ascii_;
   std::string live_;
 };
 

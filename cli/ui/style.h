@@ -1,4 +1,4 @@
-// Colours, where they are wanted.
+// Colours and glyphs, where they are wanted.
 #pragma once
 
 #include <string>
@@ -10,14 +10,16 @@ enum class Color { none, red, green, yellow, blue, magenta, cyan, gray };
 
 class Style {
  public:
-  explicit Style(bool colored = false) : colored_(colored) {}
+  // `ascii`: glyphs outside of ASCII are replaced, such as "…".
+  explicit Style(bool colored = false, bool ascii = false) : colored_(colored), ascii_(ascii) {}
 
   std::string paint(std::string_view text, Color color) const;
   std::string bold(std::string_view text) const;
   bool colored() const { return colored_; }
+  bool ascii() const { return ascii_; }
 
  private:
-  bool colored_;
+  bool colored_, ascii_;
 };
 
 // `wish` is auto, always or never; `no_color` the value of $NO_COLOR, which counts when it is not empty.

@@ -57,8 +57,8 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
   }
   if (width == 0) return widths;
   // The first column has the names that are typed again: it is shortened when the others are short.
-  for (const auto& [columns, floor] : {std::pair(texts, readable), std::pair(first, enough_for_a_name),
-                                       std::pair(texts, least)}) {
+  for (const auto& [columns, floor] :
+       {std::pair(texts, readable), std::pair(first, enough_for_a_name), std::pair(texts, least)}) {
     while (all > width && !columns.empty()) {
       const std::size_t widest =
           *std::max_element(columns.begin(), columns.end(),
@@ -76,7 +76,7 @@ void Table::print(std::ostream& out, std::size_t width, const Style& style) cons
   const auto print_row = [&](const Row& row) {
     std::string line;
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
-      const std::string cell = fit(row.cells[i], widths[i]);
+      const std::string cell = fit(row.cells[i], widths[i], style.ascii());
       line += style.paint(cell, row.colors[i]);
       if (i + 1 < row.cells.size()) line += std::string(widths[i] - width_of(cell) + gap, ' ');
     }
@@ -87,8 +87,8 @@ void Table::print(std::ostream& out, std::size_t width, const Style& style) cons
   for (const Row& row : rows_) print_row(row);
 }
 
-void Table::print(std::ostream& out, bool terminal) const {
-  print(out, terminal ? terminal_width(STDOUT_FILENO) : 0);
+void Table::print(std::ostream& out, bool terminal, const Style& style) const {
+  print(out, terminal ? terminal_width(STDOUT_FILENO) : 0, style);
 }
 
 }  // namespace mlk::ui

@@ -25,7 +25,7 @@ class Table {
   // limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // The same for a terminal of standard output's width, or for a pipe.
-  void print(std::ostream& out, bool terminal) const;
+  void print(std::ostream& out, bool terminal, const Style& style) const;
 
  private:
   struct Row {

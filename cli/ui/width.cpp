@@ -30,7 +30,7 @@ std::size_t width_of(std::string_view text) {
   return width;
 }
 
-std::string fit(std::string_view text, std::size_t width) {
+std::string fit(std::string_view text, std::size_t width, bool ascii) {
   if (width_of(text) <= width) return std::string(text);
   if (width == 0) return "";
   std::size_t used = 0, at = 0;
@@ -40,7 +40,7 @@ std::string fit(std::string_view text, std::size_t width) {
     used += columns_of(symbol.code);
     at += symbol.bytes;
   }
-  return std::string(text.substr(0, at)) + "…";
+  return std::string(text.substr(0, at)) + (ascii ? "." : "…");
 }
 
 std::string pad(std::string_view text, std::size_t width) {

@@ -1,4 +1,4 @@
-"""What mlk prints on a terminal: it knows its width."""
+"""What mlk prints on a terminal: it knows its width, and what it can show."""
 
 import fcntl
 import os
@@ -45,3 +45,17 @@ def test_help_is_folded_to_the_width_of_the_terminal_and_whole_in_a_pipe():
             assert not [line for line in folded.splitlines() if line != line.rstrip()]
     described = mlk.run(mlk.MLK, "sweep", "--help", check=0).stdout
     assert max(map(len, described.splitlines())) > 100
+
+
+def test_a_dumb_terminal_gets_no_escape_sequences_and_only_ascii(embedded, name):
+    submit = [mlk.MLK, "submit", "--local", "--wait", "--set", f"name={name}", mlk.EXAMPLES / "digits-single.yaml"]
+    dumb = on_terminal(80, *submit, env={**embedded.env, "TERM": "dumb"})
+    assert dumb.isascii() and "\x1b" not in dumb and "\r" not in dumb and "\nSucceeded\n" in dumb, dumb
+    for columns, words in ((60, ["status", name]), (40, ["ls", "-o", "wide", name])):
+        for plain in ({"TERM": "dumb"}, {"LC_ALL": "C", "NO_COLOR": "1"}, {"LC_ALL": "", "LC_CTYPE": "", "LANG": "POSIX", "NO_COLOR": "1"}):
+            shown = on_terminal(columns, mlk.MLK, *words, "--local", env={**embedded.env, **plain})
+            assert shown.isascii() and "\x1b" not in shown, shown
+        rich = on_terminal(columns, mlk.MLK, *words, "--local", env=embedded.env)
+        assert "\x1b[" in rich and not rich.isascii(), rich
+    assert not mlk.run(mlk.MLK, "status", "--local", name, check=0, env={**embedded.env, "LC_ALL": "C.UTF-8"}).stdout.isascii()
+    assert mlk.run(mlk.MLK, "status", "--local", name, check=0, env={**embedded.env, "LC_ALL": "C"}).stdout.isascii()

@@ -94,7 +94,13 @@ TEST_CASE("width counts columns, not bytes") {
   CHECK(fit("日本語", 4) == "日…");
   CHECK(fit("abc", 3) == "abc");
   CHECK(fit("abc", 0) == "");
+  CHECK(fit("abcdef", 4, true) == "abc.");
   CHECK(pad("é", 3) == "é  ");
+}
+
+TEST_CASE("where only ASCII is shown, bars and shortened cells are ASCII") {
+  CHECK(bar(6, 2, 1, 6, true) == "##+...");
+  CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
 TEST_CASE("colour only for a terminal without NO_COLOR, unless it is asked for") {
