@@ -91,6 +91,6 @@ struct mlk_device_table {
 };
 
 // The one symbol of the library. The number is that of this file: a change of the table gets the next one.
-const mlk_device_table* mlk_device_v1();
+[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v1();
 
 }  // extern "C"

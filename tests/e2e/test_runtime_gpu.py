@@ -1,5 +1,7 @@
 """mlk-runtime with the plugin for GPUs, whose kernels run on the emulator of tests/cuda: nothing here needs a GPU."""
 
+import pathlib
+
 import mlk
 import pytest
 from runtime_processes import Run, assert_trained, newest_checkpoint
@@ -87,6 +89,15 @@ def test_a_worker_on_a_gpu_that_is_lost_is_replaced(tmp_path):
         run.until(lambda: workers[0].members() == 2, "the loss to be noticed")
         workers[2] = run.start("worker", 2, **GPU)
         assert_trained(workers, run.steps, workers[0])
+
+
+@pytest.mark.skipif(not (mlk.BUILD / "libmlk-cuda.so").exists() or pathlib.Path("/dev/nvidiactl").exists(),
+                    reason="nvcc was not there, or a GPU is")
+def test_the_real_plugin_says_in_one_sentence_that_no_gpu_is_here(tmp_path):
+    with Run(tmp_path, "single", workers=1) as run:
+        worker = run.start("worker", 0, MLK_GPUS="1")
+        assert worker.wait() == 70
+        assert worker.errors() == "mlk-runtime worker/0: there is no NVIDIA driver on this machine\n"
 
 
 @pytest.mark.parametrize(("emulated", "sentence"), [

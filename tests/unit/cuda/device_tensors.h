@@ -1,4 +1,4 @@
-// Tensors on the emulated device, for tests.
+// Tensors on a device, for tests: on the emulated one, or where MLK_DEVICE_PLUGIN names the plugin, on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "kernels/device/device_ops.h"
-#include "tests/cuda/emulator/grid.h"
 #include "tests/unit/kernels/numbers.h"
+
+#ifndef MLK_DEVICE_PLUGIN
+#include "tests/cuda/emulator/grid.h"
+#endif
 
 namespace mlk::test {
 
@@ -16,7 +19,13 @@ struct Shape {
   int rows, columns;
 };
 
-inline std::unique_ptr<kernels::Ops> emulated_ops() { return kernels::make_device_ops(*mlk_device_v1(), 0); }
+inline std::unique_ptr<kernels::Ops> device_ops() {
+#ifdef MLK_DEVICE_PLUGIN
+  return kernels::make_device_ops(kernels::load_plugin(MLK_DEVICE_PLUGIN), 0);
+#else
+  return kernels::make_device_ops(*mlk_device_v1(), 0);
+#endif
+}
 
 inline kernels::Buffer<float> on_device(kernels::Ops& ops, const std::vector<float>& values) {
   auto buffer = ops.allocate<float>(values.size());
@@ -34,9 +43,12 @@ inline kernels::Buffer<std::int32_t> tokens_on_device(kernels::Ops& ops,
   return buffer;
 }
 
-// Calls the test with the threads of each block in three orders.
+// Calls the test with the threads of each block in three orders; a GPU has its own.
 template <typename Test>
 void in_each_order(Test test) {
+#ifdef MLK_DEVICE_PLUGIN
+  test();
+#else
   using emulator::Order;
   for (const Order order : {Order::ascending, Order::descending, Order::seeded}) {
     CAPTURE(static_cast<int>(order));
@@ -44,6 +56,7 @@ void in_each_order(Test test) {
     test();
   }
   emulator::use_order(Order::ascending);
+#endif
 }
 
 }  // namespace mlk::test

@@ -11,7 +11,7 @@
 
 using namespace mlk::kernels;
 using mlk::test::area;
-using mlk::test::emulated_ops;
+using mlk::test::device_ops;
 using mlk::test::furthest_apart;
 using mlk::test::in_each_order;
 using mlk::test::Numbers;
@@ -20,7 +20,7 @@ using mlk::test::on_host;
 
 TEST_CASE("convolutions and their gradients agree with the reference on the device") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     for (const ImageShape shape : {ImageShape{1, 1, 1, 1}, {2, 5, 4, 3}, {3, 2, 7, 1}, {0, 3, 3, 2}}) {
       for (const int kernel : {1, 3, 5}) {
@@ -54,7 +54,7 @@ TEST_CASE("convolutions and their gradients agree with the reference on the devi
 
 TEST_CASE("the largest of each square has the reference's bits on the device, and gets the gradient") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     for (const ImageShape shape : {ImageShape{1, 2, 2, 1}, {2, 5, 4, 3}, {2, 1, 3, 2}, {0, 4, 4, 1}}) {
       auto x = numbers(area(shape.pixels(), shape.channels));
@@ -75,7 +75,7 @@ TEST_CASE("the largest of each square has the reference's bits on the device, an
 }
 
 TEST_CASE("a number of a square that is none is its largest on the device too") {
-  const auto ops = emulated_ops();
+  const auto ops = device_ops();
   const float none = std::numeric_limits<float>::quiet_NaN();
   const auto x = on_device(*ops, {1, none, 3, 4});
   auto out = ops->allocate<float>(1);

@@ -10,7 +10,7 @@
 
 using namespace mlk::kernels;
 using mlk::test::area;
-using mlk::test::emulated_ops;
+using mlk::test::device_ops;
 using mlk::test::furthest_apart;
 using mlk::test::in_each_order;
 using mlk::test::Numbers;
@@ -29,7 +29,7 @@ std::vector<float> zeros(std::size_t size) { return std::vector<float>(size); }
 
 TEST_CASE("GELU and its gradient agree with the reference on the device") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     for (const auto [rows, columns] : {Shape{1, 1}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
       auto x = numbers(area(rows, columns)), delta = numbers(area(rows, columns));
@@ -52,7 +52,7 @@ TEST_CASE("GELU and its gradient agree with the reference on the device") {
 
 TEST_CASE("layer normalisation and its gradients agree with the reference on the device") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     for (const auto [rows, columns] : {Shape{1, 2}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
       CAPTURE(rows);
@@ -87,7 +87,7 @@ TEST_CASE("layer normalisation and its gradients agree with the reference on the
 
 TEST_CASE("embeddings on the device have the reference's bits, and so have their gradients") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     constexpr int length = 4, rows = 12, columns = 70, vocabulary = 5;
     const auto tokens = numbers.labels(rows, vocabulary);
@@ -114,7 +114,7 @@ TEST_CASE("embeddings on the device have the reference's bits, and so have their
 
 TEST_CASE("attention and its gradient agree with the reference on the device") {
   in_each_order([] {
-    const auto ops = emulated_ops(), reference = make_reference_ops();
+    const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
     for (const AttentionShape shape :
          {AttentionShape{1, 1, 1, 1}, {2, 5, 3, 4}, {1, 70, 1, 33}, {0, 3, 1, 2}}) {
@@ -142,7 +142,7 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
 }
 
 TEST_CASE("dropout on the device drops the same numbers, and clipping keeps the norm") {
-  const auto ops = emulated_ops(), reference = make_reference_ops();
+  const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   auto x = numbers(700);
   auto of_x = on_device(*ops, x);
