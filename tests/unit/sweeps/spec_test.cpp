@@ -85,8 +85,8 @@ TEST_CASE("a name of the user's own needs a place and a value") {
   CHECK(good.problems == "");
   CHECK(tells(read_spec(program, {"lr=0.1"}),
               "${sweep.depth} has no value: the sweep has no parameter 'depth'"));
-  CHECK(tells(read_spec(program, {"lr=0.1", "depth=1", "width=3"}),
-              "the experiment has no value 'width', and neither `run` nor `env` has ${sweep.width}"));
+  CHECK(tells(read_spec(program, {"lr=0.1", "depth=1", "span=3"}),
+              "the experiment has no value 'span', and neither `run` nor `env` has ${sweep.span}"));
 }
 
 TEST_CASE("a parameter stands behind those that it depends on, and never depends on itself") {
