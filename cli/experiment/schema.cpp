@@ -65,8 +65,10 @@ constexpr Key train_keys[] = {
 
 // variants.cpp says which keys belong to which type or format, and their defaults.
 constexpr Key model_keys[] = {
-    {"type", choice, "mlp|gpt", "mlp", "multi-layer perceptron, or the transformer of GPT-2"},
-    {"hidden", wholes, "1..65536|100", "", "mlp: widths of the hidden layers; default: [128]"},
+    {"type", choice, "mlp|cnn|gpt", "mlp",
+     "multi-layer perceptron, convolutional network, or the transformer of GPT-2"},
+    {"channels", wholes, "1..4096|16", "", "cnn: channels of each convolution; default: [32, 64]"},
+    {"hidden", wholes, "1..65536|100", "", "mlp, cnn: widths of the hidden layers; default: [128]"},
     {"layers", whole, "1..1000", "", "gpt: blocks; default: 12"},
     {"width", whole, "1..65536", "", "gpt: numbers of a token, a multiple of heads; default: 768"},
     {"heads", whole, "1..65536", "", "gpt: heads of attention; default: 12"},
@@ -76,8 +78,8 @@ constexpr Key model_keys[] = {
 constexpr Key train_data_keys[] = {
     {"path", path, "", required, "folder with the data set, as the pods see it"},
     {"batch", whole, "1..1000000", "32", "samples per worker and step"},
-    {"format", choice, "idx|text|tokens", "",
-     "mlp: IDX files; gpt: a text, whose bytes are tokens, or files of tokens; default: idx, of a gpt text"},
+    {"format", choice, "idx|cifar10|text|tokens", "",
+     "IDX files or CIFAR-10; gpt: a text, whose bytes are tokens, or files of tokens; default: idx or text"},
     {"vocabulary", whole, "1..65536", "", "tokens: each of them is below it; default: 50257"},
 };
 

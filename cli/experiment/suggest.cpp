@@ -30,6 +30,7 @@ constexpr Synonym synonyms[] = {
     {" workdir cwd working_dir workingdir ", "workdir"},
     {" optim solver ", "optimizer"},
     {" hidden_sizes hidden_layers ", "hidden"},
+    {" filters conv_channels num_filters ", "channels"},
     {" n_layer n_layers num_layers num_hidden_layers ", "layers"},
     {" n_embd d_model hidden_size embedding_size ", "width"},
     {" n_head n_heads num_heads num_attention_heads ", "heads"},

@@ -22,6 +22,7 @@ bool has(const Variant& variant, const std::string& key) {
 std::span<const Variant> model_variants() {
   static const std::vector<Variant> variants = {
       {"mlp", {{"hidden", json::array({128})}}},
+      {"cnn", {{"channels", json::array({32, 64})}, {"hidden", json::array({128})}}},
       {"gpt", {{"layers", 12}, {"width", 768}, {"heads", 12}, {"context", 1024}}},
   };
   return variants;
@@ -30,6 +31,7 @@ std::span<const Variant> model_variants() {
 std::span<const Variant> data_variants() {
   static const std::vector<Variant> variants = {
       {"idx", {}},
+      {"cifar10", {}},
       {"text", {}},
       {"tokens", {{"vocabulary", 50257}}},
   };
@@ -95,11 +97,14 @@ void complete_model(json& model, json& data, const RefuseKey& refuse) {
   const bool gpt = model.contains("type") && model["type"] == "gpt";
   if (!data.contains("format")) data["format"] = gpt ? "text" : "idx";
   complete_variant(data, "train.data", data_variants(), refuse, "format");
-  if (data["format"].is_string() && gpt == (data["format"] == "idx")) {
+  const bool tokens = data["format"] == "text" || data["format"] == "tokens";
+  if (data["format"].is_string() && gpt != tokens) {
     refuse("train.data.format", gpt ? "train.data.format must be text or tokens: train.model.type is gpt"
                                     : fmt::format("train.data.format {} needs train.model.type gpt",
                                                   data["format"].get<std::string>()));
   }
+  if (model.contains("channels") && model["channels"].is_array() && model["channels"].empty())
+    refuse("train.model.channels", "train.model.channels must name at least one convolution");
   if (!gpt) return;
   const auto width = whole_in(model, "width"), heads = whole_in(model, "heads"),
              context = whole_in(model, "context"), batch = whole_in(data, "batch");

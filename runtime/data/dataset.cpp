@@ -22,6 +22,8 @@ DataSplit load_data(const Config& config, const std::string& folder) {
       return load_text(folder, config.model.context);
     case DataFormat::tokens:
       return load_tokens(folder, config.model.context, config.data.vocabulary);
+    case DataFormat::cifar10:
+      return split_of(load_cifar10(folder));
     case DataFormat::idx:
       break;
   }
@@ -31,6 +33,7 @@ DataSplit load_data(const Config& config, const std::string& folder) {
 // Files of tokens are only mapped, so that loading them reads their headers alone.
 std::uint64_t count_training_samples(const Config& config, const std::string& folder) {
   if (config.data.format == DataFormat::idx) return count_idx(folder);
+  if (config.data.format == DataFormat::cifar10) return count_cifar10(folder);
   return load_data(config, folder).train->size();
 }
 

@@ -37,4 +37,8 @@ ImageSplit load_idx(const std::string& folder);
 // The number of training samples, from the header of their labels alone. Throws as load_idx().
 std::uint64_t count_idx(const std::string& folder);
 
+// The same for CIFAR-10's binary files; images become [height, width, channels].
+ImageSplit load_cifar10(const std::string& folder);
+std::uint64_t count_cifar10(const std::string& folder);
+
 }  // namespace mlk::rt

@@ -2,25 +2,11 @@
 #include "runtime/data/token_dataset.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
-
-#include "runtime/base/exit_code.h"
 
 namespace mlk::rt {
 namespace {
-
-namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw Failure(ExitCode::bad_data, path + ": " + what);
-}
 
 std::uint32_t little_endian(const std::uint8_t* bytes, int width) {
   std::uint32_t value = 0;
@@ -41,32 +27,21 @@ TokenShard open_shard(const std::string& path) {
   const std::span<const std::uint8_t> bytes = shard.file.bytes();
   if (bytes.size() < header || little_endian(bytes.data(), 4) != magic ||
       little_endian(bytes.data() + 4, 4) != version) {
-    refuse(path, "not a token shard: its header must begin with 20240520 and 1");
+    refuse_data(path, "not a token shard: its header must begin with 20240520 and 1");
   }
   shard.begin = header;
   shard.width = 2;
   shard.tokens = little_endian(bytes.data() + 8, 4);
   if (bytes.size() != header + 2 * shard.tokens) {
-    refuse(path, "its header promises " + std::to_string(shard.tokens) + " tokens, but " +
-                     std::to_string(bytes.size() - header) + " bytes follow");
+    refuse_data(path, "its header promises " + std::to_string(shard.tokens) + " tokens, but " +
+                          std::to_string(bytes.size() - header) + " bytes follow");
   }
   return shard;
 }
 
-// The shards in `folder` whose names contain `word`, by name.
 std::vector<TokenShard> shards_named(const std::string& folder, const std::string& word) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const fs::path& path = at->path();
-    if (path.extension() == ".bin" && path.filename().string().find(word) != std::string::npos)
-      paths.push_back(path.string());
-  }
-  if (error) refuse(folder, error.message());
-  if (paths.empty()) refuse(folder, "no file there is called *" + word + "*.bin");
-  std::ranges::sort(paths);
   std::vector<TokenShard> shards;
-  for (const std::string& path : paths) shards.push_back(open_shard(path));
+  for (const std::string& path : bin_files(folder, word)) shards.push_back(open_shard(path));
   return shards;
 }
 
@@ -83,36 +58,14 @@ std::vector<TokenShard> one_shard(const std::string& path, std::size_t begin, st
 
 }  // namespace
 
-MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) refuse(path_, std::strerror(errno));
-  struct stat info{};
-  void* place = MAP_FAILED;
-  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  const auto size = static_cast<std::size_t>(info.st_size);
-  if (regular && size > 0) place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  close(file);
-  if (!regular) refuse(path_, "not a regular file");
-  if (size == 0) refuse(path_, "is empty");
-  if (place == MAP_FAILED) refuse(path_, std::strerror(error));
-  bytes_ = {static_cast<const std::uint8_t*>(place), size};
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
-
 TokenDataset::TokenDataset(std::vector<TokenShard> shards, int length, int vocabulary,
                            const std::string& what)
     : Dataset({.inputs = length, .classes = vocabulary, .labels = length}), shards_(std::move(shards)) {
   std::uint64_t end = 0;
   for (const TokenShard& shard : shards_) ends_.push_back(end += sequences_in(shard, length));
   if (end == 0)
-    refuse(what, "has too few tokens: a sequence takes model.context + 1 = " + std::to_string(length + 1));
+    refuse_data(what,
+                "has too few tokens: a sequence takes model.context + 1 = " + std::to_string(length + 1));
 }
 
 Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
@@ -129,8 +82,8 @@ Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buff
     for (std::size_t k = 0; k <= length; ++k) {
       const auto token = static_cast<std::int32_t>(little_endian(bytes + k * width, shard.width));
       if (token >= shape().classes) {
-        refuse(shard.file.path(), "has token " + std::to_string(token) + ", but data.vocabulary is " +
-                                      std::to_string(shape().classes));
+        refuse_data(shard.file.path(), "has token " + std::to_string(token) + ", but data.vocabulary is " +
+                                           std::to_string(shape().classes));
       }
       if (k < length) buffer.on_host[i * length + k] = token;
       if (k > 0) buffer.on_host[count + i * length + k - 1] = token;
@@ -147,7 +100,7 @@ Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buff
 DataSplit load_text(const std::string& folder, int length) {
   const std::string path = folder + "/train.txt", held_out = folder + "/held_out.txt";
   const std::size_t size = MappedFile(path).bytes().size();
-  if (fs::exists(held_out)) {
+  if (std::filesystem::exists(held_out)) {
     const std::size_t held_out_size = MappedFile(held_out).bytes().size();
     return {dataset_of(one_shard(path, 0, size), length, 256, path),
             dataset_of(one_shard(held_out, 0, held_out_size), length, 256, held_out)};

@@ -3,32 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/mapped_file.h"
 
 namespace mlk::rt {
-
-// A file in memory that the kernel reads when it is needed, so that sets of any size fit. A file that is cut
-// while it is used ends the process.
-class MappedFile {
- public:
-  // Throws Failure{bad_data} that names the file.
-  explicit MappedFile(std::string path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::span<const std::uint8_t> bytes() const { return bytes_; }
-
- private:
-  std::string path_;
-  std::span<const std::uint8_t> bytes_;
-};
 
 // A file of tokens, or a part of one.
 struct TokenShard {

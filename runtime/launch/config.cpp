@@ -122,7 +122,15 @@ Mode read_mode(Object& root) {
   return modes[root.choice("mode", {"single", "ps", "allreduce"})];
 }
 
-void read_mlp(Object& object, ModelConfig& model) {
+void read_channels(Object& object, ModelConfig& model) {
+  const json& channels = object.at("channels");
+  if (!channels.is_array() || channels.empty() || channels.size() > 16)
+    fail("configuration: model.channels must be a list of 1 to 16");
+  for (const json& count : channels)
+    model.channels.push_back(static_cast<int>(Object::integer(count, "model.channels", 1, 4096)));
+}
+
+void read_hidden(Object& object, ModelConfig& model) {
   const json& hidden = object.at("hidden");
   if (!hidden.is_array() || hidden.size() > 100)
     fail("configuration: model.hidden must be a list of at most 100");
@@ -143,23 +151,23 @@ void read_gpt(Object& object, ModelConfig& model) {
 }
 
 ModelConfig read_model(Object object) {
-  constexpr ModelType types[] = {ModelType::mlp, ModelType::gpt};
+  constexpr ModelType types[] = {ModelType::mlp, ModelType::cnn, ModelType::gpt};
   ModelConfig model;
-  model.type = types[object.choice("type", {"mlp", "gpt"})];
-  model.type == ModelType::gpt ? read_gpt(object, model) : read_mlp(object, model);
+  model.type = types[object.choice("type", {"mlp", "cnn", "gpt"})];
+  if (model.type == ModelType::gpt) read_gpt(object, model);
+  if (model.type == ModelType::cnn) read_channels(object, model);
+  if (model.type != ModelType::gpt) read_hidden(object, model);
   object.finish();
   return model;
 }
 
 DataConfig read_data(Object object, const ModelConfig& model) {
   const bool gpt = model.type == ModelType::gpt;
-  constexpr DataFormat of_gpt[] = {DataFormat::text, DataFormat::tokens};
+  constexpr DataFormat of_gpt[] = {DataFormat::text, DataFormat::tokens},
+                       of_images[] = {DataFormat::idx, DataFormat::cifar10};
   DataConfig data;
-  if (gpt) {
-    data.format = of_gpt[object.choice("format", {"text", "tokens"}, "for model.type \"gpt\"")];
-  } else {
-    object.choice("format", {"idx"}, "for model.type \"mlp\"");
-  }
+  data.format = gpt ? of_gpt[object.choice("format", {"text", "tokens"}, "for this model.type")]
+                    : of_images[object.choice("format", {"idx", "cifar10"}, "for this model.type")];
   data.batch = object.small_integer("batch", 1, most_int);
   if (data.format == DataFormat::tokens) data.vocabulary = object.small_integer("vocabulary", 1, 65536);
   object.finish();

@@ -15,16 +15,17 @@ namespace mlk::rt {
 
 enum class Mode { single, ps, allreduce };
 
-enum class ModelType { mlp, gpt };
+enum class ModelType { mlp, cnn, gpt };
 
 struct ModelConfig {
   ModelType type = ModelType::mlp;
-  std::vector<int> hidden = {};  // mlp: widths of the hidden layers; may be empty
+  std::vector<int> hidden = {};    // mlp, cnn: widths of the hidden layers; may be empty
+  std::vector<int> channels = {};  // cnn: of each convolution; not empty
   // gpt: blocks; the width of a token's vector, which its heads share evenly; tokens of a sequence
   int layers = 0, width = 0, heads = 0, context = 0;
 };
 
-enum class DataFormat { idx, text, tokens };
+enum class DataFormat { idx, cifar10, text, tokens };
 
 struct DataConfig {
   int batch = 0;  // samples per worker and step

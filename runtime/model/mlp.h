@@ -3,14 +3,14 @@
 
 #include <vector>
 
+#include "runtime/model/dense_layers.h"
 #include "runtime/model/model.h"
 
 namespace mlk::rt {
 
-// Linear layers with ReLUs between them, softmax cross entropy at the end.
 class Mlp final : public Model {
  public:
-  // hidden: the widths of the layers between. `ops` must outlive the model.
+  // hidden: the widths of the layers between inputs and logits. `ops` must outlive the model.
   Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
   void initialise(std::uint64_t seed) override;
@@ -20,17 +20,7 @@ class Mlp final : public Model {
   Evaluation score(const Batch& batch) override;
 
  private:
-  struct Layer {
-    int inputs = 0, outputs = 0;
-    std::size_t weight = 0, bias = 0;  // offsets in the arena
-  };
-
-  // Leaves each layer's output in activations_; the last one holds the logits.
-  void forward(const Batch& batch);
-
-  std::vector<Layer> layers_;
-  // For each layer: its output, and the gradient of the loss by it.
-  std::vector<kernels::Buffer<float>> activations_, deltas_;
+  DenseLayers layers_;
 };
 
 }  // namespace mlk::rt

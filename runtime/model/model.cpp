@@ -1,8 +1,11 @@
 #include "runtime/model/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "runtime/base/random.h"
+#include "runtime/model/cnn.h"
 #include "runtime/model/gpt.h"
 #include "runtime/model/mlp.h"
 
@@ -18,6 +21,22 @@ Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops) : ops_(ops), te
   }
   parameters_ = ops_.allocate<float>(end);
   gradients_ = ops_.allocate<float>(end);
+}
+
+// He initialisation (He et al. 2015): variance 2 / inputs, which keeps the scale of activations through
+// ReLUs. Uniform, because that needs only operations that are exact everywhere; biases start at 0.
+void Model::initialise_for_relu(std::uint64_t seed) {
+  ops_.scale(0, parameters_, parameters_);
+  std::uint64_t stream = 0;
+  for (const TensorInfo& tensor : tensors_) {
+    if (tensor.shape.size() == 1) continue;
+    const auto outputs = static_cast<std::size_t>(tensor.shape.front());
+    const float bound = std::sqrt(6.0f / static_cast<float>(tensor.size / outputs));
+    const auto weights = parameters().subspan(tensor.offset, tensor.size), place = ops_.place(weights);
+    for (std::size_t k = 0; k < tensor.size; ++k) place[k] = (2 * uniform(seed, stream, k) - 1) * bound;
+    ops_.write(place, weights);
+    ++stream;
+  }
 }
 
 std::optional<Evaluation> Model::evaluate(const Dataset& data, const std::function<bool()>& stop) {
@@ -41,6 +60,7 @@ std::optional<Evaluation> Model::evaluate(const Dataset& data, const std::functi
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed,
                                   kernels::Ops& ops) {
+  if (config.type == ModelType::cnn) return std::make_unique<Cnn>(config, shape, seed, ops);
   if (config.type == ModelType::gpt) return std::make_unique<Gpt>(config, shape, seed, ops);
   return std::make_unique<Mlp>(config.hidden, shape, seed, ops);
 }

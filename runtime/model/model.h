@@ -65,6 +65,10 @@ class Model {
   // Of a batch: the sum of the losses, and the number of labels that are right.
   virtual Evaluation score(const Batch& batch) = 0;
 
+  // Initialises models with ReLUs, whose tensors of more than one axis are weights [outputs, ...] and whose
+  // other tensors are biases.
+  void initialise_for_relu(std::uint64_t seed);
+
   kernels::Ops& ops_;
   std::vector<TensorInfo> tensors_;
   kernels::Buffer<float> parameters_, gradients_;

@@ -74,7 +74,7 @@ TEST_CASE("a choice has these words, and any other word is answered with all of 
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"image_pull_policy", {"IfNotPresent", "Always", "Never"}},
       {"train.precision", {"float32", "bfloat16"}},
-      {"train.model.type", {"mlp", "gpt"}},
+      {"train.model.type", {"mlp", "cnn", "gpt"}},
       {"data.0.emptyDir.medium", {"Memory"}},
       {"scheduling.node.tolerations.0.operator", {"Equal", "Exists"}},
       {"scheduling.node.tolerations.0.effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}},
@@ -89,7 +89,8 @@ TEST_CASE("a choice has these words, and any other word is answered with all of 
     const std::string refused = test::refusal(host, test::set({base[0], key + "=zzzzzzzz"}));
     CHECK_MESSAGE(contains(refused, " must be " + expected + ", not 'zzzzzzzz'\n"), refused);
   }
-  CHECK(contains(with("train.data.format=zzzzzzzz"), " must be idx, text or tokens, not 'zzzzzzzz'"));
+  CHECK(
+      contains(with("train.data.format=zzzzzzzz"), " must be idx, cifar10, text or tokens, not 'zzzzzzzz'"));
   CHECK(with("scheduling.gang=auto") == "accepted");
   CHECK(with("scheduling.gang=none") == "accepted");
   CHECK(contains(with("scheduling.gang=always"), "must be auto, none or required"));

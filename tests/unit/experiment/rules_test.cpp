@@ -125,6 +125,7 @@ TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one 
   };
   CHECK(of("", "")["model"] == json{{"type", "mlp"}, {"hidden", {128}}});
   CHECK(of("", "")["data"]["format"] == "idx");
+  CHECK(of("type: cnn", "")["model"] == json{{"type", "cnn"}, {"channels", {32, 64}}, {"hidden", {128}}});
   CHECK(of("type: gpt", "")["model"] ==
         json{{"type", "gpt"}, {"layers", 12}, {"width", 768}, {"heads", 12}, {"context", 1024}});
   CHECK(of("type: gpt", "")["data"] == json{{"path", "/d"}, {"batch", 32}, {"format", "text"}});
@@ -138,7 +139,7 @@ TEST_CASE(
   };
   CHECK(with("layers: 2", "") == "x.yaml:3:46: train.model.layers is for gpt; mlp has no use for it");
   CHECK(with("type: gpt, hidden: [8]", "") ==
-        "x.yaml:3:57: train.model.hidden is for mlp; gpt has no use for it");
+        "x.yaml:3:57: train.model.hidden is for mlp and cnn; gpt has no use for it");
   CHECK(with("type: gpt", ", format: idx") ==
         "x.yaml:3:26: train.data.format must be text or tokens: train.model.type is gpt");
   CHECK(with("", ", format: text") == "x.yaml:3:26: train.data.format text needs train.model.type gpt");
@@ -150,6 +151,10 @@ TEST_CASE(
   CHECK(with("type: gpt", ", batch: 16384") == "accepted");
   CHECK(with("type: gpt", ", batch: 16385") ==
         "x.yaml:3:26: train.data.batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("type: cnn, hidden: []", ", format: cifar10") == "accepted");
+  CHECK(with("channels: [8]", "") == "x.yaml:3:46: train.model.channels is for cnn; mlp has no use for it");
+  CHECK(with("type: cnn, channels: []", "") ==
+        "x.yaml:3:57: train.model.channels must name at least one convolution");
   CHECK(with("type: gtp", "").find("did you mean 'gpt'?") != std::string::npos);
 }
 

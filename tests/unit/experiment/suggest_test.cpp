@@ -29,6 +29,7 @@ TEST_CASE("a word of another tool stands for a key of ours, however it is capita
       {"workdir", {"cwd", "working_dir", "workingDir"}},
       {"train.optimizer", {"optim", "solver"}},
       {"train.model.hidden", {"hidden_sizes", "hidden_layers"}},
+      {"train.model.channels", {"filters", "num_filters"}},
       {"train.model.layers", {"n_layer", "num_layers"}},
       {"train.model.width", {"n_embd", "hidden_size"}},
       {"train.model.heads", {"n_head", "num_heads"}},

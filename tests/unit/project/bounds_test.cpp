@@ -51,6 +51,7 @@ const std::vector<std::string> candidates = {"-1",
                                              "{staleness: 1000001}",
                                              "[]",
                                              "[0]",
+                                             "[4096]",
                                              "[65536]",
                                              "[65537]",
                                              ones(100),
@@ -106,6 +107,7 @@ TEST_CASE("what passes validation is a configuration that the runtime takes") {
   CHECK(try_all(mlk::schema_section("model"), "train.model", {gpt}) > 10);
   CHECK(try_all(mlk::schema_section("train.data"), "train.data", {gpt, "train.data.format=tokens"}) > 5);
   CHECK_NOTHROW(mlk::rt::parse_config(config_with({gpt})));
+  CHECK(try_all(mlk::schema_section("model"), "train.model", {"train.model.type=cnn"}) > 4);
   for (const std::string& optimizer : optimizers) {
     CHECK(try_all(mlk::schema_section("optimizer"), "train.optimizer", {"train.optimizer=" + optimizer}) >
           15);

@@ -195,7 +195,7 @@ TEST_CASE("each word of the configuration stands for its own kind") {
   CHECK(refusal_of(usual(), "/precision", "float16") ==
         "configuration: precision must be \"float32\" or \"bfloat16\"");
   CHECK(refusal_of(usual(), "/data/format", "csv") ==
-        "configuration: data.format must be \"idx\" for model.type \"mlp\"");
+        "configuration: data.format must be \"idx\" or \"cifar10\" for this model.type");
   const Config sync = read("consistency", "sync"), async = read("consistency", "async");
   CHECK(sync.consistency.sync);
   CHECK_FALSE(sync.consistency.staleness.has_value());

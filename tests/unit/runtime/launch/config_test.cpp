@@ -177,18 +177,37 @@ TEST_CASE("a GPT has keys of its own, and takes text or tokens") {
         "configuration: model.width must be a multiple of model.heads, which is 3");
   CHECK(message("/model/layers", 0) == "configuration: model.layers must be a whole number from 1 to 1000");
   CHECK(message("/data/format", "idx") ==
-        "configuration: data.format must be \"text\" or \"tokens\" for model.type \"gpt\"");
+        "configuration: data.format must be \"text\" or \"tokens\" for this model.type");
   CHECK(message("/data/vocabulary", 10) == "configuration: unknown key data.vocabulary");
   CHECK(message("/data/format", "tokens") == "configuration: data.vocabulary is missing");
   CHECK(message("/data/batch", (1 << 24) / 128) == "accepted");
   CHECK(message("/data/batch", (1 << 24) / 128 + 1) ==
         "configuration: data.batch times model.context must be at most 16777216 tokens");
   CHECK(message_for("/data/format", "text") ==
-        "configuration: data.format must be \"idx\" for model.type \"mlp\"");
+        "configuration: data.format must be \"idx\" or \"cifar10\" for this model.type");
   config["data"] = {{"format", "tokens"}, {"vocabulary", 50257}, {"batch", 8}};
   CHECK(parse_config(config.dump()).data.vocabulary == 50257);
   CHECK(message("/data/vocabulary", 65537) ==
         "configuration: data.vocabulary must be a whole number from 1 to 65536");
+}
+
+TEST_CASE("a convolutional network has the channels of its convolutions, then hidden layers") {
+  json config = contract_example;
+  config["model"] = {{"type", "cnn"}, {"channels", {8, 16}}, {"hidden", {32}}};
+  config["data"]["format"] = "cifar10";
+  const Config parsed = parse_config(config.dump());
+  CHECK(parsed.model.type == ModelType::cnn);
+  CHECK(parsed.model.channels == std::vector<int>{8, 16});
+  CHECK(parsed.model.hidden == std::vector<int>{32});
+  CHECK(parsed.data.format == DataFormat::cifar10);
+  for (const json& bad : {json(8), json::array(), json(std::vector<int>(17, 1))}) {
+    config["model"]["channels"] = bad;
+    CHECK_THROWS_WITH_AS(parse_config(config.dump()),
+                         "configuration: model.channels must be a list of 1 to 16", Failure);
+  }
+  config["model"]["channels"] = {4097};
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()),
+                       "configuration: model.channels must be a whole number from 1 to 4096", Failure);
 }
 
 TEST_CASE("gradients are clipped only where the configuration says so") {
@@ -230,7 +249,7 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
   CHECK(message_for("/mode", "tree") == "configuration: mode must be \"single\", \"ps\" or \"allreduce\"");
   CHECK(message_for("/mode", 1) == "configuration: mode must be a string");
   CHECK(message_for("/model", 1) == "configuration: model: must be an object");
-  CHECK(message_for("/model/type", "rnn") == "configuration: model.type must be \"mlp\" or \"gpt\"");
+  CHECK(message_for("/model/type", "rnn") == "configuration: model.type must be \"mlp\", \"cnn\" or \"gpt\"");
   CHECK(message_for("/model/hidden", 5) == "configuration: model.hidden must be a list of at most 100");
   CHECK(message_for("/model/hidden", {0}) ==
         "configuration: model.hidden must be a whole number from 1 to 65536");

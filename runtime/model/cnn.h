@@ -1,0 +1,43 @@
+// The convolutional network.
+#pragma once
+
+#include <vector>
+
+#include "runtime/model/dense_layers.h"
+#include "runtime/model/model.h"
+
+namespace mlk::rt {
+
+// Convolutions of 3 x 3 pixels, each followed by a max pool of 2 x 2 and a ReLU; then fully connected layers.
+// The weight of convolution i is the tensor "convolutions.<i>.weight" [outputs, 3, 3, inputs]. PyTorch has
+// the last axis as the second: weight.permute(0, 3, 1, 2); and so the first of the layers, whose inputs are
+// [height, width, channels] here.
+class Cnn final : public Model {
+ public:
+  // shape: of images. config.channels: of each convolution, at least one. `ops` must outlive the model.
+  // Throws Failure{bad_configuration} if the pools leave nothing of an image.
+  Cnn(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
+
+  void initialise(std::uint64_t seed) override;
+  float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
+
+ protected:
+  Evaluation score(const Batch& batch) override;
+
+ private:
+  struct Convolution {
+    kernels::ImageShape input, convolved, pooled;  // of one image
+    std::size_t weight = 0, bias = 0;              // offsets in the arena
+    // What the convolution gives, what the whole gives after pool and ReLU, and the gradients by both.
+    kernels::Buffer<float> before_pool = {}, out = {}, before_pool_delta = {}, out_delta = {};
+  };
+
+  void reserve(std::size_t batch);
+  // Returns the output of the last pool, which is the input of the layers.
+  const float* forward(const Batch& batch);
+
+  std::vector<Convolution> convolutions_;
+  DenseLayers layers_;
+};
+
+}  // namespace mlk::rt

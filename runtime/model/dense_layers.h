@@ -1,0 +1,46 @@
+// Fully connected layers: a whole perceptron, or the end of another model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/model/model.h"
+
+namespace mlk::rt {
+
+// Linear layers with ReLUs between them, softmax cross entropy at the end. Weights are [outputs, inputs], as
+// in PyTorch, so checkpoints can be exchanged. The numbers are in the arenas of the model that owns this.
+class DenseLayers {
+ public:
+  // From the inputs of the first layer to the classes: one more than there are layers.
+  using Widths = std::vector<int>;
+
+  // Appends the tensors "layers.<i>.weight" and "layers.<i>.bias".
+  static void name_tensors(const Widths& widths, std::vector<TensorInfo>& tensors);
+
+  // first: the place of their first tensor in `tensors`. `ops` must outlive this.
+  DenseLayers(const Widths& widths, const std::vector<TensorInfo>& tensors, std::size_t first,
+              kernels::Ops& ops);
+
+  // Leaves each layer's output in memory of its own; the last one holds the logits. `input` has `rows` rows.
+  void forward(int rows, const float* input, const float* parameters);
+  // After forward(): the sum of the losses, and the number of labels that are right.
+  Evaluation score(int rows, const std::int32_t* labels);
+  // After forward(): the mean loss, and its gradients. Unless input_delta is null, it becomes the gradient by
+  // the input.
+  float backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
+                 float* gradients, const Model::Final& final, float* input_delta = nullptr);
+
+ private:
+  struct Layer {
+    int inputs = 0, outputs = 0;
+    std::size_t weight = 0, bias = 0;  // offsets in the arena
+  };
+
+  kernels::Ops& ops_;
+  std::vector<Layer> layers_;
+  // For each layer: its output, and the gradient of the loss by it.
+  std::vector<kernels::Buffer<float>> activations_, deltas_;
+};
+
+}  // namespace mlk::rt
