@@ -43,12 +43,18 @@ def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, m
     assert losses[1][-1] < losses[1][0] / 2
 
 
+TEXT = 4 * "".join(f"the {a} {b} the {c}.\n" for a in ("river", "ship", "horse") for b in ("meets", "follows") for c in ("stone", "garden"))
+MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2, "context": 24}, "data": {"format": "text", "batch": 2},
+                  "text": TEXT, "optimizer": {"type": "adamw", "lr": 0.01}},
+          "cnn": {"model": {"type": "cnn", "channels": [4, 4], "hidden": [8]}, "data": {"format": "idx", "batch": 32},
+                  "optimizer": {"type": "adamw", "lr": 0.02}}}
+
+
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
-def test_the_losses_of_a_gpt_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers):
-    text = "".join(f"the {a} {b} the {c}.\n" for a in ("river", "ship", "horse") for b in ("meets", "follows") for c in ("stone", "garden"))
-    settings = {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2, "context": 24}, "data": {"format": "text", "batch": 2},
-                "optimizer": {"type": "adamw", "lr": 0.01}, "text": text * 4, "consistency": "sync", "steps": 20}
-    losses = [losses_of(tmp_path / name, env, mode, workers, **settings) for name, env in (("cpu", {}), ("gpu", GPU))]
+@pytest.mark.parametrize("model", MODELS)
+def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, model):
+    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", steps=20, **MODELS[model])
+              for name, env in (("cpu", {}), ("gpu", GPU))]
     assert len(losses[0]) == len(losses[1]) >= 20
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] * 0.8
