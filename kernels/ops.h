@@ -146,9 +146,10 @@ class Ops {
   virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
                                       const std::int32_t* labels) = 0;
 
-  // The same, and delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
-  virtual float softmax_cross_entropy_backward(int rows, int classes, const float* logits,
-                                               const std::int32_t* labels, float* delta) = 0;
+  // The same, with the mean loss in *loss, a number of a buffer, so that the host need not wait for it. And
+  // delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
+  virtual void softmax_cross_entropy_backward(int rows, int classes, const float* logits,
+                                              const std::int32_t* labels, float* delta, float* loss) = 0;
 
   // How many rows have their largest logit (the first of equals) at their label.
   virtual std::int64_t count_correct(int rows, int classes, const float* logits,

@@ -70,8 +70,8 @@ class CpuOps final : public ReferenceOps {
   void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                          float* x_gradient) override;
   void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override;
-  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
-                                       float* delta) override;
+  void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                      float* delta, float* loss) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
            const SgdStep& step) override {
     by_range(parameters.size(), [&](std::size_t at, std::size_t size) {

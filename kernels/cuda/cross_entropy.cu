@@ -43,12 +43,20 @@ __global__ void mark_correct_kernel(int classes, const float* logits, const std:
   if (threadIdx.x == 0) correct[blockIdx.x] = better == 0 ? 1.0f : 0.0f;
 }
 
-__global__ void sum_kernel(std::size_t size, const float* x, double* total) {
-  double* const shared = shared_memory<double>();
+__device__ double sum_of(std::size_t size, const float* x) {
   double sum = 0;
   for (std::size_t i = threadIdx.x; i < size; i += blockDim.x) sum += x[i];
-  sum = reduce_block(sum, 0.0, Sum(), shared);
+  return reduce_block(sum, 0.0, Sum(), shared_memory<double>());
+}
+
+__global__ void sum_kernel(std::size_t size, const float* x, double* total) {
+  const double sum = sum_of(size, x);
   if (threadIdx.x == 0) *total = sum;
+}
+
+__global__ void mean_kernel(std::size_t size, const float* x, float* mean) {
+  const double sum = sum_of(size, x);
+  if (threadIdx.x == 0) *mean = size == 0 ? 0 : static_cast<float>(sum / static_cast<double>(size));
 }
 
 template <typename T>
@@ -68,6 +76,10 @@ void mark_correct(cudaStream_t stream, int rows, int classes, const float* logit
                   float* correct) {
   launch(one_block_a_row<float>(rows, threads_of_row), stream, mark_correct_kernel, classes, logits, labels,
          correct);
+}
+
+void mean(cudaStream_t stream, std::size_t size, const float* x, float* mean) {
+  launch(one_block_a_row<double>(1, threads_of_sum), stream, mean_kernel, size, x, mean);
 }
 
 void sum(cudaStream_t stream, std::size_t size, const float* x, double* total) {

@@ -70,6 +70,8 @@ void mark_correct(cudaStream_t stream, int rows, int classes, const float* logit
                   float* correct);
 // *total = the sum of x[size].
 void sum(cudaStream_t stream, std::size_t size, const float* x, double* total);
+// *mean = their mean; 0 without any.
+void mean(cudaStream_t stream, std::size_t size, const float* x, float* mean);
 
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
          const SgdStep& step);

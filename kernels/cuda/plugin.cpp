@@ -1,6 +1,7 @@
 // The table of kernels/device/plugin.h on CUDA.
 #include "kernels/device/plugin.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -152,12 +153,14 @@ void to_host(mlk_device* device, const void* memory, void* values, std::size_t b
   device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
 }
 
-double softmax_cross_entropy(mlk_device* device, int rows, int classes, const float* logits,
-                             const std::int32_t* labels, float* delta) {
-  float* const losses = device->space(device->of_rows, static_cast<std::size_t>(rows));
-  if (rows == 0 || !losses) return 0;
+void softmax_cross_entropy(mlk_device* device, int rows, int classes, const float* logits,
+                           const std::int32_t* labels, float* delta, float* loss) {
+  const auto count = static_cast<std::size_t>(rows);
+  float* const losses = device->space(device->of_rows, std::max<std::size_t>(count, 1));
+  if (!losses) return;
   cuda::softmax_cross_entropy(device->stream, rows, classes, logits, labels, losses, delta);
-  return device->sum_of_rows(rows);
+  cuda::mean(device->stream, count, losses, loss);
+  device->check();
 }
 
 std::int64_t count_correct(mlk_device* device, int rows, int classes, const float* logits,

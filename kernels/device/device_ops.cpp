@@ -118,13 +118,13 @@ class DeviceOps final : public Ops {
   }
   float softmax_cross_entropy(int rows, int classes, const float* logits,
                               const std::int32_t* labels) override {
-    return softmax_cross_entropy_backward(rows, classes, logits, labels, nullptr);
+    if (loss_.empty()) loss_ = allocate<float>(1);
+    table_.softmax_cross_entropy(device_, rows, classes, logits, labels, nullptr, loss_.data());
+    return read(loss_).front();
   }
-  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
-                                       float* delta) override {
-    const double loss = table_.softmax_cross_entropy(device_, rows, classes, logits, labels, delta);
-    check();
-    return rows == 0 ? 0 : static_cast<float>(loss / rows);
+  void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                      float* delta, float* loss) override {
+    table_.softmax_cross_entropy(device_, rows, classes, logits, labels, delta, loss);
   }
   std::int64_t count_correct(int rows, int classes, const float* logits,
                              const std::int32_t* labels) override {
@@ -176,6 +176,7 @@ class DeviceOps final : public Ops {
   const mlk_device_table& table_;
   mlk_device* device_ = nullptr;
   std::map<const std::byte*, Mirror> mirrors_;  // by the first byte of the buffer
+  Buffer<float> loss_;
   // Rows of a batch on their way: on the host, and on the device.
   Memory staged_{nullptr, nullptr}, on_device_{nullptr, nullptr};
   std::size_t staged_bytes_ = 0;

@@ -14,10 +14,10 @@ extern "C" {
 // One device with its stream of operations, and memory that these share.
 struct mlk_device;
 
-// Functions that take a device are for one thread at a time. None of them waits for the device but to_host
-// and wait. Operations run in the order of the calls, with the contracts of kernels/ops.h; tensors lie in
-// memory of `allocate`. After a failure nothing runs any more, and to_host and wait return at once: ask
-// failure().
+// Functions that take a device are for one thread at a time. None of them waits for the device but to_host,
+// wait and count_correct. Operations run in the order of the calls, with the contracts of kernels/ops.h;
+// tensors lie in memory of `allocate`. After a failure nothing runs any more, and to_host and wait return at
+// once: ask failure().
 struct mlk_device_table {
   // Device `index` of this process. Null if it cannot be used; `why`, of `size` bytes, is then a sentence.
   mlk_device* (*open)(int index, char* why, std::size_t size);
@@ -72,9 +72,10 @@ struct mlk_device_table {
   void (*dropout)(mlk_device* device, std::size_t size, const mlk::kernels::DropoutMask* mask, const float* x,
                   float* out);
   void (*clip)(mlk_device* device, std::size_t size, float* gradients, float most);
-  // These two wait for their result. delta may be null.
-  double (*softmax_cross_entropy)(mlk_device* device, int rows, int classes, const float* logits,
-                                  const std::int32_t* labels, float* delta);
+  // delta may be null: then only the loss is computed.
+  void (*softmax_cross_entropy)(mlk_device* device, int rows, int classes, const float* logits,
+                                const std::int32_t* labels, float* delta, float* loss);
+  // Waits for its result.
   std::int64_t (*count_correct)(mlk_device* device, int rows, int classes, const float* logits,
                                 const std::int32_t* labels);
   void (*sgd)(mlk_device* device, std::size_t size, float* parameters, const float* gradients,

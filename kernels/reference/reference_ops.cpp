@@ -115,20 +115,20 @@ float ReferenceOps::softmax_cross_entropy(int rows, int classes, const float* lo
   return rows == 0 ? 0 : static_cast<float>(loss / rows);
 }
 
-float ReferenceOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
-                                                   const std::int32_t* labels, float* delta) {
-  double loss = 0;
+void ReferenceOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
+                                                  const std::int32_t* labels, float* delta, float* loss) {
+  double sum = 0;
   for (int row = 0; row < rows; ++row) {
     const float* x = logits + index(row, classes, 0);
     float* out = delta + index(row, classes, 0);
     const double norm = log_sum_exp(x, classes);
-    loss += norm - x[labels[row]];
+    sum += norm - x[labels[row]];
     for (int i = 0; i < classes; ++i) {
       const double probability = std::exp(x[i] - norm);
       out[i] = static_cast<float>((probability - (i == labels[row] ? 1 : 0)) / rows);
     }
   }
-  return rows == 0 ? 0 : static_cast<float>(loss / rows);
+  *loss = rows == 0 ? 0 : static_cast<float>(sum / rows);
 }
 
 std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* logits,

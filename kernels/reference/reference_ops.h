@@ -54,8 +54,8 @@ class ReferenceOps : public Ops {
   void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override;
   float softmax_cross_entropy(int rows, int classes, const float* logits,
                               const std::int32_t* labels) override;
-  float softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
-                                       float* delta) override;
+  void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
+                                      float* delta, float* loss) override;
   std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
            const SgdStep& step) override;

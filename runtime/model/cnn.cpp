@@ -117,9 +117,8 @@ const float* Cnn::forward(const Batch& batch) {
 
 float Cnn::loss_and_gradients(const Batch& batch, const Final& final) {
   const float* const layers_input = forward(batch);
-  const float loss =
-      layers_.backward(static_cast<int>(batch.size), layers_input, batch.labels.data(), parameters_.data(),
-                       gradients_.data(), final, convolutions_.back().out_delta.data());
+  layers_.backward(static_cast<int>(batch.size), layers_input, batch.labels.data(), parameters_.data(),
+                   gradients_.data(), final, convolutions_.back().out_delta.data());
   for (std::size_t i = convolutions_.size(); i-- > 0;) {
     Convolution& one = convolutions_[i];
     const kernels::ImageShape pooled = times(batch.size, one.pooled);
@@ -134,7 +133,7 @@ float Cnn::loss_and_gradients(const Batch& batch, const Final& final) {
                            gradients_.data() + one.weight);
     if (final) final(one.weight);
   }
-  return loss;
+  return layers_.loss();
 }
 
 Evaluation Cnn::score(const Batch& batch) {

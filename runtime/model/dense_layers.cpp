@@ -16,7 +16,7 @@ void DenseLayers::name_tensors(const Widths& widths, std::vector<TensorInfo>& te
 
 DenseLayers::DenseLayers(const Widths& widths, const std::vector<TensorInfo>& tensors, std::size_t first,
                          kernels::Ops& ops)
-    : ops_(ops) {
+    : ops_(ops), loss_(ops.allocate<float>(1)) {
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     layers_.push_back(
         {widths[i], widths[i + 1], tensors[first + 2 * i].offset, tensors[first + 2 * i + 1].offset});
@@ -51,15 +51,15 @@ Evaluation DenseLayers::score(int rows, const std::int32_t* labels) {
           static_cast<double>(ops_.count_correct(rows, classes, logits, labels))};
 }
 
-float DenseLayers::backward(int rows, const float* first_input, const std::int32_t* labels,
-                            const float* parameters, float* gradients, const Model::Final& final,
-                            float* input_delta) {
+void DenseLayers::backward(int rows, const float* first_input, const std::int32_t* labels,
+                           const float* parameters, float* gradients, const Model::Final& final,
+                           float* input_delta) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (deltas_[i].size() < activations_[i].size()) deltas_[i] = ops_.allocate<float>(activations_[i].size());
   }
   const std::size_t last = layers_.size() - 1;
-  const float loss = ops_.softmax_cross_entropy_backward(
-      rows, layers_[last].outputs, activations_[last].data(), labels, deltas_[last].data());
+  ops_.softmax_cross_entropy_backward(rows, layers_[last].outputs, activations_[last].data(), labels,
+                                      deltas_[last].data(), loss_.data());
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     float* delta = deltas_[i].data();
@@ -79,7 +79,6 @@ float DenseLayers::backward(int rows, const float* first_input, const std::int32
                 parameters + layer.weight, 0, earlier_delta);
     }
   }
-  return loss;
 }
 
 }  // namespace mlk::rt

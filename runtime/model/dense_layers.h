@@ -26,10 +26,12 @@ class DenseLayers {
   void forward(int rows, const float* input, const float* parameters);
   // After forward(): the sum of the losses, and the number of labels that are right.
   Evaluation score(int rows, const std::int32_t* labels);
-  // After forward(): the mean loss, and its gradients. Unless input_delta is null, it becomes the gradient by
+  // After forward(): the gradients of the mean loss. Unless input_delta is null, it becomes the gradient by
   // the input.
-  float backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
-                 float* gradients, const Model::Final& final, float* input_delta = nullptr);
+  void backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
+                float* gradients, const Model::Final& final, float* input_delta = nullptr);
+  // Of the last backward(). Waits for the device.
+  float loss() { return ops_.read(loss_).front(); }
 
  private:
   struct Layer {
@@ -41,6 +43,7 @@ class DenseLayers {
   std::vector<Layer> layers_;
   // For each layer: its output, and the gradient of the loss by it.
   std::vector<kernels::Buffer<float>> activations_, deltas_;
+  kernels::Buffer<float> loss_;
 };
 
 }  // namespace mlk::rt

@@ -209,20 +209,30 @@ Evaluation Gpt::score(const Batch& batch) {
   return sum;
 }
 
-float Gpt::loss_backward(const Batch& batch) {
-  double loss = 0;
+void Gpt::loss_backward(const Batch& batch) {
+  const auto parts = static_cast<std::size_t>((rows_ + rows_of_logits_ - 1) / rows_of_logits_);
+  if (losses_.size() < parts) losses_ = ops_.allocate<float>(parts);
   over_logits([&](int first, int rows) {
     const float share = static_cast<float>(rows) / static_cast<float>(rows_);
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first) * width_;
-    const float part =
-        ops_.softmax_cross_entropy_backward(rows, vocabulary_, logits_, batch.labels.data() + first, logits_);
-    loss += static_cast<double>(share) * static_cast<double>(part);
+    ops_.softmax_cross_entropy_backward(rows, vocabulary_, logits_, batch.labels.data() + first, logits_,
+                                        losses_.data() + first / rows_of_logits_);
     ops_.gemm(Transpose::yes, Transpose::no, vocabulary_, width_, rows, share, logits_, last_.out + at,
               first == 0 ? 0 : 1, gradient(tokens_tensor));
     ops_.gemm(Transpose::no, Transpose::no, rows, width_, vocabulary_, share, logits_, weight(tokens_tensor),
               0, delta_ + at);
   });
-  return static_cast<float>(loss);
+}
+
+float Gpt::loss() {
+  const auto losses = ops_.read(losses_);
+  double sum = 0;
+  for (int first = 0; first < rows_; first += rows_of_logits_) {
+    const double share =
+        static_cast<double>(std::min(rows_of_logits_, rows_ - first)) / static_cast<double>(rows_);
+    sum += share * static_cast<double>(losses[static_cast<std::size_t>(first / rows_of_logits_)]);
+  }
+  return static_cast<float>(sum);
 }
 
 void Gpt::block_backward(const Block& block, const Kept& kept, const Final& final) {
@@ -248,7 +258,7 @@ void Gpt::block_backward(const Block& block, const Kept& kept, const Final& fina
 
 float Gpt::loss_and_gradients(const Batch& batch, const Final& final) {
   forward(batch);
-  const float loss = loss_backward(batch);
+  loss_backward(batch);
   const std::span<float> stream{stream_delta_,
                                 static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
   ops_.scale(0, stream, stream);
@@ -258,7 +268,7 @@ float Gpt::loss_and_gradients(const Batch& batch, const Final& final) {
   ops_.embed_backward(rows_, context_, width_, batch.tokens.data(), stream_delta_, gradient(tokens_tensor),
                       gradient(positions_tensor));
   if (final) final(0);
-  return loss;
+  return loss();
 }
 
 }  // namespace mlk::rt

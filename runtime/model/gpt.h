@@ -60,8 +60,10 @@ class Gpt final : public Model {
   // Calls use(first, rows) for the rows of tokens whose logits are computed together, after these were.
   void over_logits(const std::function<void(int first, int rows)>& use);
 
-  // The loss. Leaves the gradient by the last norm's output in delta_.
-  float loss_backward(const Batch& batch);
+  // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
+  void loss_backward(const Batch& batch);
+  // Of the batch under way. Waits for the device.
+  float loss();
   // The residual stream's gradient in stream_delta_ becomes that before the block.
   void block_backward(const Block& block, const Kept& kept, const Final& final);
 
@@ -78,10 +80,10 @@ class Gpt final : public Model {
   std::size_t last_norm_ = 0;
 
   // For the batch under way. memory_ grows to the largest batch and never shrinks.
-  int rows_ = 0;            // its tokens
-  int rows_of_logits_ = 0;  // whose logits are computed together
-  kernels::Buffer<float> memory_;
-  std::vector<Kept> kept_;  // of each block
+  int rows_ = 0;                            // its tokens
+  int rows_of_logits_ = 0;                  // whose logits are computed together
+  kernels::Buffer<float> memory_, losses_;  // losses_: the mean of each part of over_logits()
+  std::vector<Kept> kept_;                  // of each block
   float* last_in_ = nullptr;
   Normalised last_;
   float *logits_ = nullptr, *stream_delta_ = nullptr, *delta_ = nullptr, *wide_delta_ = nullptr;
