@@ -8,7 +8,6 @@
 #include "cli/experiment/check.h"
 #include "cli/experiment/schema.h"
 #include "cli/experiment/values.h"
-#include "cli/run/facts.h"
 #include "cli/util/text.h"
 #include "sweeps/axis.h"
 #include "sweeps/forms.h"
@@ -51,8 +50,11 @@ class Reader {
     check_order();
     read_except(sweep);
     // A value that the check has refused is null.
-    out_.repeat = static_cast<int>(count_of(checked, {"repeat"}, 1));
-    out_.parallel = static_cast<int>(count_of(checked, {"parallel"}, 4));
+    const auto number = [&checked](const char* key, int otherwise) {
+      return checked.contains(key) && checked[key].is_number_integer() ? checked[key].get<int>() : otherwise;
+    };
+    out_.repeat = number("repeat", 1);
+    out_.parallel = number("parallel", 4);
     if (checked.contains("max_failures") && checked["max_failures"].is_number())
       out_.max_failures = checked["max_failures"].get<int>();
     if (const YamlNode* points = sweep.find("points"); points != nullptr && checked.contains("points")) {

@@ -123,7 +123,7 @@ def test_a_gpu_that_cannot_be_used_is_said_in_one_sentence(tmp_path, emulated, s
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
-    with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [8, 8, 8]},
+    with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16, 16, 16, 16]},
              optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.9}) as run:
         worker = run.start("worker", 0, **GPU)
         assert worker.wait() == 66
