@@ -14,6 +14,8 @@
 
 namespace mlk::kernels {
 
+class Collectives;
+
 enum class Transpose { no, yes };
 
 // A device cannot be used, or has failed. what() is a sentence for the user.
@@ -181,6 +183,10 @@ class Ops {
   // out[i] = table[ids[i]].
   virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                              std::int32_t* out) = 0;
+
+  // Sums of buffers over the devices of several processes (communicator.h); null for a device that knows
+  // none. Belongs to this object.
+  virtual Collectives* collectives() { return nullptr; }
 
  protected:
   virtual Memory allocate_bytes(std::size_t bytes) = 0;  // zeros

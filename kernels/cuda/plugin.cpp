@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/communicator.h"
 #include "kernels/cuda/kernels.h"
 
 using mlk::kernels::AdamStep;
@@ -259,6 +261,22 @@ void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs,
   device->check();
 }
 
+int collectives_version(char* why, std::size_t size) {
+  std::snprintf(why, size, "%s", cuda::nccl().why_none.c_str());
+  return cuda::nccl().version;
+}
+
+bool new_group(unsigned char* id) {
+  static_assert(sizeof(ncclUniqueId) == mlk_group_id_bytes);
+  return cuda::nccl().get_unique_id(reinterpret_cast<ncclUniqueId*>(id)) == ncclSuccess;
+}
+
+mlk_communicator* join(mlk_device* device, const unsigned char* id, int members, int index) {
+  ncclUniqueId group;
+  std::memcpy(&group, id, sizeof group);
+  return new mlk_communicator(device->index, device->stream, group, members, index);
+}
+
 }  // namespace
 
 const mlk_device_table* mlk_device_v1() {
@@ -306,6 +324,16 @@ const mlk_device_table* mlk_device_v1() {
       .add_scaled = queue<cuda::add_scaled>,
       .scale_bytes = queue<cuda::scale_bytes>,
       .widen_labels = queue<cuda::widen_labels>,
+      .collectives_version = collectives_version,
+      .new_group = new_group,
+      .join = join,
+      .communicator_state = [](mlk_communicator* communicator) { return communicator->state(); },
+      .sums_done = [](mlk_communicator* communicator) { return communicator->sums_done(); },
+      .communicator_failure = [](mlk_communicator* communicator) { return communicator->failure(); },
+      .sum = [](mlk_communicator* communicator, float* numbers,
+                std::size_t size) { communicator->sum(numbers, size); },
+      .abort = [](mlk_communicator* communicator) { return communicator->abort(); },
+      .leave = [](mlk_communicator* communicator) { delete communicator; },
   };
   return &table;
 }

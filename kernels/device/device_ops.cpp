@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "kernels/device/device_collectives.h"
+
 namespace mlk::kernels {
 namespace {
 
@@ -152,6 +154,10 @@ class DeviceOps final : public Ops {
                    float* out) override;
   void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                      std::int32_t* out) override;
+  Collectives* collectives() override {
+    if (!collectives_) collectives_ = make_device_collectives(table_, *device_);
+    return collectives_.get();
+  }
 
  protected:
   Memory allocate_bytes(std::size_t bytes) override;
@@ -175,6 +181,7 @@ class DeviceOps final : public Ops {
 
   const mlk_device_table& table_;
   mlk_device* device_ = nullptr;
+  std::unique_ptr<Collectives> collectives_;
   std::map<const std::byte*, Mirror> mirrors_;  // by the first byte of the buffer
   Buffer<float> loss_;
   // Rows of a batch on their way: on the host, and on the device.

@@ -13,6 +13,10 @@ extern "C" {
 
 // One device with its stream of operations, and memory that these share.
 struct mlk_device;
+// A device in a group of processes that each have one.
+struct mlk_communicator;
+
+enum { mlk_group_id_bytes = 128 };
 
 // Functions that take a device are for one thread at a time. None of them waits for the device but to_host,
 // wait and count_correct. Operations run in the order of the calls, with the contracts of kernels/ops.h;
@@ -89,6 +93,20 @@ struct mlk_device_table {
   void (*scale_bytes)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, float factor,
                       float* out);
   void (*widen_labels)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
+
+  // Sums over the devices of several processes, as kernels/communicator.h has them. The library for it is
+  // opened when its version is first asked for: 0 if it cannot be used; `why`, of `size` bytes, is then a
+  // sentence. The other functions must not be called then.
+  int (*collectives_version)(char* why, std::size_t size);
+  bool (*new_group)(unsigned char* id);  // of mlk_group_id_bytes bytes
+  mlk_communicator* (*join)(mlk_device* device, const unsigned char* id, int members, int index);
+  int (*communicator_state)(mlk_communicator* communicator);  // 0 working, 1 done, -1 failed
+  std::size_t (*sums_done)(mlk_communicator* communicator);
+  // Null, or a sentence that lives as long as the communicator. Any thread.
+  const char* (*communicator_failure)(mlk_communicator* communicator);
+  void (*sum)(mlk_communicator* communicator, float* numbers, std::size_t size);
+  bool (*abort)(mlk_communicator* communicator);
+  void (*leave)(mlk_communicator* communicator);  // frees it; aborts before if need be
 };
 
 // The one symbol of the library. The number is that of this file: a change of the table gets the next one.

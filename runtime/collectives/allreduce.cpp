@@ -2,18 +2,14 @@
 #include "runtime/collectives/allreduce.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/thread_pool.h"
 #include "runtime/checkpoint/checkpointer.h"
-#include "runtime/collectives/buckets.h"
 #include "runtime/collectives/rank_machine.h"
-#include "runtime/collectives/ring.h"
+#include "runtime/collectives/step_sum.h"
 #include "runtime/membership/peers.h"
 #include "runtime/metrics/pace.h"
 #include "runtime/train/last_checkpoint.h"
@@ -28,8 +24,8 @@ using std::chrono::steady_clock;
 constexpr std::size_t transfer_floats = 1 << 18;
 constexpr Milliseconds longest_look{50};  // between two looks at the stop signal while it waits for others
 
-// The layout of what is summed over the members: the loss, the samples, for each rank the seconds of its own
-// part of the step before, then the gradients. Loss and gradients are weighted by the samples.
+// What is in front of the gradients in a sum: the loss, the samples, for each rank the seconds of its own
+// part of the step before. Loss and gradients are weighted by the samples.
 constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_seconds = 2;
 
 class AllReduce {
@@ -50,7 +46,7 @@ class AllReduce {
   void carry_out(const MakeState&);
   void carry_out(const SendState& wanted);
   void carry_out(const StoreState& wanted);
-  void carry_out(const ForgetFrames& wanted) { ring_.forget_from(wanted.rank); }
+  void carry_out(const ForgetFrames& wanted) { sum_.forget_from(wanted.rank); }
   void carry_out(const CountLate&) { peers_.transport().count_late(); }
   void carry_out(const BeginSteps&);
   void carry_out(const TakeStep& wanted);
@@ -67,7 +63,7 @@ class AllReduce {
 
   bool pump(std::optional<Event>& event, Milliseconds time);
   bool compute_and_sum(const TakeStep& wanted);
-  bool in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum);
+  bool hangs();
   void update();
   void note_step();
   LiveState live() {
@@ -85,18 +81,14 @@ class AllReduce {
   Checkpointer checkpointer_;
   LastCheckpoint last_;
   std::optional<TrainingState> found_;  // of the last step, on disk, by a rank that waits for others
-  const std::size_t front_;             // of summed_: floats before the gradients
-  Ring ring_;
+  StepSum sum_;
   // What was restored, without parameters and optimizer state: these are in the model and in
   // optimizer_state_. Step, position and state_since are kept by the machine.
   TrainingState state_;
-  kernels::Buffer<float> optimizer_state_, sum_;
-  std::span<float> summed_;    // sum_ in the memory of the host
+  kernels::Buffer<float> optimizer_state_;
   std::uint64_t samples_ = 0;  // own, of the step
   double own_seconds_ = 0;
   Pace pace_;
-  std::vector<Bucket> buckets_;  // of summed_
-  kernels::ThreadPool overlap_{2};
   std::uint64_t restored_step_ = 0;
   RankMachine machine_;
   std::optional<ExitCode> ended_;
@@ -139,13 +131,10 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       reports_(job, trainer_),
       checkpointer_(job, trainer_.tensors(), trainer_.ops()),
       last_(job),
-      front_(summed_seconds + static_cast<std::size_t>(job.config.workers.count)),
-      ring_(peers.transport(), trainer_.model().parameters().size() + front_),
+      sum_(peers.transport(), trainer_.ops(), trainer_.tensors(),
+           summed_seconds + static_cast<std::size_t>(job.config.workers.count), job.log),
       machine_(settings_of(job, peers, trainer_)) {
   optimizer_state_ = trainer_.make_state();
-  sum_ = trainer_.ops().allocate<float>(trainer_.model().parameters().size() + front_);
-  summed_ = trainer_.ops().place(sum_);
-  buckets_ = plan_buckets(trainer_.tensors(), front_);
 }
 
 ExitCode AllReduce::run() {
@@ -159,7 +148,7 @@ ExitCode AllReduce::run() {
     const auto wait = std::chrono::ceil<Milliseconds>(machine_.next_tick() - steady_clock::now());
     auto event = peers_.next(std::clamp(wait, Milliseconds(0), longest_look));
     if (is_frame(event)) {
-      ring_.keep(std::move(*event));
+      sum_.keep(std::move(*event));
     } else {
       act([&](RankTurn& turn) { event ? machine_.handle(std::move(*event), turn) : machine_.tick(turn); });
     }
@@ -223,6 +212,8 @@ void AllReduce::carry_out(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
   trainer_.clock().take();  // drops the time of a step that has to be done again
+  const Generation& generation = machine_.assembly().generation();
+  sum_.begin(generation.members.size(), *generation.index_of(peers_.self().rank));
 }
 
 // Gives the machine each event that is no frame of a sum. False: the generation is over.
@@ -242,78 +233,46 @@ void AllReduce::carry_out(const TakeStep& wanted) {
   act([this](RankTurn& turn) { machine_.step_taken(turn); });
 }
 
-// Each bucket is added up as soon as its gradients are final, while those of the layers before are computed.
 bool AllReduce::compute_and_sum(const TakeStep& wanted) {
   const Generation& generation = machine_.assembly().generation();
-  const std::uint64_t members = generation.members.size();
   samples_ = wanted.end - wanted.begin;
   const auto weight = static_cast<float>(samples_);
   Ring::Group group{generation.number, machine_.point().step, {}, *generation.index_of(peers_.self().rank)};
   for (const Member& member : generation.members) group.ranks.push_back(member.rank);
 
-  std::atomic<std::size_t> ready{0};
-  std::atomic<bool> failed{false};
-  const auto gradients = trainer_.model().gradients();
-  const auto weigh = [&](const Bucket& bucket) {
-    const std::size_t from = std::max(bucket.offset, front_), size = bucket.offset + bucket.size - from;
-    const auto summand = std::span<float>(sum_).subspan(from, size);
-    trainer_.ops().scale(weight, gradients.subspan(from - front_, size), summand);
-    trainer_.ops().read(summand);
-    ++ready;
-    if (buckets_.size() > 1) peers_.transport().nudge();
+  const auto compute = [&](const Model::Final& final) {
+    const double loss = samples_ > 0 ? trainer_.compute(wanted.begin, samples_, final) : 0;
+    const auto front = sum_.front();
+    front[summed_loss] = static_cast<float>(loss) * weight;
+    front[summed_samples] = weight;
+    std::ranges::fill(front.subspan(summed_seconds), 0.0f);
+    if (const std::size_t own = summed_seconds + peers_.self().rank; own < front.size())
+      front[own] = static_cast<float>(own_seconds_);
+    trainer_.clock().turn_to(StepClock::Activity::communication);  // only the sum is left
   };
-  const auto compute = [&] {
-    double loss = 0;
-    const auto final = [&](std::size_t from) {
-      while (ready + 1 < buckets_.size() && buckets_[ready].offset >= front_ + from) weigh(buckets_[ready]);
-    };
-    try {
-      if (samples_ > 0) loss = trainer_.compute(wanted.begin, samples_, final);
-    } catch (...) {
-      failed = true;
-      peers_.transport().nudge();
-      throw;
-    }
-    summed_[summed_loss] = static_cast<float>(loss) * weight;
-    summed_[summed_samples] = weight;
-    std::fill_n(summed_.begin() + summed_seconds, front_ - summed_seconds, 0.0f);
-    if (const std::size_t own = summed_seconds + peers_.self().rank; own < front_)
-      summed_[own] = static_cast<float>(own_seconds_);
-    while (ready < buckets_.size()) weigh(buckets_[ready]);
-    trainer_.clock().turn_to(StepClock::Activity::communication);  // only the wait for the sum is left
-  };
-  const auto sum = [&] {
-    return ring_.sum(
-        summed_, buckets_, [&] { return ready.load(); }, group,
-        [&](std::optional<Event>& event, Milliseconds time) { return pump(event, time) && !failed; });
-  };
-  if (buckets_.size() > 1 && members > 1) return in_two_threads(compute, sum);
-  compute();
-  return sum();
+  return sum_.run(group,
+                  {.weight = weight,
+                   .gradients = trainer_.model().gradients(),
+                   .compute = compute,
+                   .pump = [&](std::optional<Event>& event, Milliseconds time) { return pump(event, time); },
+                   .hangs = [&] { return hangs(); }});
 }
 
-// Until both are done only the thread that sums receives events and calls the machine.
-bool AllReduce::in_two_threads(const std::function<void()>& compute, const std::function<bool()>& sum) {
-  bool summed = false;
-  overlap_.run(2, [&](int part) {
-    if (part == 0) {
-      compute();
-    } else {
-      summed = sum();
-    }
-  });
-  return summed;
+// Tells the others that this rank waits for the sum of its step, and looks whether all of them do.
+bool AllReduce::hangs() {
+  bool all_wait = false;
+  act([&](RankTurn& turn) { all_wait = machine_.waits_for_sum(turn); });
+  return all_wait;
 }
 
 void AllReduce::update() {
   trainer_.clock().turn_to(StepClock::Activity::compute);
-  const float samples = summed_[summed_samples];
-  const auto sum = std::span<float>(sum_).subspan(front_);
-  trainer_.ops().write(summed_.subspan(front_), sum);
-  trainer_.ops().scale(1 / samples, sum, trainer_.model().gradients());
+  const auto front = sum_.front();
+  const float samples = front[summed_samples];
+  sum_.take(1 / samples, trainer_.model().gradients());
   const StatePoint& point = machine_.point();
   trainer_.apply(optimizer_state_, {point.step, point.step - point.state_since});
-  if (machine_.reports()) reports_.add_loss(static_cast<double>(summed_[summed_loss] / samples), 1);
+  if (machine_.reports()) reports_.add_loss(static_cast<double>(front[summed_loss] / samples), 1);
 }
 
 // Where the time went, and how the ranks compare.
@@ -328,8 +287,9 @@ void AllReduce::note_step() {
               0,
               {}};
   if (machine_.reports()) {
-    for (std::size_t at = summed_seconds; at < front_; ++at)
-      pace_.add(static_cast<std::uint32_t>(at - summed_seconds), static_cast<double>(summed_[at]));
+    const auto front = sum_.front();
+    for (std::size_t at = summed_seconds; at < front.size(); ++at)
+      pace_.add(static_cast<std::uint32_t>(at - summed_seconds), static_cast<double>(front[at]));
     run.slowest = pace_.slowest();
   }
   job_.reporter.telemetry().step(machine_.point().step + 1, samples_, times);

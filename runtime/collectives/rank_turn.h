@@ -25,8 +25,8 @@ struct ForgetFrames {
 // The first step of a generation comes next.
 struct BeginSteps {};
 // The samples [begin, end) of the run are this rank's part of the step. The sum over all members becomes the
-// next state. The answer: step_taken(); or step_given_up() when goes_on() is false: no event comes in
-// between.
+// next state. The answer: step_taken(); or step_given_up() when goes_on() is false, or the sum has failed: no
+// event comes in between.
 struct TakeStep {
   std::uint64_t begin = 0, end = 0;
 };

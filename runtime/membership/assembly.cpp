@@ -188,7 +188,11 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     return;
   }
   if (status->lineage == lineage_) {
-    if (status->generation == generation_.number) have_begun_.insert({event.peer.rank, event.incarnation});
+    if (status->generation == generation_.number) {
+      have_begun_.insert({event.peer.rank, event.incarnation});
+      // It may wait for a sum that has come to its end elsewhere.
+      if (status->step && state_ && *status->step < state_->step) send_status(event.peer.rank, effects);
+    }
     // The others went on without this process, which is a newcomer to them.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
@@ -312,6 +316,22 @@ void Assembly::tell_trouble(Effects& effects) const {
     if (member.rank != self_.rank)
       effects.send({Role::worker, member.rank}, encode(TroubleMessage{generation_.number}));
   }
+}
+
+void Assembly::tell_progress(Effects& effects) const {
+  for (const Member& member : generation_.members) {
+    if (member.rank != self_.rank) send_status(member.rank, effects);
+  }
+}
+
+bool Assembly::all_are_at(std::uint64_t step, SteadyTime since) const {
+  return std::ranges::all_of(generation_.members, [&](const Member& member) {
+    if (member.rank == self_.rank) return true;
+    const auto view = views_.find(member.rank);
+    if (view == views_.end() || !view->second.known || view->second.told < since) return false;
+    const StatusMessage& status = view->second.status;
+    return status.generation == generation_.number && status.step && *status.step >= step;
+  });
 }
 
 void Assembly::tell_trained(const std::string& result, Effects& effects) {

@@ -80,6 +80,10 @@ class Assembly {
 
   // This process has given a step of the generation up, and others may wait for its part.
   void tell_trouble(Effects& effects) const;
+  // Tells the other members which step this process is at.
+  void tell_progress(Effects& effects) const;
+  // Whether all other members have told since then that they are at this step of the generation, or further.
+  bool all_are_at(std::uint64_t step, SteadyTime since) const;
   // Tells all peers, and those that come later, that the run is trained, and its result.
   void tell_trained(const std::string& result, Effects& effects);
   // This process is told to stop: from now on it does not log whom it loses.

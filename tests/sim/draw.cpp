@@ -149,6 +149,11 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
   }
   if (!more.one_in(4)) scenario.at_probes = {more.next() | 1, more.between(storm, storm + 10s)};
   Random rare(mix(seed, 7));
+  Random devices(mix(seed, 11));
+  s.devices = devices.one_in(3);
+  for (auto left = s.devices ? devices.below(4) : 0; left > 0; --left)
+    scenario.faults.push_back({devices.between(Duration(0), storm), Fault::Kind::hang,
+                               static_cast<std::uint32_t>(devices.below(s.ranks)), 0});
   if (s.ranks < 5 && rare.one_in(24)) draw_slow_transfers(rare, scenario, rare.between(Duration(0), storm));
   return scenario;
 }

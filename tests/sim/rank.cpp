@@ -97,8 +97,7 @@ void SimulatedRank::deliver(Event&& event) {
   drain();
 }
 
-template <typename Call>
-void SimulatedRank::act(Call call) {
+void SimulatedRank::act(const std::function<void(RankTurn&)>& call) {
   if (process_->stopping) process_->machine.stop();
   RankTurn turn{local_now()};
   call(turn);
@@ -224,104 +223,6 @@ void SimulatedRank::carry_out(const rt::StoreState& wanted) {
   const auto part = rt::decode_state(wanted.part.header, wanted.part.payload);
   std::memcpy(&process_->weights.at(part->offset / state_floats), part->floats.data(), part->floats.size());
   process_->newest_step = process_->machine.has_state() ? process_->machine.point().step : 0;
-}
-
-// ---- steps
-
-void SimulatedRank::carry_out(const rt::ForgetFrames& wanted) {
-  std::erase_if(process_->parts, [&](const auto& part) { return std::get<2>(part.first) == wanted.rank; });
-}
-
-void SimulatedRank::carry_out(const rt::TakeStep& wanted) {
-  process_->step = wanted;
-  process_->computed = false;
-  const auto time = s_.random.between(s_.settings.compute / 2, s_.settings.compute);
-  work(time, [this] {
-    process_->computed = true;
-    process_->part_is_sent = process_->machine.goes_on() && add_part();
-    go_on_summing();
-  });
-  if (!s_.settings.overlaps) return;
-  process_->busy = false;
-  plan(0ns, [this] { drain(); });
-}
-
-Part SimulatedRank::own_part() const {
-  return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
-}
-
-// False: a member is not connected, as the ring is told by the transport.
-bool SimulatedRank::add_part() {
-  const Part part = own_part();
-  const rt::Generation& generation = process_->machine.assembly().generation();
-  rt::Header header;
-  header.type = MessageType::reduce;
-  header.generation = generation.number;
-  header.clock = process_->machine.point().step;
-  for (const rt::Member& member : generation.members) {
-    if (member.rank == rank_) continue;
-    if (s_.network.connected(process_number_, member.rank) == 0) return false;
-    send(member.rank, header,
-         rt::Bytes(PayloadWriter().put(part.state).put(part.begin).put(part.end).bytes()));
-  }
-  return true;
-}
-
-void SimulatedRank::keep_part(const Event& event) {
-  PayloadReader reader(event.payload);
-  Part part;
-  part.state = reader.get<std::uint64_t>();
-  part.begin = reader.get<std::uint64_t>();
-  part.end = reader.get<std::uint64_t>();
-  process_->parts[{event.header.generation, event.header.clock, event.peer.rank}] = part;
-}
-
-bool SimulatedRank::has_all_parts() const {
-  const rt::Generation& generation = process_->machine.assembly().generation();
-  const std::uint64_t step = process_->machine.point().step;
-  return std::ranges::all_of(generation.members, [&](const rt::Member& member) {
-    return member.rank == rank_ || process_->parts.contains({generation.number, step, member.rank});
-  });
-}
-
-void SimulatedRank::go_on_summing() {
-  if (!process_->step) return;
-  // The thread that sums has ended, and hears nothing more until the other one has computed.
-  if (!process_->computed) {
-    process_->busy = process_->busy || !process_->machine.goes_on();
-    return;
-  }
-  if (!process_->machine.goes_on() || !process_->part_is_sent) {
-    process_->step.reset();
-    return act([this](RankTurn& turn) { process_->machine.step_given_up(turn); });
-  }
-  if (has_all_parts()) commit();
-}
-
-void SimulatedRank::commit() {
-  const rt::Assembly& assembly = process_->machine.assembly();
-  const rt::Generation& generation = assembly.generation();
-  const std::uint64_t step = process_->machine.point().step, samples = s_.settings.step_samples;
-  Invariants::Commit commit{assembly.lineage(),
-                            generation,
-                            assembly.beginning().step,
-                            step,
-                            {},
-                            mix(own_part().state, generation.number)};
-  for (const rt::Member& member : generation.members) {
-    Part part =
-        member.rank == rank_ ? own_part() : process_->parts.at({generation.number, step, member.rank});
-    part.begin -= step * samples;
-    part.end -= step * samples;
-    commit.result = mix(commit.result, mix(part.state, mix(part.begin, part.end)));
-    commit.parts.push_back(part);
-  }
-  process_->parts.erase(process_->parts.begin(), process_->parts.upper_bound({generation.number, step, ~0u}));
-  trace("commits step " + std::to_string(step) + " in generation " + std::to_string(generation.number));
-  s_.invariants.committed(commit);
-  process_->weights = {commit.result, mix(commit.result, 1)};
-  process_->step.reset();
-  act([this](RankTurn& turn) { process_->machine.step_taken(turn); });
 }
 
 // ---- the disk, and the end

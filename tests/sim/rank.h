@@ -5,6 +5,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct RunSettings {
   std::uint64_t steps = 20, step_samples = 64, checkpoint_every = 5;
   std::chrono::seconds patience{120}, late{60};
   Duration compute{50ms}, transfer{20ms}, write{100ms};
+  bool devices = false;   // add up: a sum may hang, and is given up then
   bool overlaps = false;  // ranks hear their peers while they compute, as those with large models do
   NetworkSettings network;
 };
@@ -69,6 +71,8 @@ class SimulatedRank {
   bool running() const { return process_ != nullptr; }
   void freeze() { process_->frozen = true; }
   void thaw();
+  // The sum of this step, or of the next, does not come to its end.
+  void hang() { process_->sum_hangs = true; }
   void deliver(rt::Event&& event);
   std::string describe() const;
 
@@ -92,7 +96,8 @@ class SimulatedRank {
     bool made = false;                                    // its state, from a checkpoint or the start
     std::pair<std::uint64_t, std::uint64_t> begun{0, 0};  // lineage, generation
     std::optional<rt::TakeStep> step;                     // under way
-    bool computed = false, part_is_sent = false;
+    bool computed = false, part_is_sent = false, sum_hangs = false;
+    std::uint64_t attempt = 0;  // steps that were computed, here
     std::map<PartKey, Part> parts;
     bool due = false, writing = false, save_at_end = false;
     std::uint64_t committed = 0;
@@ -104,8 +109,7 @@ class SimulatedRank {
   void plan(Duration time, Clock::Action action);
   void work(Duration time, Clock::Action then);
   void drain();
-  template <typename Call>
-  void act(Call call);
+  void act(const std::function<void(rt::RankTurn&)>& call);
   void note_state();
   void plan_tick();
   void tick();
@@ -136,6 +140,8 @@ class SimulatedRank {
   bool add_part();
   bool has_all_parts() const;
   void go_on_summing();
+  void give_step_up();
+  void look_later(Duration time, std::uint64_t attempt);
   void commit();
   SavedState snapshot() const;
   Duration write_time() const;

@@ -224,6 +224,10 @@ class Run {
       case reconnect:
         if (print_) say(rank, "has a way again to all");
         return this->isolate(rank, false);
+      case hang:
+        if (!process(rank).running()) return;
+        if (print_) say(rank, "will wait for ever for a sum");
+        return process(rank).hang();
       case cut:
         if (print_) say(rank, "is cut off on the way to " + std::to_string(fault.second));
         return network_.cut(rank, fault.second);

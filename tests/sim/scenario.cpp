@@ -9,9 +9,9 @@
 namespace mlk::sim {
 namespace {
 
-constexpr std::array<const char*, 14> fault_names = {
-    "start",     "kill", "lose_host", "freeze",    "thaw",      "terminate",     "isolate",
-    "reconnect", "cut",  "heal",      "disk_full", "disk_slow", "transfer_slow", "lose_disk"};
+constexpr std::array<const char*, 15> fault_names = {
+    "start", "kill", "lose_host", "freeze",    "thaw",      "terminate",     "isolate",  "reconnect",
+    "hang",  "cut",  "heal",      "disk_full", "disk_slow", "transfer_slow", "lose_disk"};
 
 bool of_no_rank(Fault::Kind kind) { return kind >= Fault::Kind::disk_full; }
 
@@ -42,6 +42,7 @@ std::map<std::string, LineReader> readers_into(Scenario& scenario,
           {"steps", count_into(s.steps)},
           {"checkpoint_every", count_into(s.checkpoint_every)},
           {"disk", switch_into(scenario.disk)},
+          {"devices", switch_into(s.devices)},
           {"overlaps", switch_into(s.overlaps)},
           {"frozen_are_lost", switch_into(s.network.frozen_are_lost)},
           {"patience", seconds_into(s.patience)},
@@ -85,6 +86,8 @@ Scenario parse_scenario(const std::string& text) {
     starts = starts || fault.kind == Fault::Kind::start;
     if (!of_no_rank(fault.kind) && (fault.first >= s.ranks || fault.second >= s.ranks))
       throw std::runtime_error("at: no such rank");
+    if (fault.kind == Fault::Kind::hang && !s.devices)
+      throw std::runtime_error("at: only sums by devices hang, see devices");
   }
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
     scenario.drift_ppm.push_back(drifts[rank]);
@@ -99,10 +102,11 @@ std::string to_text(const Scenario& scenario) {
   text.precision(12);
   text << "seed " << scenario.seed << "\nranks " << s.ranks << "\nminimum " << s.minimum << "\nseeds "
        << s.seeds << "\nsteps " << s.steps << "\ncheckpoint_every " << s.checkpoint_every << "\ndisk "
-       << scenario.disk << "\noverlaps " << s.overlaps << "\nfrozen_are_lost " << s.network.frozen_are_lost
-       << "\npatience " << s.patience.count() << "\nlate " << s.late.count() << "\ncompute "
-       << to_seconds(s.compute) * 1000 << "\ntransfer " << to_seconds(s.transfer) * 1000 << "\nwrite "
-       << to_seconds(s.write) * 1000 << "\nway " << to_seconds(s.network.longest) * 1000 << "\n";
+       << scenario.disk << "\ndevices " << s.devices << "\noverlaps " << s.overlaps << "\nfrozen_are_lost "
+       << s.network.frozen_are_lost << "\npatience " << s.patience.count() << "\nlate " << s.late.count()
+       << "\ncompute " << to_seconds(s.compute) * 1000 << "\ntransfer " << to_seconds(s.transfer) * 1000
+       << "\nwrite " << to_seconds(s.write) * 1000 << "\nway " << to_seconds(s.network.longest) * 1000
+       << "\n";
   for (const std::uint32_t rank : scenario.never) text << "never " << rank << "\n";
   if (scenario.apart) text << "apart " << scenario.apart->first << " " << scenario.apart->second << "\n";
   if (scenario.at_probes.seed != 0)

@@ -3,14 +3,16 @@
 // A scenario is text, a line for each thing; `#` begins a comment:
 //
 // - `seed 7`: of everything that is not written down: times of messages, of steps
-// - `ranks 3`; also minimum, seeds, steps, checkpoint_every; disk, overlaps, frozen_are_lost (0 or 1)
+// - `ranks 3`; also minimum, seeds, steps, checkpoint_every; disk, devices, overlaps, frozen_are_lost (0 or
+// 1)
 // - `patience 120`; also late: seconds
 // - `compute 50`; also transfer, write, way (the longest of a message): milliseconds
 // - `drift 1 200`: the clock of rank 1 is faster by 200 parts in a million
 // - `never 2`: its Job does not start this rank again
 // - `apart 0 1`: these two never reach each other
 // - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds; they follow from the number 9
-// - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
+// - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R, hang
+// R (a sum of it),
 //   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, transfer_slow FACTOR, lose_disk
 // - `at 4.5 isolate 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
 //   reconnect R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that
@@ -46,6 +48,7 @@ struct Fault {
     terminate,
     isolate,
     reconnect,
+    hang,
     cut,
     heal,
     disk_full,

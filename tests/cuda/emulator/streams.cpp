@@ -2,6 +2,7 @@
 #include "tests/cuda/emulator/streams.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 struct CUevent_st {
@@ -28,6 +30,7 @@ struct Operation {
   // The event has to be reached as often as this before the operation runs.
   std::shared_ptr<CUevent_st> after = {};
   std::uint64_t times = 0;
+  std::function<bool()> ready = {};  // if there is one, it has to hold as well
 };
 
 }  // namespace
@@ -42,13 +45,20 @@ struct CUgraphExec_st {
   std::vector<std::function<void()>> operations;
 };
 
-struct CUstream_st {
-  std::deque<Operation> operations;
-  std::unique_ptr<CUgraph_st> captured;  // while the stream is captured
-};
-
 namespace mlk::emulator {
 namespace {
+
+std::recursive_mutex mutex;
+
+struct Stream final : CUstream_st {
+  std::deque<Operation> operations;
+  std::unique_ptr<CUgraph_st> captured;  // while the stream is captured
+
+  void push(std::function<bool()> ready, std::function<void()> run) override {
+    const std::scoped_lock lock(mutex);
+    operations.push_back({.run = std::move(run), .ready = std::move(ready)});
+  }
+};
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
@@ -58,22 +68,26 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 class Device {
  public:
   cudaError_t error = cudaSuccess;  // stays
+  bool waits_for_others = false;    // an operation, when step() was called last
   std::size_t limit = from_environment("MLK_EMULATED_MEMORY", std::size_t{4} << 30), in_use = 0;
   std::map<const char*, std::size_t> memory, pinned;  // by address: bytes
-  std::set<std::unique_ptr<CUstream_st>> streams;
+  std::set<std::unique_ptr<Stream>> streams;
   std::map<cudaEvent_t, std::shared_ptr<CUevent_st>> events;
-  CUstream_st default_stream;
+  Stream default_stream;
   std::mt19937_64 random{from_environment("MLK_EMULATED_SEED", 1)};
 
-  CUstream_st& of(cudaStream_t stream) { return stream ? *stream : default_stream; }
+  Stream& of(cudaStream_t stream) { return stream ? static_cast<Stream&>(*stream) : default_stream; }
 
   // Runs one operation of any stream. False: none can run.
   bool step() {
-    std::vector<CUstream_st*> able;
-    const auto look = [&able](CUstream_st& stream) {
+    std::vector<Stream*> able;
+    waits_for_others = false;
+    const auto look = [&](Stream& stream) {
       if (stream.operations.empty()) return;
       const Operation& next = stream.operations.front();
-      if (!next.after || next.after->reached >= next.times) able.push_back(&stream);
+      if (next.after && next.after->reached < next.times) return;
+      if (!next.ready || next.ready()) return able.push_back(&stream);
+      waits_for_others = true;
     };
     look(default_stream);
     for (const auto& stream : streams) look(*stream);
@@ -90,9 +104,16 @@ class Device {
     return true;
   }
 
+  // While nothing but other processes can bring it about, other threads may call.
   cudaError_t run_until(const std::function<bool()>& holds) {
     while (error == cudaSuccess && !holds()) {
       if (step()) continue;
+      if (waits_for_others) {
+        mutex.unlock();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        mutex.lock();
+        continue;
+      }
       std::fprintf(stderr, "emulated device: the host waits for what never happens\n");
       error = cudaErrorLaunchTimeout;
     }
@@ -112,8 +133,6 @@ class Device {
   bool is_pinned(const void* address, std::size_t bytes) const { return is_within(pinned, address, bytes); }
 };
 
-std::recursive_mutex mutex;
-
 Device& device() {
   static Device the_device;
   return the_device;
@@ -128,17 +147,17 @@ cudaError_t call(Call body) {
 }
 
 cudaError_t push(Device& d, cudaStream_t stream, std::function<void()> run) {
-  CUstream_st& to = d.of(stream);
+  Stream& to = d.of(stream);
   if (to.captured) {
     to.captured->operations.push_back(std::move(run));
   } else {
-    to.operations.push_back({std::move(run)});
+    to.operations.push_back({.run = std::move(run)});
   }
   return cudaSuccess;
 }
 
 cudaError_t wait_for(Device& d, cudaStream_t stream) {
-  CUstream_st& waited = d.of(stream);
+  Stream& waited = d.of(stream);
   if (waited.captured) return cudaErrorStreamCaptureUnsupported;
   return d.run_until([&] { return waited.operations.empty(); });
 }
@@ -290,7 +309,7 @@ cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStr
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return call([&](Device& d) {
-    *stream = d.streams.insert(std::make_unique<CUstream_st>()).first->get();
+    *stream = d.streams.insert(std::make_unique<Stream>()).first->get();
     return cudaSuccess;
   });
 }

@@ -8,6 +8,15 @@
 
 #include <cuda_runtime.h>
 
+// CUDA's headers only name this type. A library that gives work to a stream finds here how, since it has not
+// been linked to this emulator: the fake NCCL.
+struct CUstream_st {
+  virtual ~CUstream_st() = default;
+  // Puts an operation at the end of the stream that waits there until `ready` holds, which other processes
+  // may bring about. Both run with the lock of the emulator.
+  virtual void push(std::function<bool()> ready, std::function<void()> run) = 0;
+};
+
 namespace mlk::emulator {
 
 // Puts an operation at the end of a stream; null is the default stream, which is ordered like any other. An

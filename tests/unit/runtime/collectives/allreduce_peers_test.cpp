@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/device_sum.h"
 #include "runtime/membership/allreduce_protocol.h"
 #include "runtime/membership/peers.h"
 #include "runtime/train/trainer.h"
@@ -25,7 +26,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t no_step = ~std::uint64_t{0}, its_lineage = 7, played_incarnation = 900;
-constexpr std::size_t front_floats = 4;  // floats of a sum of two ranks before the gradients
+// Of a sum of two ranks, before the gradients.
+constexpr std::size_t front_floats = 4 + DeviceSum::talk_floats;
 
 struct PlayedState {
   std::vector<float> parameters, optimizer_state;
@@ -145,6 +147,7 @@ struct TwoRanks {
     const double loss = trainer->compute(state.position + 16 * of, 16);
     std::vector<float> values = {static_cast<float>(loss) * 16, 16, 0, 0};
     values[2 + of] = seconds;
+    values.resize(front_floats);  // it has no device that could add up
     for (const float gradient : trainer->model().gradients()) values.push_back(16 * gradient);
     return values;
   }

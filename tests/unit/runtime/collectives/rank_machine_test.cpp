@@ -209,3 +209,34 @@ TEST_CASE("a rank that accepts a generation between two steps begins it with all
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
+
+TEST_CASE("a sum hangs only if the other rank tells, once this one waits, that it waits too or is further") {
+  SecondRank rank(5);
+  rank.take_step();
+  REQUIRE(decides<TakeStep>(rank.tick()));
+  bool hangs = true;
+  const auto wait = [&] {
+    return rank.call([&](RankTurn& turn) { hangs = rank.machine.waits_for_sum(turn); });
+  };
+  rank.say(encode(StatusMessage{1, 7, 1}));  // it may still compute
+  rank.now += std::chrono::milliseconds(500);
+  CHECK(sends(wait(), MessageType::status));
+  CHECK_FALSE(hangs);
+  rank.now += std::chrono::milliseconds(250);
+  rank.say(encode(StatusMessage{1, 7, 0}));  // of the step before
+  wait();
+  CHECK_FALSE(hangs);
+  rank.say(encode(StatusMessage{1, 7, 1}));
+  wait();
+  CHECK(hangs);
+  rank.call([&](RankTurn& turn) { rank.machine.step_given_up(turn); });
+  CHECK_FALSE(rank.machine.goes_on());
+}
+
+TEST_CASE("a rank tells one that tells an earlier step of the generation that it is further") {
+  SecondRank rank(5);
+  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0})), MessageType::status));
+  rank.take_step();
+  CHECK(sends(rank.say(encode(StatusMessage{1, 7, 0})), MessageType::status));
+  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1})), MessageType::status));
+}

@@ -1,0 +1,137 @@
+#include "kernels/cuda/communicator.h"
+
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
+
+using mlk::cuda::nccl;
+
+namespace {
+
+constexpr std::chrono::seconds call_patience{2}, abort_patience{1};
+constexpr std::chrono::microseconds look_interval{20};
+
+}  // namespace
+
+mlk_communicator::mlk_communicator(int device, cudaStream_t device_stream, const ncclUniqueId& id,
+                                   int members, int index)
+    : device_stream_(device_stream) {
+  ncclConfig_t config;
+  config.blocking = 0;
+  if (!holds(cudaSetDevice(device), "cannot be used")) return;
+  if (!holds(cudaStreamCreateWithFlags(&native_->stream, cudaStreamNonBlocking), "has no stream")) return;
+  if (!holds(cudaEventCreateWithFlags(&native_->before, cudaEventDisableTiming), "has no event")) return;
+  holds(nccl().init_rank_config(&native_->communicator, members, id, index, &config), "cannot join a group");
+}
+
+mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
+
+// Frees everything. Kernels of NCCL end once their communicator is aborted. A call that does not come back is
+// no reason to wait: the abort is what ends it.
+void mlk_communicator::Native::end() {
+  const std::unique_lock lock(calls, call_patience / 2);
+  if (communicator) nccl().abort(communicator);
+  communicator = nullptr;
+  for (const cudaEvent_t event : events) cudaEventDestroy(event);
+  if (before) cudaEventDestroy(before);
+  if (stream) cudaStreamDestroy(stream);
+}
+
+void mlk_communicator::fail(std::string why) {
+  const std::scoped_lock lock(text_);
+  if (failure_.empty()) failure_ = std::move(why);
+}
+
+bool mlk_communicator::is_failed() { return failure() != nullptr; }
+
+const char* mlk_communicator::failure() {
+  const std::scoped_lock lock(text_);
+  return failure_.empty() ? nullptr : failure_.c_str();  // it does not change any more
+}
+
+bool mlk_communicator::holds(ncclResult_t result, const char* doing) {
+  if (result == ncclSuccess || result == ncclInProgress) return true;
+  const char* const detail = nccl().last_error(native_->communicator);
+  std::string why = std::string("NCCL ") + doing + ": " + nccl().error_string(result);
+  if (detail && *detail) why += std::string(": ") + detail;
+  fail(std::move(why));
+  return false;
+}
+
+bool mlk_communicator::holds(cudaError_t error, const char* doing) {
+  if (error == cudaSuccess) return true;
+  fail(std::string("the GPU ") + doing + ": " + cudaGetErrorString(error));
+  return false;
+}
+
+// A communicator that does not block may still be at work with a call when that returns; the next must wait.
+bool mlk_communicator::begin_sum(float* numbers, std::size_t count) {
+  if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
+  if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))
+    return false;
+  ncclResult_t result = nccl().all_reduce(numbers, numbers, count, ncclFloat32, ncclSum,
+                                          native_->communicator, native_->stream);
+  const auto until = std::chrono::steady_clock::now() + call_patience;
+  while (result == ncclInProgress && !aborted_) {
+    if (std::chrono::steady_clock::now() > until) {
+      fail("NCCL does not begin a sum");
+      return false;
+    }
+    std::this_thread::sleep_for(look_interval);
+    if (!holds(nccl().get_async_error(native_->communicator, &result), "cannot be asked")) return false;
+  }
+  return holds(result, "cannot add up");
+}
+
+bool mlk_communicator::note_end_of_sum() {
+  if (unused_.empty()) {
+    cudaEvent_t event = nullptr;
+    if (!holds(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "has no event")) return false;
+    native_->events.push_back(event);
+    unused_.push_back(event);
+  }
+  if (!holds(cudaEventRecord(unused_.back(), native_->stream), "cannot order its streams")) return false;
+  under_way_.push_back(unused_.back());
+  unused_.pop_back();
+  return true;
+}
+
+void mlk_communicator::sum(float* numbers, std::size_t count) {
+  const std::scoped_lock lock(native_->calls);
+  if (aborted_ || is_failed()) return;
+  if (begin_sum(numbers, count)) note_end_of_sum();
+}
+
+int mlk_communicator::state() {
+  const std::unique_lock lock(native_->calls, std::try_to_lock);
+  if (!lock) return 0;
+  if (aborted_ || is_failed()) return -1;
+  ncclResult_t result = ncclSuccess;
+  if (!holds(nccl().get_async_error(native_->communicator, &result), "cannot be asked")) return -1;
+  if (!holds(result, "has failed")) return -1;
+  if (result == ncclInProgress) return 0;
+  while (!under_way_.empty()) {
+    const cudaError_t asked = cudaEventQuery(under_way_.front());
+    if (asked == cudaErrorNotReady) return 0;
+    if (!holds(asked, "has failed")) return -1;
+    unused_.push_back(under_way_.front());
+    under_way_.pop_front();
+    ++done_;
+  }
+  return 1;
+}
+
+// NCCL's abort has been seen to wait for ever, so it has a thread of its own.
+bool mlk_communicator::abort() {
+  if (aborted_.exchange(true)) return ended_;
+  fail("NCCL was given up");
+  std::promise<void> end;
+  const auto ended = end.get_future();
+  std::thread([native = native_, end = std::move(end)]() mutable {
+    native->end();
+    end.set_value();
+  }).detach();
+  ended_ = ended.wait_for(abort_patience) == std::future_status::ready;
+  return ended_;
+}

@@ -1,0 +1,60 @@
+// The functions of NCCL that mlk uses. libnccl.so.2 is opened at run time and never shipped: it comes with
+// the image. The types are those of NCCL's ABI, which has been stable since 2.18.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <string>
+
+#include <cuda_runtime.h>
+
+extern "C" {
+
+using ncclComm_t = struct ncclComm*;
+
+struct ncclUniqueId {
+  char internal[128];
+};
+
+// Numbers of NCCL's results, types and operations.
+enum ncclResult_t { ncclSuccess = 0, ncclInProgress = 7 };
+enum ncclDataType_t { ncclFloat32 = 7 };
+enum ncclRedOp_t { ncclSum = 0 };
+
+// As of NCCL 2.18. A later library takes what is missing for its defaults, since the size says what is there.
+struct ncclConfig_t {
+  std::size_t size = sizeof(ncclConfig_t);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21800;
+  int blocking = INT_MIN;  // undefined, as the other numbers
+  int cga_cluster_size = INT_MIN;
+  int least_ctas = INT_MIN;
+  int most_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+}
+
+namespace mlk::cuda {
+
+struct Nccl {
+  int version = 0;       // 2.28.9 is 22809; 0: it cannot be used
+  std::string why_none;  // a sentence then
+
+  ncclResult_t (*get_version)(int* version) = nullptr;
+  ncclResult_t (*get_unique_id)(ncclUniqueId* id) = nullptr;
+  ncclResult_t (*init_rank_config)(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                   ncclConfig_t* config) = nullptr;
+  ncclResult_t (*get_async_error)(ncclComm_t communicator, ncclResult_t* error) = nullptr;
+  ncclResult_t (*all_reduce)(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                             ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) = nullptr;
+  ncclResult_t (*abort)(ncclComm_t communicator) = nullptr;
+  const char* (*error_string)(ncclResult_t result) = nullptr;
+  const char* (*last_error)(ncclComm_t communicator) = nullptr;
+};
+
+// Opens the library with the first call: MLK_NCCL_LIBRARY, or libnccl.so.2 where the loader finds it. Any
+// thread.
+const Nccl& nccl();
+
+}  // namespace mlk::cuda

@@ -1,0 +1,115 @@
+#include "runtime/collectives/device_sum.h"
+
+#include <algorithm>
+
+namespace mlk::rt {
+namespace {
+
+// Where the members say what. Three bytes of the group's id are a float, which holds them exactly.
+constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
+
+constexpr std::chrono::seconds join_patience{30};
+constexpr Milliseconds part_patience{500};
+constexpr std::size_t slowest_floats = 16 << 10;  // that a network carries in a millisecond
+constexpr int most_faults = 3;
+
+void put_id(const kernels::GroupId& id, std::span<float> talk) {
+  for (std::size_t at = 0; at < id.size(); at += 3) {
+    unsigned value = 0;
+    for (std::size_t i = at; i < std::min(at + 3, id.size()); ++i) value = value << 8 | id[i];
+    talk[id_at + at / 3] = static_cast<float>(value);
+  }
+}
+
+kernels::GroupId take_id(std::span<const float> talk) {
+  kernels::GroupId id{};
+  for (std::size_t at = 0; at < id.size(); at += 3) {
+    auto value = static_cast<unsigned>(talk[id_at + at / 3]);
+    for (std::size_t i = std::min(at + 3, id.size()); i > at; --i, value >>= 8)
+      id[i - 1] = static_cast<unsigned char>(value & 0xff);
+  }
+  return id;
+}
+
+}  // namespace
+
+DeviceSum::DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log)
+    : log_(log),
+      collectives_(collectives),
+      patience_(part_patience + Milliseconds(largest_part / slowest_floats)) {
+  if (collectives_ && collectives_->version() == 0)
+    log_.line("NCCL cannot be used, so sums go through the hosts: " + collectives_->why_none());
+}
+
+bool DeviceSum::can() const { return collectives_ && collectives_->version() > 0 && faults_ < most_faults; }
+
+void DeviceSum::begin(std::size_t members, std::size_t index) {
+  members_ = members;
+  index_ = index;
+  phase_ = members > 1 ? Phase::offers : Phase::off;
+  group_.reset();
+  joins_since_.reset();
+  still_since_.reset();
+}
+
+void DeviceSum::say(std::span<float> talk) {
+  std::ranges::fill(talk, 0.0f);
+  if (phase_ == Phase::offers && can()) {
+    const auto id = index_ == 0 ? collectives_->new_group() : kernels::GroupId();
+    talk[can_at] = id ? 1 : 0;
+    talk[version_at] = static_cast<float>(collectives_->version());
+    if (id) put_id(*id, talk);
+  }
+  if (phase_ == Phase::joins) {
+    const auto state = group_->state();
+    talk[ready_at] = state == kernels::Communicator::State::done ? 1 : 0;
+    talk[failed_at] = state == kernels::Communicator::State::failed ? 1 : 0;
+  }
+}
+
+void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
+  const auto all = static_cast<float>(members_);
+  if (phase_ == Phase::offers) {
+    const bool agreed =
+        can() && sum[can_at] == all && sum[version_at] == all * static_cast<float>(collectives_->version());
+    phase_ = agreed ? Phase::joins : Phase::off;
+    if (!agreed) return;
+    group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
+    joins_since_ = now;
+  } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
+    static_cast<void>(give_up(now - *joins_since_ > join_patience));
+  } else if (phase_ == Phase::joins && sum[ready_at] == all) {
+    phase_ = Phase::in_use;
+    if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
+  }
+}
+
+DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
+  switch (group_->state()) {
+    case kernels::Communicator::State::failed:
+      return Progress::failed;
+    case kernels::Communicator::State::done:
+      still_since_.reset();
+      return Progress::done;
+    default:
+      break;
+  }
+  if (!still_since_ || group_->sums_done() != sums_done_) {
+    still_since_ = now;
+    sums_done_ = group_->sums_done();
+  }
+  return now - *still_since_ < patience_ ? Progress::under_way : Progress::stands_still;
+}
+
+bool DeviceSum::give_up(bool hangs) {
+  if (!group_) return true;
+  phase_ = Phase::off;
+  const std::string why = hangs ? "it does not come to an end" : group_->failure();
+  if (!why.empty()) {
+    ++faults_;
+    log_.line("NCCL is given up for now: " + why);
+  }
+  return group_->abort();
+}
+
+}  // namespace mlk::rt

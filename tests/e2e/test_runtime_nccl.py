@@ -1,0 +1,101 @@
+"""Sums over emulated devices by a fake NCCL (tests/cuda/nccl): ranks that join, are lost, freeze, or hang in it."""
+
+import signal
+
+import mlk
+import pytest
+from runtime_processes import Run, assert_trained, newest_checkpoint
+from test_runtime_gpu import GPU, MODELS, losses_of, pytestmark  # noqa: F401
+
+FAKE = {"MLK_NCCL_LIBRARY": str(mlk.BUILD / "libmlk-fake-nccl.so")}
+
+
+def nccl(folder, fault=""):
+    return {**GPU, **FAKE, "MLK_FAKE_NCCL_FOLDER": str(folder), "MLK_FAKE_NCCL": fault}
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("model", ["mlp", *MODELS])
+def test_losses_with_sums_by_nccl_are_those_of_processors(tmp_path, model, workers):
+    settings = MODELS.get(model, {"optimizer": {"type": "adamw", "lr": 0.01}})
+    losses = [losses_of(tmp_path / name, env, "allreduce", workers, **settings) for name, env in (("cpu", {}), ("gpu", nccl(tmp_path)))]
+    assert len(losses[0]) == len(losses[1]) >= 50
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+    assert any("sums go by NCCL" in log.read_text() for log in (tmp_path / "gpu").glob("worker-0-*.log"))
+
+
+class Ranks(Run):
+    """A run of ranks with emulated devices, each with the fault that is given for it."""
+
+    def begin(self, faults=()):
+        return [self.enter(rank, dict(faults).get(rank, "")) for rank in range(self.workers_count)]
+
+    def enter(self, rank, fault="", **env):
+        return self.start("worker", rank, **{**nccl(self.folder, fault), **env})
+
+    def until_logged(self, process, words, times=1):
+        self.until(lambda: process.errors().count(words) >= times, words)
+
+
+def slow(tmp_path, **more):
+    return Ranks(tmp_path, "allreduce", step_delay_ms=5, minimum=1, **{"workers": 3, **more})
+
+
+def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_joins_a_new_one(tmp_path):
+    with slow(tmp_path, steps=600) as run:
+        workers = run.begin()
+        run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
+        workers[2].kill()
+        run.until_logged(workers[0], "sums go by NCCL, over 2 GPUs")
+        workers[2] = run.enter(2)
+        run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs", times=2)
+        assert_trained(workers, run.steps, workers[0])
+        assert "given up" not in workers[0].errors()
+
+
+def test_a_rank_that_is_frozen_is_gone_on_without_and_let_in_again(tmp_path):
+    with slow(tmp_path, steps=600) as run:
+        workers = run.begin()
+        run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
+        workers[1].signal(signal.SIGSTOP)
+        run.until_logged(workers[0], "sums go by NCCL, over 2 GPUs")
+        workers[1].signal(signal.SIGCONT)
+        run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs", times=2)
+        assert_trained(workers, run.steps, workers[0])
+
+
+@pytest.mark.parametrize(("fault", "words"), [
+    ("hangs=7", "NCCL is given up for now: it does not come to an end"),
+    ("abort-hangs", "NCCL is given up for now: it does not come to an end"),
+    ("fails=7", "NCCL is given up for now: NCCL has failed: internal error"),
+    ("miscounts=7", "NCCL is given up for now: NCCL has failed: invalid usage"),
+], ids=["hangs", "abort-hangs", "fails", "miscounts"])
+def test_training_goes_on_when_nccl(tmp_path, fault, words):
+    with slow(tmp_path) as run:
+        workers = run.begin({1: fault})
+        assert_trained(workers, run.steps, workers[0])
+        assert words in workers[1].errors()
+
+
+@pytest.mark.parametrize(("env", "words"), [
+    ({"MLK_FAKE_NCCL": "version=22705"}, None),
+    ({"MLK_FAKE_NCCL": "version=21600"}, "NCCL cannot be used, so sums go through the hosts: it is NCCL 2.16.0, and 2.18 or newer is needed"),
+    ({"MLK_NCCL_LIBRARY": "/nowhere/libnccl.so"}, "NCCL cannot be used, so sums go through the hosts: /nowhere/libnccl.so: "),
+    ({"MLK_FAKE_NCCL": "join-fails"}, "NCCL is given up for now: NCCL cannot join a group: unhandled system error"),
+], ids=["another-version", "too-old", "no-library", "join-fails"])
+def test_sums_go_through_the_hosts_if_one_rank_cannot_take_part(tmp_path, env, words):
+    with slow(tmp_path) as run:
+        workers = [run.enter(0), run.enter(1, **env), run.enter(2)]
+        assert_trained(workers, run.steps, workers[0])
+        assert "sums go by NCCL" not in workers[0].errors()
+        assert words is None or words in workers[1].errors()
+
+
+def test_the_order_in_which_streams_go_on_does_not_change_a_bit(tmp_path):
+    weights = []
+    for seed in range(3):
+        with Ranks(tmp_path / str(seed), "allreduce", checkpoints=True, steps=60, **MODELS["cnn"]) as run:
+            workers = [run.enter(rank, MLK_EMULATED_SEED=str(10 * seed + rank)) for rank in range(2)]
+            assert_trained(workers, run.steps, workers[0])
+            weights.append(newest_checkpoint(run.checkpoints)[1])
+    assert weights[0] == weights[1] == weights[2]

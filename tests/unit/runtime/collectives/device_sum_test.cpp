@@ -1,0 +1,195 @@
+#include "runtime/collectives/device_sum.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+using mlk::kernels::Collectives, mlk::kernels::Communicator, mlk::kernels::GroupId;
+
+namespace {
+
+// What a played group does, as the test says.
+struct Group {
+  Communicator::State state = Communicator::State::working;
+  std::size_t sums_done = 0;
+  std::string failure;
+  bool aborts = true;  // the library comes back from an abort
+  int aborted = 0;
+};
+
+struct PlayedCommunicator final : Communicator {
+  explicit PlayedCommunicator(Group& played) : group(played) {}
+  State state() override { return group.state; }
+  std::size_t sums_done() const override { return group.sums_done; }
+  std::string failure() const override { return group.failure; }
+  void sum(std::span<float>) override {}
+  bool abort() override {
+    ++group.aborted;
+    return group.aborts;
+  }
+  Group& group;
+};
+
+struct PlayedCollectives final : Collectives {
+  int version() const override { return its_version; }
+  const std::string& why_none() const override { return why; }
+  std::optional<GroupId> new_group() override { return id; }
+  std::unique_ptr<Communicator> join(const GroupId& joined, int, int) override {
+    joined_id = joined;
+    return std::make_unique<PlayedCommunicator>(group);
+  }
+
+  int its_version = 22809;
+  std::string why;
+  std::optional<GroupId> id = GroupId();
+  GroupId joined_id{};
+  Group group;
+};
+
+// Members of a generation that add up what they say.
+struct Members {
+  explicit Members(std::size_t count) : collectives(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      sums.push_back(std::make_unique<DeviceSum>(&collectives[i], std::size_t{1} << 18, quiet));
+    }
+  }
+  void begin() {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i]->begin(sums.size(), i);
+  }
+  void add_up() {
+    std::vector<float> sum(DeviceSum::talk_floats), own(DeviceSum::talk_floats, 99.0f);
+    for (const auto& member : sums) {
+      member->say(own);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+    }
+    for (const auto& member : sums) member->hear(sum, now);
+  }
+  void all_become(Communicator::State state) {
+    for (auto& each : collectives) each.group.state = state;
+  }
+  bool all_use_devices() const {
+    return std::ranges::all_of(sums, [](const auto& member) { return member->is_in_use(); });
+  }
+  bool none_uses_devices() const {
+    return std::ranges::none_of(sums, [](const auto& member) { return member->is_in_use(); });
+  }
+
+  Log quiet{"test", -1};
+  SteadyTime now{std::chrono::hours(1)};
+  std::vector<PlayedCollectives> collectives;
+  std::vector<std::unique_ptr<DeviceSum>> sums;
+};
+
+}  // namespace
+
+TEST_CASE("members change to their devices with the same step, once all have joined the group of the first") {
+  Members members(3);
+  for (std::size_t i = 0; i < sizeof(GroupId); ++i)
+    (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // each byte takes the way
+  members.begin();
+  members.add_up();
+  for (const auto& each : members.collectives) CHECK(each.joined_id == *members.collectives[0].id);
+  members.add_up();
+  CHECK(members.none_uses_devices());
+  members.collectives[0].group.state = members.collectives[2].group.state = Communicator::State::done;
+  members.add_up();
+  CHECK(members.none_uses_devices());
+  members.all_become(Communicator::State::done);
+  members.add_up();
+  CHECK(members.all_use_devices());
+  members.begin();
+  CHECK(members.none_uses_devices());
+}
+
+TEST_CASE("the hosts add up if one member has no library, another version of it, or cannot make a group") {
+  for (const int which : {0, 1, 2}) {
+    Members members(2);
+    if (which == 0) members.collectives[1].its_version = 0;
+    if (which == 1) members.collectives[1].its_version = 22705;
+    if (which == 2) members.collectives[0].id.reset();
+    members.all_become(Communicator::State::done);
+    members.begin();
+    for (int step = 0; step < 3; ++step) members.add_up();
+    CHECK(members.none_uses_devices());
+  }
+}
+
+TEST_CASE("a device that knows no collectives, and a member alone, stay with the hosts") {
+  Log quiet{"test", -1};
+  DeviceSum none(nullptr, 1, quiet);
+  std::vector<float> talk(DeviceSum::talk_floats, 1.0f);
+  none.begin(2, 0);
+  none.say(talk);
+  CHECK(std::ranges::count(talk, 0.0f) == static_cast<std::ptrdiff_t>(talk.size()));
+  none.hear(talk, SteadyTime());
+  CHECK_FALSE(none.is_in_use());
+  CHECK(none.give_up(false));
+  Members alone(1);
+  alone.all_become(Communicator::State::done);
+  alone.begin();
+  for (int step = 0; step < 3; ++step) alone.add_up();
+  CHECK(alone.none_uses_devices());
+}
+
+TEST_CASE("a group that a member cannot join, or that takes too long, is given up by all of its members") {
+  for (const bool fails : {true, false}) {
+    Members members(2);
+    members.begin();
+    members.add_up();
+    if (fails) members.collectives[1].group.state = Communicator::State::failed;
+    if (!fails) members.now += std::chrono::seconds(31);
+    members.add_up();
+    for (const auto& each : members.collectives) CHECK(each.group.aborted == 1);
+    members.all_become(Communicator::State::done);
+    members.add_up();
+    CHECK(members.none_uses_devices());
+  }
+}
+
+TEST_CASE("a sum stands still when no part of it is done for a while, and longer for larger parts") {
+  Members members(2);
+  members.begin();
+  members.add_up();
+  members.all_become(Communicator::State::done);
+  members.add_up();
+  REQUIRE(members.all_use_devices());
+  using enum DeviceSum::Progress;
+  DeviceSum& sum = *members.sums[0];
+  Group& group = members.collectives[0].group;
+  const auto after = [&](int milliseconds) { return sum.progress(members.now + Milliseconds(milliseconds)); };
+  CHECK(after(0) == done);
+  group.state = Communicator::State::working;
+  CHECK(after(0) == under_way);
+  CHECK(after(515) == under_way);  // 500 ms, and 16 ms for a MiB
+  CHECK(after(517) == stands_still);
+  ++group.sums_done;
+  CHECK(after(600) == under_way);
+  CHECK(after(1117) == stands_still);
+  group.state = Communicator::State::failed;
+  CHECK(after(1200) == failed);
+}
+
+TEST_CASE(
+    "after three groups that have failed or hung a member takes part in none, and one that was lost does not "
+    "count") {
+  Members members(2);
+  members.collectives[1].group.aborts = false;
+  for (int generation = 0; generation < 8; ++generation) {
+    members.begin();
+    members.add_up();
+    members.all_become(Communicator::State::done);
+    members.add_up();
+    const bool lost = generation < 5;
+    REQUIRE(members.all_use_devices());
+    CHECK(members.sums[0]->give_up(!lost));
+    CHECK_FALSE(members.sums[1]->give_up(!lost));
+  }
+  members.begin();
+  for (int step = 0; step < 3; ++step) members.add_up();
+  CHECK(members.none_uses_devices());
+}
