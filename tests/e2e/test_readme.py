@@ -54,6 +54,16 @@ def test_the_recording_of_the_readme_shows_what_its_commands_print_today(tmp_pat
     assert re.search(r"\$ mlk ls --local\nRUN .*\ndigits-ps-\w+ +Succeeded +ps +3000/3000 ", last_screen), last_screen
 
 
+def test_what_was_built_is_installed_though_more_could_be(tmp_path):
+    # The plugin for GPUs is a target of its own, where CUDA is found; mlk-runtime looks for it beside itself.
+    plugin = (mlk.BUILD / "libmlk-cuda.so").exists()
+    mlk.run("cmake", "--install", mlk.BUILD, "--prefix", tmp_path, check=0, timeout=60)
+    assert mlk.run(tmp_path / "bin/mlk", "version", check=0).stdout.startswith("mlk ")
+    for file in ("bin/mlk-runtime", "share/man/man1/mlk-submit.1", "share/man/man5/mlk-experiment.5"):
+        assert (tmp_path / file).exists(), file
+    assert not plugin or (tmp_path / "bin/libmlk-cuda.so").exists()
+
+
 @pytest.fixture
 def demo(tmp_path):
     # The demo keeps its state in the checkout that it stands in: here, a folder that looks like one.
