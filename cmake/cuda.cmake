@@ -44,7 +44,8 @@ if(MLK_NVCC AND NOT MLK_SANITIZE)
   target_include_directories(mlk-cuda SYSTEM PRIVATE ${mlk_cuda_include})
   set_target_properties(mlk-cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} UNITY_BUILD OFF
                         CXX_VISIBILITY_PRESET hidden)
-  install(TARGETS mlk-cuda)
+  # Beside mlk-runtime, which looks for it there; optional: `make build` does not make it.
+  install(TARGETS mlk-cuda LIBRARY DESTINATION bin OPTIONAL)
 
   # The tests of the operations on a GPU: tests/gpu/run builds and runs them.
   if(MLK_TESTS)

@@ -171,8 +171,9 @@ YamlNode map_of(std::string key, YamlNode value, const Place& place) {
   return node;
 }
 
-// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for anything else.
-std::optional<YamlNode> read_interval(const std::string& text, const Place& place) {
+// "0.5..0.9", "1..9:2", "1e-5..1e-1:log" as the map that a file would contain; nullopt for anything else,
+// with a problem if it can only be a mistyped interval.
+std::optional<YamlNode> read_interval(const std::string& text, const Place& place, Problems& problems) {
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) return std::nullopt;
   const std::size_t colon = text.find(':', dots);
@@ -185,7 +186,11 @@ std::optional<YamlNode> read_interval(const std::string& text, const Place& plac
     bounds.push_back(scalar(step, place));
     return map_of("range", list_of(std::move(bounds), place), place);
   }
-  if (!step.empty()) return std::nullopt;
+  if (!step.empty()) {
+    problems.add({place.source, place.line, place.column + colon + 1},
+                 fmt::format("what follows ':' must be a step, or log, not '{}'", step));
+    return std::nullopt;
+  }
   const bool whole = is_whole_number(low) && is_whole_number(high);
   return map_of(whole ? "int" : "uniform", list_of(std::move(bounds), place), place);
 }
@@ -242,8 +247,10 @@ std::optional<Word> read_word(const std::string& word, Problems& problems) {
   }
   const std::string path = word.substr(0, equals), text = word.substr(equals + 1);
   const Place place{source, 0, equals + 1};
-  if (std::optional<YamlNode> interval = read_interval(text, place))
+  const std::size_t before = problems.size();
+  if (std::optional<YamlNode> interval = read_interval(text, place, problems))
     return Word{path, {source, 0, 0}, std::move(*interval)};
+  if (problems.size() > before) return std::nullopt;
   // As a YAML list: commas separate the values, and [128,128] is one of them. Blanks in place of the path
   // keep the columns right.
   std::optional<YamlNode> values = parse_yaml(std::string(equals, ' ') + "[" + text + "]", source, problems);

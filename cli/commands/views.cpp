@@ -266,11 +266,13 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns) {
-  // On a narrow terminal the reason is more useful than columns that `status` has as well.
+  // On a narrow terminal the reason is more useful than columns that `status` has as well. The wide list is
+  // for tags and differences, and has no room for a step, which the usual list shows.
   const bool all = columns == Columns::all;
-  const bool narrow = !all && width != 0 && width < least_for_all_columns;
+  const bool narrow = width != 0 && width < least_for_all_columns;
   std::vector<std::string> headers{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE"};
   if (narrow) headers = {"RUN", "PHASE", "STEP", "AGE"};
+  if (narrow && all) headers = {"RUN", "PHASE", "AGE"};
   if (all) headers.insert(headers.end(), {"TAGS", "DIFFERS IN"});
   headers.push_back("WHY");
   ui::Table table(headers);
@@ -287,6 +289,7 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
     const std::string step = step_text(run) + (told.empty() ? "" : " (" + told + ")");
     std::vector<std::string> cells{run.run, phase, run.mode, step, loss, std::to_string(run.restarts), age};
     if (narrow) cells = {run.run, phase, step, age};
+    if (narrow && all) cells = {run.run, phase, age};
     if (all) cells.insert(cells.end(), {join(run.tags, ","), differences.at(run.run)});
     cells.push_back(run.why);
     table.add(std::move(cells), {ui::Color::none, color_of(run.phase)});

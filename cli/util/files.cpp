@@ -106,7 +106,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   const std::filesystem::path aside = path.string() + ".tmp-" + std::to_string(::getpid());
   {
     const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
-    if (file.get() < 0) throw system_error("cannot write", aside, errno);
+    if (file.get() < 0) throw system_error("cannot write", path, errno);
     std::string_view rest = text;
     while (!rest.empty()) {
       const ssize_t count = ::write(file.get(), rest.data(), rest.size());
@@ -114,14 +114,14 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
       if (count < 0 || ::fchmod(file.get(), mode) != 0) {
         const int number = errno;
         ::unlink(aside.c_str());
-        throw system_error("cannot write", aside, number);
+        throw system_error("cannot write", path, number);
       }
       rest.remove_prefix(static_cast<std::size_t>(count));
     }
     if (::fsync(file.get()) != 0) {
       const int number = errno;
       ::unlink(aside.c_str());
-      throw system_error("cannot write", aside, number);
+      throw system_error("cannot write", path, number);
     }
   }
   if (::rename(aside.c_str(), path.c_str()) != 0) {

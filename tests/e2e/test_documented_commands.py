@@ -12,7 +12,7 @@ NOT_RUN = {
     "make demo": "builds; tests/e2e/test_readme.py runs the demo",
     "make test": "runs this test",
     "make help": "make: prints a fixed text",
-    "cmake --install build --prefix ~/.local": "builds",
+    "cmake --install build --prefix ~/.local": "tests/e2e/test_readme.py installs into a folder of its own",
     'eval "$(tests/cluster/up)"': "cluster: tests/run starts it for the step `cluster`",
     "tests/cluster/down": "cluster: tests/run stops it after the step `cluster`",
     "source <(mlk completion zsh)": "terminal: for zsh; tests/e2e/test_process.py looks at the script",

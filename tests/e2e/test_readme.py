@@ -54,7 +54,18 @@ def test_the_recording_of_the_readme_shows_what_its_commands_print_today(tmp_pat
     assert re.search(r"\$ mlk ls --local\nRUN .*\ndigits-ps-\w+ +Succeeded +ps +3000/3000 ", last_screen), last_screen
 
 
-def test_the_demo_shows_ten_lines_of_progress_a_table_and_what_to_try_next(tmp_path):
+def test_what_was_built_is_installed_though_more_could_be(tmp_path):
+    # The plugin for GPUs is a target of its own, where CUDA is found; mlk-runtime looks for it beside itself.
+    plugin = (mlk.BUILD / "libmlk-cuda.so").exists()
+    mlk.run("cmake", "--install", mlk.BUILD, "--prefix", tmp_path, check=0, timeout=60)
+    assert mlk.run(tmp_path / "bin/mlk", "version", check=0).stdout.startswith("mlk ")
+    for file in ("bin/mlk-runtime", "share/man/man1/mlk-submit.1", "share/man/man5/mlk-experiment.5"):
+        assert (tmp_path / file).exists(), file
+    assert not plugin or (tmp_path / "bin/libmlk-cuda.so").exists()
+
+
+@pytest.fixture
+def demo(tmp_path):
     # The demo keeps its state in the checkout that it stands in: here, a folder that looks like one.
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(mlk.ROOT / name)
@@ -62,10 +73,18 @@ def test_the_demo_shows_ten_lines_of_progress_a_table_and_what_to_try_next(tmp_p
     for program in (mlk.MLK, mlk.RUNTIME):
         (tmp_path / "build" / program.name).symlink_to(program)
     env = {"HOME": str(tmp_path), "PWD": str(tmp_path)}
-    try:
-        said = mlk.run("bash", "-c", f"cd -L {tmp_path} && tests/support/demo.sh", check=0, timeout=120, env=env).stdout
-    finally:
-        mlk.run(mlk.MLK, "local", "down", env={**env, "XDG_STATE_HOME": str(tmp_path / "build/demo")})
+    yield lambda behind="": mlk.run("bash", "-c", f"cd -L {tmp_path} && tests/support/demo.sh {behind}", check=0, timeout=120, env=env)
+    mlk.run(mlk.MLK, "local", "down", env={**env, "XDG_STATE_HOME": str(tmp_path / "build/demo")})
+
+
+def test_a_demo_whose_reader_goes_away_ends_without_a_word(demo):
+    # It has gone before the training begins, whose lines are printed by a program of its own.
+    assert demo("| head -n 3").stderr == ""
+
+
+def test_the_demo_shows_ten_lines_of_progress_a_table_and_what_to_try_next(demo):
+    said = demo().stdout
+    assert max(len(line) for line in said.splitlines() if not line.startswith("  ")) <= 60, said
     lines = len(re.findall(r"^ +\d+ +[\d.e-]+ +0\.\d+ +\d+$", said, re.M))
     assert lines in (9, 10), said  # 9: the first report came due before the rank that reports had joined
     assert re.search(r"^digits-ps-\w+  Succeeded  ps ", said, re.M), said

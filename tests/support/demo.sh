@@ -16,15 +16,15 @@ What was begun goes on in the background. In this folder, to look at it:
 To end it:
   XDG_STATE_HOME=$PWD/build/demo build/mlk local down
 TEXT
-  elif [ $status != 0 ]; then
+  elif [ $status != 0 ] && [ $status != 141 ]; then  # 141: the reader of the output has gone
     cat "$errors"
   fi >&2
 }
 trap ended EXIT
 trap 'exit 130' INT
 
-echo "Two workers and a parameter server, all on this machine, learn to read"
-echo "handwritten digits:"
+echo "Two workers and a parameter server, all on this machine,"
+echo "learn to read handwritten digits:"
 echo
 run=$(build/mlk submit examples/digits-ps.yaml --local --again \
   --set train.report_every=300 --set train.evaluate_every=300 2>"$errors")

@@ -231,6 +231,27 @@ TEST_CASE("the wide list shows the differing values of runs of one name, and the
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
+TEST_CASE(
+    "the wide list fits a narrow terminal, too: it leaves out what the usual list and the status have") {
+  RunStatus first = failed_run(), second = failed_run();
+  first.run = "a-long-experiment-name-aaaaa", second.run = "a-long-experiment-name-bbbbb";
+  first.phase = Phase::running;
+  first.result["step"] = 123456789;
+  first.result_at = now - 12s;
+  first.tags = second.tags = {"team=vision", "paper"};
+  first.experiment = {{"train", {{"optimizer", {{"lr", 0.1}}}}}};
+  second.experiment = {{"train", {{"optimizer", {{"lr", 0.01}}}}}};
+  for (const std::size_t width : {55u, 60u, 80u, 99u}) {
+    std::ostringstream out;
+    print_runs({first, second}, out, ui::Style(), width, now, Columns::all);
+    for (const std::string& line : split(out.str(), '\n')) {
+      CAPTURE(line);
+      CHECK(ui::width_of(line) <= width);
+    }
+    CHECK_MESSAGE(out.str().find("1m30s  ") != std::string::npos, out.str());
+  }
+}
+
 TEST_CASE("text of a program does not reach the terminal as commands") {
   RunStatus status = failed_run();
   status.run = "x\x1b[2J";

@@ -139,4 +139,8 @@ TEST_CASE("a word of the command line without values is refused, and mistakes po
   CHECK(says(read_argument("lr="), "a parameter is written PATH=VALUES"));
   CHECK(read_argument("lr=[1,2").problems.find("argument:1:") != std::string::npos);
   CHECK(read_argument("lr=0.9..0.5").problems.find("argument:1:4: ") == 0);
+  CHECK(read_argument("lr=1e-4..1:lgo")
+            .problems.find("argument:1:12: what follows ':' must be a step, or "
+                           "log, not 'lgo'") == 0);
+  CHECK(read_argument("lr='1..2:x'").parameter->values == std::vector<json>{"1..2:x"});
 }
