@@ -39,17 +39,26 @@ class CpuOps final : public ReferenceOps {
             const float* b, float beta, float* c) override;
 
   void add_bias(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias(rows, columns, bias, x);
+    by_rows(rows, columns, [&](int row, int count) {
+      loops_.add_bias(count, columns, bias, x + std::ptrdiff_t{row} * columns);
+    });
   }
   void add_bias_relu(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias_relu(rows, columns, bias, x);
+    by_rows(rows, columns, [&](int row, int count) {
+      loops_.add_bias_relu(count, columns, bias, x + std::ptrdiff_t{row} * columns);
+    });
   }
+  // Sums of rows are cut by columns, so that the number of threads does not change their order.
   void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
-    loops_.bias_backward(rows, columns, delta, bias_gradient);
+    by_rows(columns, rows, [&](int at, int width) {
+      loops_.bias_backward(rows, columns, width, delta + at, bias_gradient + at);
+    });
   }
   void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                           float* bias_gradient) override {
-    loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
+    by_rows(columns, rows, [&](int at, int width) {
+      loops_.bias_relu_backward(rows, columns, width, output + at, delta + at, bias_gradient + at);
+    });
   }
   void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) override;
   void bias_gelu_backward(int rows, int columns, const float* x, float* delta, float* bias_gradient) override;

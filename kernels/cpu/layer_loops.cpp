@@ -2,6 +2,7 @@
 #include "kernels/cpu/layer_loops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -51,6 +52,12 @@
                                 const float* delta, float* upper_gradient, float* lower_gradient) {      \
     layer_body::max_pool_backward(width, channels, upper, lower, delta, upper_gradient, lower_gradient); \
   }                                                                                                      \
+  target void copy_windows(const WindowLines& lines, const float* image, float* windows) {               \
+    layer_body::copy_windows(lines, image, windows);                                                     \
+  }                                                                                                      \
+  target void add_windows(const WindowLines& lines, const float* windows, float* image) {                \
+    layer_body::add_windows(lines, windows, image);                                                      \
+  }                                                                                                      \
   constexpr LayerLoops layer_table(const char* name) {                                                   \
     return {name,                                                                                        \
             add_bias_gelu,                                                                               \
@@ -64,7 +71,9 @@
             dot,                                                                                         \
             sum_of_squares,                                                                              \
             max_pool,                                                                                    \
-            max_pool_backward};                                                                          \
+            max_pool_backward,                                                                           \
+            copy_windows,                                                                                \
+            add_windows};                                                                                \
   }
 
 namespace mlk::kernels {
@@ -248,20 +257,46 @@ MLK_INLINE void max_pool(int width, int channels, const float* __restrict upper,
 MLK_INLINE void max_pool_backward(int width, int channels, const float* __restrict upper,
                                   const float* __restrict lower, const float* __restrict delta,
                                   float* __restrict upper_gradient, float* __restrict lower_gradient) {
+  constexpr std::uint32_t all_bits = ~std::uint32_t{0};
   for (int x = 0; x < width; x += 2) {
     for (int i = 0; i < channels; ++i) {
       const int right = i + channels;
       const float largest = larger(larger(larger(upper[i], upper[right]), lower[i]), lower[right]);
-      const auto is_largest = [largest](float value) { return value == largest || value != value; };
-      const bool first = is_largest(upper[i]), second = !first && is_largest(upper[right]),
-                 third = !first && !second && is_largest(lower[i]);
-      upper_gradient[i] = first ? delta[i] : 0;
-      upper_gradient[right] = second ? delta[i] : 0;
-      lower_gradient[i] = third ? delta[i] : 0;
-      lower_gradient[right] = first || second || third ? 0 : delta[i];
+      // Masks of 32 bits, because the compiler makes vectors of these, but not of bool.
+      const auto is_largest = [largest](float value) {
+        const std::uint32_t equal = value == largest ? all_bits : 0;
+        return equal | (value != value ? all_bits : 0);
+      };
+      const auto kept = [from = std::bit_cast<std::uint32_t>(delta[i])](std::uint32_t mask) {
+        return std::bit_cast<float>(from & mask);
+      };
+      const std::uint32_t first = is_largest(upper[i]), second = ~first & is_largest(upper[right]),
+                          third = ~(first | second) & is_largest(lower[i]);
+      upper_gradient[i] = kept(first);
+      upper_gradient[right] = kept(second);
+      lower_gradient[i] = kept(third);
+      lower_gradient[right] = kept(~(first | second | third));
     }
     upper += 2 * channels, lower += 2 * channels, delta += channels;
     upper_gradient += 2 * channels, lower_gradient += 2 * channels;
+  }
+}
+
+MLK_INLINE void copy_windows(const WindowLines lines, const float* __restrict image,
+                             float* __restrict windows) {
+  for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
+    for (std::ptrdiff_t i = 0; i < lines.before; ++i) windows[i] = 0;
+    float* __restrict out = windows + lines.before;
+    for (std::ptrdiff_t i = 0; i < lines.size; ++i) out[i] = image[i];
+    for (std::ptrdiff_t i = lines.before + lines.size; i < lines.width; ++i) windows[i] = 0;
+  }
+}
+
+MLK_INLINE void add_windows(const WindowLines lines, const float* __restrict windows,
+                            float* __restrict image) {
+  windows += lines.before;
+  for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
+    for (std::ptrdiff_t i = 0; i < lines.size; ++i) image[i] += windows[i];
   }
 }
 

@@ -275,12 +275,12 @@ TEST_CASE("all instruction sets give the same bits") {
             doctest::Approx(std::exp(std::max(-80.0, static_cast<double>(static_cast<float>(i) * -0.15f))))
                 .epsilon(5e-7));
     std::vector<float> sum_a(columns), sum_b(columns);
-    loops.bias_relu_backward(rows, columns, x.data(), ma.data(), sum_a.data());
-    portable.bias_relu_backward(rows, columns, x.data(), mb.data(), sum_b.data());
+    loops.bias_relu_backward(rows, columns, columns, x.data(), ma.data(), sum_a.data());
+    portable.bias_relu_backward(rows, columns, columns, x.data(), mb.data(), sum_b.data());
     CHECK(ma == mb);
     CHECK(sum_a == sum_b);
-    loops.bias_backward(rows, columns, x.data(), sum_a.data());
-    portable.bias_backward(rows, columns, x.data(), sum_b.data());
+    loops.bias_backward(rows, columns, columns, x.data(), sum_a.data());
+    portable.bias_backward(rows, columns, columns, x.data(), sum_b.data());
     CHECK(sum_a == sum_b);
     loops.scale_bytes(size, bytes.data(), 1.0f / 255, a.data());
     portable.scale_bytes(size, bytes.data(), 1.0f / 255, b.data());
