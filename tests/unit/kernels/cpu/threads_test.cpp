@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -128,4 +129,22 @@ TEST_CASE("updates by three threads give the bits of one") {
   alone->scale(0.3f, gradients, a);
   shared->scale(0.3f, gradients, b);
   CHECK(a == b);
+}
+
+TEST_CASE("biases and sums of rows by three threads give the bits of one") {
+  auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
+  Numbers numbers;
+  for (const auto& [rows, columns] : {std::pair{700, 301}, {30'001, 7}, {3, 70'001}}) {
+    CAPTURE(rows);
+    const auto x = numbers(area(rows, columns)), delta = numbers(x.size()), bias = numbers(area(1, columns));
+    const auto results = [&](Ops& ops) {
+      auto sum = x, positive = x, by_x = delta, gradient = bias, by_bias = bias;
+      ops.add_bias(rows, columns, bias.data(), sum.data());
+      ops.add_bias_relu(rows, columns, bias.data(), positive.data());
+      ops.bias_backward(rows, columns, delta.data(), gradient.data());
+      ops.bias_relu_backward(rows, columns, x.data(), by_x.data(), by_bias.data());
+      return std::vector{sum, positive, by_x, gradient, by_bias};
+    };
+    CHECK(results(*alone) == results(*shared));
+  }
 }
