@@ -1,5 +1,5 @@
 // The class behind make_cpu_ops(), for the files of this folder: products and updates are in cpu_ops.cpp, the
-// operations of layers in cpu_transformer.cpp and cpu_images.cpp.
+// operations of layers in cpu_transformer.cpp and cpu_images.cpp, losses in cpu_losses.cpp.
 #pragma once
 
 #include <algorithm>
@@ -67,6 +67,10 @@ class CpuOps final : public ReferenceOps {
   void layer_norm_backward(int rows, int columns, const float* x, const float* weight, const float* mean,
                            const float* scale, const float* delta, float* x_gradient, float* weight_gradient,
                            float* bias_gradient) override;
+  void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+             const float* position_table, float* out) override;
+  void embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
+                      float* token_gradient, float* position_gradient) override;
   void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) override;
   void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                           const float* log_sums, const float* delta, float* qkv_gradient) override;
@@ -79,6 +83,8 @@ class CpuOps final : public ReferenceOps {
   void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                          float* x_gradient) override;
   void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override;
+  float softmax_cross_entropy(int rows, int classes, const float* logits,
+                              const std::int32_t* labels) override;
   void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
                                       float* delta, float* loss) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
@@ -135,6 +141,13 @@ class CpuOps final : public ReferenceOps {
                work(up_to(part), up_to(part + 1) - up_to(part));
              });
   }
+
+  template <typename LossOf>
+  double sum_of_losses(int rows, int classes, LossOf loss_of);
+  double narrow_cross_entropy(int rows, int classes, double share, const float* logits,
+                              const std::int32_t* labels, float* out) const;
+  double wide_cross_entropy(int rows, int classes, double share, const float* logits,
+                            const std::int32_t* labels, float* out) const;
 
   template <typename Number>
   void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,

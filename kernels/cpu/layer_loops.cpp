@@ -41,6 +41,12 @@
                                          float* scores, float* by_weights) {                             \
     layer_body::attention_weights_backward(seen, size, scale, log_sum, mean, scores, by_weights);        \
   }                                                                                                      \
+  target double exponentials(int size, const float* x, float* out, float* largest) {                     \
+    return layer_body::exponentials(size, x, out, largest);                                              \
+  }                                                                                                      \
+  target double log_of_exponentials(int size, const float* x) {                                          \
+    return layer_body::log_of_exponentials(size, x);                                                     \
+  }                                                                                                      \
   target float dot(int size, const float* a, const float* b) { return layer_body::dot(size, a, b); }     \
   target double sum_of_squares(std::size_t size, const float* x) {                                       \
     return layer_body::sum_of_squares(size, x);                                                          \
@@ -68,6 +74,8 @@
             layer_norm_gradients,                                                                        \
             attention_weights,                                                                           \
             attention_weights_backward,                                                                  \
+            exponentials,                                                                                \
+            log_of_exponentials,                                                                         \
             dot,                                                                                         \
             sum_of_squares,                                                                              \
             max_pool,                                                                                    \
@@ -181,23 +189,54 @@ MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const flo
   }
 }
 
-MLK_INLINE float attention_weights(int seen, int size, float scale, float* __restrict scores,
-                                   float* __restrict largest) {
+// NaN is passed over, unless it is the first.
+MLK_INLINE float largest_of(int size, const float* x) {
   constexpr int lanes = 16;
   float tops[lanes];
-  std::fill_n(tops, lanes, scores[0]);
+  std::fill_n(tops, lanes, x[0]);
   int at = 0;
-  for (; at + lanes <= seen; at += lanes) {
+  for (; at + lanes <= size; at += lanes) {
     for (int lane = 0; lane < lanes; ++lane)
-      tops[lane] = tops[lane] < scores[at + lane] ? scores[at + lane] : tops[lane];
+      tops[lane] = tops[lane] < x[at + lane] ? x[at + lane] : tops[lane];
   }
-  for (; at < seen; ++at) tops[0] = tops[0] < scores[at] ? scores[at] : tops[0];
+  for (; at < size; ++at) tops[0] = tops[0] < x[at] ? x[at] : tops[0];
   float top = tops[0];
   for (int lane = 1; lane < lanes; ++lane) top = top < tops[lane] ? tops[lane] : top;
+  return top;
+}
+
+MLK_INLINE float attention_weights(int seen, int size, float scale, float* __restrict scores,
+                                   float* __restrict largest) {
+  const float top = largest_of(seen, scores);
   *largest = top;
   for (int i = 0; i < seen; ++i) scores[i] = exponential(scale * (scores[i] - top));
   std::fill_n(scores + seen, size - seen, 0.0f);
   return sum_over<float>(seen, [scores](int i) { return scores[i]; });
+}
+
+// The sums of a thousand numbers are added up in double, so that the sum of many is as exact as that of few.
+template <typename Term>
+MLK_INLINE double exact_sum(int size, Term term) {
+  constexpr int most = 1024;
+  double sum = 0;
+  for (int at = 0; at < size; at += most)
+    sum +=
+        static_cast<double>(sum_over<float>(std::min(most, size - at), [=](int i) { return term(at + i); }));
+  return sum;
+}
+
+MLK_INLINE double exponentials(int size, const float* x, float* out, float* largest) {
+  const float top = largest_of(size, x);
+  *largest = top;
+#pragma GCC ivdep
+  for (int i = 0; i < size; ++i) out[i] = exponential(x[i] - top);
+  return exact_sum(size, [out](int i) { return out[i]; });
+}
+
+MLK_INLINE double log_of_exponentials(int size, const float* x) {
+  const float top = largest_of(size, x);
+  return static_cast<double>(top) +
+         std::log(exact_sum(size, [x, top](int i) { return exponential(x[i] - top); }));
 }
 
 MLK_INLINE void attention_weights_backward(int seen, int size, float scale, float log_sum, float mean,

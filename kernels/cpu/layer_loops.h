@@ -45,6 +45,11 @@ struct LayerLoops {
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 
+  // out[i] = e^(x[i] - the largest x), where out may be x. Returns the sum of these, and sets `largest`.
+  double (*exponentials)(int size, const float* x, float* out, float* largest);
+  // The logarithm of the sum of e^x[i], which may be beyond the largest float.
+  double (*log_of_exponentials)(int size, const float* x);
+
   float (*dot)(int size, const float* a, const float* b);
   double (*sum_of_squares)(std::size_t size, const float* x);
 

@@ -368,7 +368,9 @@ TEST_CASE(
     "a class") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
-  for (const auto& [rows, classes] : std::vector<std::pair<int, int>>{{1, 1}, {3, 2}, {64, 10}, {7, 1001}}) {
+  const std::pair<int, int> shapes[] = {{1, 1},   {3, 2},     {64, 10},  {301, 63},
+                                        {70, 64}, {130, 777}, {7, 1001}, {2, 30'000}};
+  for (const auto& [rows, classes] : shapes) {
     CAPTURE(classes);
     for (const float scale : {1.0f, 30.0f, 1000.0f}) {
       auto logits = numbers(area(rows, classes));
@@ -378,6 +380,8 @@ TEST_CASE(
       const float loss =
           loss_backward(*reference, rows, classes, logits.data(), labels.data(), expected.data());
       CHECK(loss_backward(*ops, rows, classes, logits.data(), labels.data(), delta.data()) ==
+            doctest::Approx(loss).epsilon(1e-6));
+      CHECK(ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data()) ==
             doctest::Approx(loss).epsilon(1e-6));
       check_close(delta, expected, 3e-7 / rows);
     }

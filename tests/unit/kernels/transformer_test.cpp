@@ -354,10 +354,21 @@ TEST_CASE("all instruction sets give the same bits in the loops of layers") {
     Floats windows(size), image = x;
     loops.copy_windows(lines, x.data(), windows.data());
     loops.add_windows(lines, delta.data(), image.data());
-    Floats everything = {largest, sum, loops.dot(columns, x.data(), delta.data()),
+    Floats exponentials(size);
+    float top = 0;
+    const auto all_sums =
+                   static_cast<float>(loops.exponentials(columns, x.data(), exponentials.data(), &top)),
+               log = static_cast<float>(loops.log_of_exponentials(columns, x.data()));
+    Floats everything = {largest,
+                         sum,
+                         all_sums,
+                         top,
+                         log,
+                         loops.dot(columns, x.data(), delta.data()),
                          static_cast<float>(loops.sum_of_squares(size, x.data()))};
-    for (const Floats* part : {&with_bias, &gelu, &by_gelu, &norm, &mean, &scale, &by_x, &by_weight, &by_bias,
-                               &scores, &by_scores, &dropped, &pooled, &upper, &lower, &windows, &image}) {
+    for (const Floats* part :
+         {&with_bias, &gelu, &by_gelu, &norm, &mean, &scale, &by_x, &by_weight, &by_bias, &scores, &by_scores,
+          &dropped, &pooled, &upper, &lower, &windows, &image, &exponentials}) {
       everything.insert(everything.end(), part->begin(), part->end());
     }
     return everything;
