@@ -4,7 +4,7 @@ import mlk
 import pytest
 from bigram import bigram_loss, split, unigram_loss
 
-STEPS, CONTEXT = 200, 256  # half a minute on two processors that have nothing else to do
+STEPS, CONTEXT = 250, 256  # half a minute on two processors that have nothing else to do
 
 
 @pytest.mark.timed
