@@ -44,6 +44,8 @@ target_link_libraries(sim PRIVATE mlk_runtime_collectives mlk_runtime_ps)
 # For `make bench`; built always, so that they cannot rot.
 add_executable(bench_step tests/bench/mlk_step.cpp)
 target_link_libraries(bench_step PRIVATE mlk_runtime)
+add_executable(bench_models tests/bench/mlk_models.cpp)
+target_link_libraries(bench_models PRIVATE mlk_runtime)
 add_executable(bench_checkpoint tests/bench/mlk_checkpoint.cpp)
 target_link_libraries(bench_checkpoint PRIVATE mlk_runtime)
 add_executable(bench_transport tests/bench/mlk_transport.cpp)

@@ -1,8 +1,6 @@
 // The operations on images on processors. A convolution is a product: the numbers that each pixel of the
 // output depends on are copied into a row (im2col; Chellapilla et al. 2006), for as many rows of an image at
 // once as stay in the cache.
-#include <cstring>
-
 #include "kernels/cpu/cpu_ops_class.h"
 
 namespace mlk::kernels {
@@ -41,28 +39,20 @@ class Windows {
   }
 
   // windows[pixels, kernel, kernel, channels] of the strip; beyond the edges of the image they are 0.
-  void copy(const Strip& strip, const float* x, float* windows) const {
-    over_lines(strip, [&](std::size_t line, std::size_t before, std::size_t at, std::size_t size) {
-      float* out = windows + line;
-      const std::size_t width = channels(kernel_);
-      std::fill_n(out, before, 0.0f);
-      if (size > 0) std::memcpy(out + before, x + at, size * sizeof(float));
-      std::fill_n(out + before + size, width - before - size, 0.0f);
+  void copy(const Strip& strip, const LayerLoops& loops, const float* x, float* windows) const {
+    over_lines(strip, [&](const WindowLines& lines, std::size_t at, std::size_t image) {
+      loops.copy_windows(lines, x + image, windows + at);
     });
   }
 
   // x += the windows of the strip, each number where copy() takes it from.
-  void add(const Strip& strip, const float* windows, float* x) const {
-    over_lines(strip, [&](std::size_t line, std::size_t before, std::size_t at, std::size_t size) {
-      const float* in = windows + line + before;
-      for (std::size_t i = 0; i < size; ++i) x[at + i] += in[i];
+  void add(const Strip& strip, const LayerLoops& loops, const float* windows, float* x) const {
+    over_lines(strip, [&](const WindowLines& lines, std::size_t at, std::size_t image) {
+      if (lines.size > 0) loops.add_windows(lines, windows + at, x + image);
     });
   }
 
  private:
-  std::size_t channels(int pixels) const {
-    return static_cast<std::size_t>(pixels) * static_cast<std::size_t>(shape_.channels);
-  }
   std::size_t place(int image, int y, int x) const {
     return (static_cast<std::size_t>(image) * static_cast<std::size_t>(shape_.height) +
             static_cast<std::size_t>(y)) *
@@ -70,19 +60,28 @@ class Windows {
            static_cast<std::size_t>(x);
   }
 
-  // Calls use(place in the windows, numbers beyond the left edge, place in x, numbers within the image) for
-  // each line of each window: kernel * channels numbers that lie side by side.
+  // Calls use(lines, place in the windows, place in x) for the lines of all windows: those of pixels side by
+  // side together, if none of them, or all, are cut off by an edge in the same way.
   template <typename Use>
   void over_lines(const Strip& strip, Use use) const {
-    const int reach = kernel_ / 2;
-    std::size_t line = 0;
+    const int reach = kernel_ / 2, line = kernel_ * shape_.channels;
     for (int y = strip.first; y < strip.first + strip.rows; ++y) {
-      for (int x = 0; x < shape_.width; ++x) {
-        const int left = std::max(0, x - reach), right = std::min(shape_.width, x + reach + 1);
-        for (int from = y - reach; from <= y + reach; ++from, line += channels(kernel_)) {
-          const bool inside = from >= 0 && from < shape_.height;
-          use(line, channels(left - (x - reach)), inside ? place(strip.image, from, left) * channels(1) : 0,
-              inside ? channels(right - left) : 0);
+      for (int row = 0; row < kernel_; ++row) {
+        const int from = y - reach + row;
+        const bool inside = from >= 0 && from < shape_.height;
+        for (int x = 0, count = 1; x < shape_.width; x += count) {
+          const int left = std::max(0, x - reach), right = std::min(shape_.width, x + reach + 1);
+          const bool whole = x >= reach && x + reach < shape_.width;
+          count = !inside ? shape_.width : whole ? shape_.width - 2 * reach : 1;
+          const int pixel = (y - strip.first) * shape_.width + x;
+          use(WindowLines{.count = count,
+                          .stride = inner(),
+                          .channels = shape_.channels,
+                          .width = line,
+                          .before = (left - (x - reach)) * shape_.channels,
+                          .size = inside ? (right - left) * shape_.channels : 0},
+              static_cast<std::size_t>(pixel * inner() + row * line),
+              inside ? place(strip.image, from, left) * static_cast<std::size_t>(shape_.channels) : 0);
         }
       }
     }
@@ -90,6 +89,16 @@ class Windows {
 
   ImageShape shape_;
   int kernel_;
+};
+
+// Numbers in a row of an image before and after a pool, and in an image before it.
+struct PooledRows {
+  explicit PooledRows(const ImageShape& shape)
+      : size(std::ptrdiff_t{shape.width} * shape.channels),
+        pooled(std::ptrdiff_t{shape.width / 2} * shape.channels),
+        of_image(static_cast<int>(size) * shape.height) {}
+  std::ptrdiff_t size, pooled;
+  int of_image;
 };
 
 double products_of_convolution(const ImageShape& shape, int outputs, int inner) {
@@ -107,7 +116,7 @@ void CpuOps::convolve(const ImageShape& shape, int outputs, int kernel, const fl
     float* copied = scratch(part, windows.strip_size());
     windows.over_strips(
         shape.batch * part / parts, shape.batch * (part + 1) / parts, [&](const Strip& strip) {
-          windows.copy(strip, x, copied);
+          windows.copy(strip, layers_, x, copied);
           multiply_alone(part, Transpose::no, Transpose::yes, windows.pixels(strip), outputs, inner, 1,
                          copied, inner, weight, inner, 0,
                          out + windows.first_pixel(strip) * static_cast<std::size_t>(outputs), outputs);
@@ -138,13 +147,13 @@ void CpuOps::convolve_backward(const ImageShape& shape, int outputs, int kernel,
                   static_cast<std::size_t>(end - begin) * image, 0.0f);
     windows.over_strips(begin, end, [&](const Strip& strip) {
       const float* of_delta = delta + windows.first_pixel(strip) * static_cast<std::size_t>(outputs);
-      windows.copy(strip, x, copied);
+      windows.copy(strip, layers_, x, copied);
       multiply_alone(part, Transpose::yes, Transpose::no, outputs, inner, windows.pixels(strip), 1, of_delta,
                      outputs, copied, inner, 1, by_weight, inner);
       if (!x_gradient) return;
       multiply_alone(part, Transpose::no, Transpose::no, windows.pixels(strip), inner, outputs, 1, of_delta,
                      outputs, weight, inner, 0, copied, inner);
-      windows.add(strip, copied, x_gradient);
+      windows.add(strip, layers_, copied, x_gradient);
     });
   });
   for (int part = 1; part < used; ++part)
@@ -152,37 +161,39 @@ void CpuOps::convolve_backward(const ImageShape& shape, int outputs, int kernel,
 }
 
 void CpuOps::max_pool(const ImageShape& shape, const float* x, float* out) {
-  const std::size_t row = static_cast<std::size_t>(shape.width) * static_cast<std::size_t>(shape.channels),
-                    out_row =
-                        static_cast<std::size_t>(shape.width / 2) * static_cast<std::size_t>(shape.channels);
-  for (int image = 0; image < shape.batch; ++image) {
-    for (int y = 0; y + 1 < shape.height; y += 2, out += out_row) {
-      const float* upper = x + static_cast<std::size_t>(image * shape.height + y) * row;
-      layers_.max_pool(shape.width / 2 * 2, shape.channels, upper, upper + row, out);
+  const PooledRows rows(shape);
+  by_rows(shape.batch, rows.of_image, [&](int first, int count) {
+    for (int image = first; image < first + count; ++image) {
+      const float* upper = x + image * rows.size * shape.height;
+      float* pooled = out + image * rows.pooled * (shape.height / 2);
+      for (int y = 0; y + 1 < shape.height; y += 2, upper += 2 * rows.size, pooled += rows.pooled)
+        layers_.max_pool(shape.width / 2 * 2, shape.channels, upper, upper + rows.size, pooled);
     }
-  }
+  });
 }
 
 void CpuOps::max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                                float* x_gradient) {
-  const std::size_t row = static_cast<std::size_t>(shape.width) * static_cast<std::size_t>(shape.channels),
-                    pooled =
-                        static_cast<std::size_t>(shape.width / 2) * static_cast<std::size_t>(shape.channels);
-  for (int image = 0; image < shape.batch; ++image) {
-    for (int y = 0; y < shape.height; y += 2) {
-      const std::size_t at = static_cast<std::size_t>(image * shape.height + y) * row;
-      float *upper = x_gradient + at, *lower = upper + row;
-      if (y + 1 == shape.height) {
-        std::fill_n(upper, row, 0.0f);
-        continue;
+  const PooledRows rows(shape);
+  by_rows(shape.batch, rows.of_image, [&](int first, int count) {
+    const std::ptrdiff_t image = rows.size * shape.height, end = (first + count) * image;
+    const float* of_delta = delta + first * rows.pooled * (shape.height / 2);
+    for (std::ptrdiff_t at = first * image; at < end; at += image) {
+      for (int y = 0; y < shape.height; y += 2) {
+        float *upper = x_gradient + at + y * rows.size, *lower = upper + rows.size;
+        if (y + 1 == shape.height) {
+          std::fill_n(upper, rows.size, 0.0f);
+          continue;
+        }
+        const float* of_x = x + at + y * rows.size;
+        layers_.max_pool_backward(shape.width / 2 * 2, shape.channels, of_x, of_x + rows.size, of_delta,
+                                  upper, lower);
+        std::fill(upper + 2 * rows.pooled, lower, 0.0f);
+        std::fill(lower + 2 * rows.pooled, lower + rows.size, 0.0f);
+        of_delta += rows.pooled;
       }
-      layers_.max_pool_backward(shape.width / 2 * 2, shape.channels, x + at, x + at + row, delta, upper,
-                                lower);
-      std::fill(upper + 2 * pooled, lower, 0.0f);
-      std::fill(lower + 2 * pooled, lower + row, 0.0f);
-      delta += pooled;
     }
-  }
+  });
 }
 
 void CpuOps::dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) {

@@ -45,29 +45,6 @@ decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
 
 }  // namespace
 
-// All exponentials are computed at once, because rows of few classes are too short for vectors.
-void CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* logits,
-                                            const std::int32_t* labels, float* delta, float* loss) {
-  const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);
-  double losses = 0;
-  for (std::size_t row = 0; row < count; ++row) {
-    const float* x = logits + row * width;
-    const float largest = *std::max_element(x, x + width);
-    losses -= static_cast<double>(x[labels[row]]) - static_cast<double>(largest);
-    for (std::size_t i = 0; i < width; ++i) delta[row * width + i] = x[i] - largest;
-  }
-  loops_.exponentials(count * width, delta);
-  for (std::size_t row = 0; row < count; ++row) {
-    float* out = delta + row * width;
-    const double sum = std::accumulate(out, out + width, 0.0);
-    losses += std::log(sum);
-    const auto scale = static_cast<float>(1 / (sum * rows));
-    for (std::size_t i = 0; i < width; ++i) out[i] *= scale;
-    out[labels[row]] -= 1.0f / static_cast<float>(rows);
-  }
-  *loss = rows == 0 ? 0 : static_cast<float>(losses / rows);
-}
-
 // The squares are added up in blocks of one size, so that the number of threads does not change the bits.
 void CpuOps::clip(std::span<float> gradients, float most) {
   const std::size_t blocks = (gradients.size() + least_floats - 1) / least_floats;

@@ -1,5 +1,5 @@
 // The class behind make_cpu_ops(), for the files of this folder: products and updates are in cpu_ops.cpp, the
-// operations of layers in cpu_transformer.cpp and cpu_images.cpp.
+// operations of layers in cpu_transformer.cpp and cpu_images.cpp, losses in cpu_losses.cpp.
 #pragma once
 
 #include <algorithm>
@@ -39,17 +39,26 @@ class CpuOps final : public ReferenceOps {
             const float* b, float beta, float* c) override;
 
   void add_bias(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias(rows, columns, bias, x);
+    by_rows(rows, columns, [&](int row, int count) {
+      loops_.add_bias(count, columns, bias, x + std::ptrdiff_t{row} * columns);
+    });
   }
   void add_bias_relu(int rows, int columns, const float* bias, float* x) override {
-    loops_.add_bias_relu(rows, columns, bias, x);
+    by_rows(rows, columns, [&](int row, int count) {
+      loops_.add_bias_relu(count, columns, bias, x + std::ptrdiff_t{row} * columns);
+    });
   }
+  // Sums of rows are cut by columns, so that the number of threads does not change their order.
   void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) override {
-    loops_.bias_backward(rows, columns, delta, bias_gradient);
+    by_rows(columns, rows, [&](int at, int width) {
+      loops_.bias_backward(rows, columns, width, delta + at, bias_gradient + at);
+    });
   }
   void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                           float* bias_gradient) override {
-    loops_.bias_relu_backward(rows, columns, output, delta, bias_gradient);
+    by_rows(columns, rows, [&](int at, int width) {
+      loops_.bias_relu_backward(rows, columns, width, output + at, delta + at, bias_gradient + at);
+    });
   }
   void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) override;
   void bias_gelu_backward(int rows, int columns, const float* x, float* delta, float* bias_gradient) override;
@@ -58,6 +67,10 @@ class CpuOps final : public ReferenceOps {
   void layer_norm_backward(int rows, int columns, const float* x, const float* weight, const float* mean,
                            const float* scale, const float* delta, float* x_gradient, float* weight_gradient,
                            float* bias_gradient) override;
+  void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+             const float* position_table, float* out) override;
+  void embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
+                      float* token_gradient, float* position_gradient) override;
   void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) override;
   void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                           const float* log_sums, const float* delta, float* qkv_gradient) override;
@@ -70,6 +83,8 @@ class CpuOps final : public ReferenceOps {
   void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                          float* x_gradient) override;
   void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) override;
+  float softmax_cross_entropy(int rows, int classes, const float* logits,
+                              const std::int32_t* labels) override;
   void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
                                       float* delta, float* loss) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
@@ -126,6 +141,13 @@ class CpuOps final : public ReferenceOps {
                work(up_to(part), up_to(part + 1) - up_to(part));
              });
   }
+
+  template <typename LossOf>
+  double sum_of_losses(int rows, int classes, LossOf loss_of);
+  double narrow_cross_entropy(int rows, int classes, double share, const float* logits,
+                              const std::int32_t* labels, float* out) const;
+  double wide_cross_entropy(int rows, int classes, double share, const float* logits,
+                            const std::int32_t* labels, float* out) const;
 
   template <typename Number>
   void product(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,

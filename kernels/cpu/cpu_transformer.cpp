@@ -72,6 +72,34 @@ void CpuOps::layer_norm_backward(int rows, int columns, const float* x, const fl
   });
 }
 
+void CpuOps::embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
+                   const float* position_table, float* out) {
+  const auto width = static_cast<std::size_t>(columns);
+  by_rows(rows, columns, [&](int first, int count) {
+    for (int row = first; row < first + count; ++row) {
+      loops_.add_scaled(width, token_table + std::ptrdiff_t{tokens[row]} * columns, 1,
+                        position_table + std::ptrdiff_t{row % length} * columns,
+                        out + std::ptrdiff_t{row} * columns);
+    }
+  });
+}
+
+// Cut by columns, so that each sum has its order.
+void CpuOps::embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
+                            float* token_gradient, float* position_gradient) {
+  std::fill_n(position_gradient, std::ptrdiff_t{length} * columns, 0.0f);
+  by_rows(columns, rows, [&](int at, int width) {
+    const auto add = [&](const float* from, float* to) {
+      loops_.add_scaled(static_cast<std::size_t>(width), to, 1, from, to);
+    };
+    for (int row = 0; row < rows; ++row) {
+      const float* of_row = delta + std::ptrdiff_t{row} * columns + at;
+      add(of_row, token_gradient + std::ptrdiff_t{tokens[row]} * columns + at);
+      add(of_row, position_gradient + std::ptrdiff_t{row % length} * columns + at);
+    }
+  });
+}
+
 void CpuOps::attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) {
   const int size = shape.head_size, length = shape.length, heads = shape.batch * shape.heads;
   const int row = 3 * shape.heads * size, out_row = shape.heads * size;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/layer_loops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -40,6 +41,12 @@
                                          float* scores, float* by_weights) {                             \
     layer_body::attention_weights_backward(seen, size, scale, log_sum, mean, scores, by_weights);        \
   }                                                                                                      \
+  target double exponentials(int size, const float* x, float* out, float* largest) {                     \
+    return layer_body::exponentials(size, x, out, largest);                                              \
+  }                                                                                                      \
+  target double log_of_exponentials(int size, const float* x) {                                          \
+    return layer_body::log_of_exponentials(size, x);                                                     \
+  }                                                                                                      \
   target float dot(int size, const float* a, const float* b) { return layer_body::dot(size, a, b); }     \
   target double sum_of_squares(std::size_t size, const float* x) {                                       \
     return layer_body::sum_of_squares(size, x);                                                          \
@@ -51,6 +58,12 @@
                                 const float* delta, float* upper_gradient, float* lower_gradient) {      \
     layer_body::max_pool_backward(width, channels, upper, lower, delta, upper_gradient, lower_gradient); \
   }                                                                                                      \
+  target void copy_windows(const WindowLines& lines, const float* image, float* windows) {               \
+    layer_body::copy_windows(lines, image, windows);                                                     \
+  }                                                                                                      \
+  target void add_windows(const WindowLines& lines, const float* windows, float* image) {                \
+    layer_body::add_windows(lines, windows, image);                                                      \
+  }                                                                                                      \
   constexpr LayerLoops layer_table(const char* name) {                                                   \
     return {name,                                                                                        \
             add_bias_gelu,                                                                               \
@@ -61,10 +74,14 @@
             layer_norm_gradients,                                                                        \
             attention_weights,                                                                           \
             attention_weights_backward,                                                                  \
+            exponentials,                                                                                \
+            log_of_exponentials,                                                                         \
             dot,                                                                                         \
             sum_of_squares,                                                                              \
             max_pool,                                                                                    \
-            max_pool_backward};                                                                          \
+            max_pool_backward,                                                                           \
+            copy_windows,                                                                                \
+            add_windows};                                                                                \
   }
 
 namespace mlk::kernels {
@@ -172,23 +189,54 @@ MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const flo
   }
 }
 
-MLK_INLINE float attention_weights(int seen, int size, float scale, float* __restrict scores,
-                                   float* __restrict largest) {
+// NaN is passed over, unless it is the first.
+MLK_INLINE float largest_of(int size, const float* x) {
   constexpr int lanes = 16;
   float tops[lanes];
-  std::fill_n(tops, lanes, scores[0]);
+  std::fill_n(tops, lanes, x[0]);
   int at = 0;
-  for (; at + lanes <= seen; at += lanes) {
+  for (; at + lanes <= size; at += lanes) {
     for (int lane = 0; lane < lanes; ++lane)
-      tops[lane] = tops[lane] < scores[at + lane] ? scores[at + lane] : tops[lane];
+      tops[lane] = tops[lane] < x[at + lane] ? x[at + lane] : tops[lane];
   }
-  for (; at < seen; ++at) tops[0] = tops[0] < scores[at] ? scores[at] : tops[0];
+  for (; at < size; ++at) tops[0] = tops[0] < x[at] ? x[at] : tops[0];
   float top = tops[0];
   for (int lane = 1; lane < lanes; ++lane) top = top < tops[lane] ? tops[lane] : top;
+  return top;
+}
+
+MLK_INLINE float attention_weights(int seen, int size, float scale, float* __restrict scores,
+                                   float* __restrict largest) {
+  const float top = largest_of(seen, scores);
   *largest = top;
   for (int i = 0; i < seen; ++i) scores[i] = exponential(scale * (scores[i] - top));
   std::fill_n(scores + seen, size - seen, 0.0f);
   return sum_over<float>(seen, [scores](int i) { return scores[i]; });
+}
+
+// The sums of a thousand numbers are added up in double, so that the sum of many is as exact as that of few.
+template <typename Term>
+MLK_INLINE double exact_sum(int size, Term term) {
+  constexpr int most = 1024;
+  double sum = 0;
+  for (int at = 0; at < size; at += most)
+    sum +=
+        static_cast<double>(sum_over<float>(std::min(most, size - at), [=](int i) { return term(at + i); }));
+  return sum;
+}
+
+MLK_INLINE double exponentials(int size, const float* x, float* out, float* largest) {
+  const float top = largest_of(size, x);
+  *largest = top;
+#pragma GCC ivdep
+  for (int i = 0; i < size; ++i) out[i] = exponential(x[i] - top);
+  return exact_sum(size, [out](int i) { return out[i]; });
+}
+
+MLK_INLINE double log_of_exponentials(int size, const float* x) {
+  const float top = largest_of(size, x);
+  return static_cast<double>(top) +
+         std::log(exact_sum(size, [x, top](int i) { return exponential(x[i] - top); }));
 }
 
 MLK_INLINE void attention_weights_backward(int seen, int size, float scale, float log_sum, float mean,
@@ -248,20 +296,46 @@ MLK_INLINE void max_pool(int width, int channels, const float* __restrict upper,
 MLK_INLINE void max_pool_backward(int width, int channels, const float* __restrict upper,
                                   const float* __restrict lower, const float* __restrict delta,
                                   float* __restrict upper_gradient, float* __restrict lower_gradient) {
+  constexpr std::uint32_t all_bits = ~std::uint32_t{0};
   for (int x = 0; x < width; x += 2) {
     for (int i = 0; i < channels; ++i) {
       const int right = i + channels;
       const float largest = larger(larger(larger(upper[i], upper[right]), lower[i]), lower[right]);
-      const auto is_largest = [largest](float value) { return value == largest || value != value; };
-      const bool first = is_largest(upper[i]), second = !first && is_largest(upper[right]),
-                 third = !first && !second && is_largest(lower[i]);
-      upper_gradient[i] = first ? delta[i] : 0;
-      upper_gradient[right] = second ? delta[i] : 0;
-      lower_gradient[i] = third ? delta[i] : 0;
-      lower_gradient[right] = first || second || third ? 0 : delta[i];
+      // Masks of 32 bits, because the compiler makes vectors of these, but not of bool.
+      const auto is_largest = [largest](float value) {
+        const std::uint32_t equal = value == largest ? all_bits : 0;
+        return equal | (value != value ? all_bits : 0);
+      };
+      const auto kept = [from = std::bit_cast<std::uint32_t>(delta[i])](std::uint32_t mask) {
+        return std::bit_cast<float>(from & mask);
+      };
+      const std::uint32_t first = is_largest(upper[i]), second = ~first & is_largest(upper[right]),
+                          third = ~(first | second) & is_largest(lower[i]);
+      upper_gradient[i] = kept(first);
+      upper_gradient[right] = kept(second);
+      lower_gradient[i] = kept(third);
+      lower_gradient[right] = kept(~(first | second | third));
     }
     upper += 2 * channels, lower += 2 * channels, delta += channels;
     upper_gradient += 2 * channels, lower_gradient += 2 * channels;
+  }
+}
+
+MLK_INLINE void copy_windows(const WindowLines lines, const float* __restrict image,
+                             float* __restrict windows) {
+  for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
+    for (std::ptrdiff_t i = 0; i < lines.before; ++i) windows[i] = 0;
+    float* __restrict out = windows + lines.before;
+    for (std::ptrdiff_t i = 0; i < lines.size; ++i) out[i] = image[i];
+    for (std::ptrdiff_t i = lines.before + lines.size; i < lines.width; ++i) windows[i] = 0;
+  }
+}
+
+MLK_INLINE void add_windows(const WindowLines lines, const float* __restrict windows,
+                            float* __restrict image) {
+  windows += lines.before;
+  for (int line = 0; line < lines.count; ++line, image += lines.channels, windows += lines.stride) {
+    for (std::ptrdiff_t i = 0; i < lines.size; ++i) image[i] += windows[i];
   }
 }
 

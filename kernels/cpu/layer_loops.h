@@ -8,6 +8,14 @@
 
 namespace mlk::kernels {
 
+// One line of the windows (see Ops::convolve) of `count` pixels side by side: in the windows `width` numbers,
+// `stride` after each other. Of each line the numbers [before, before + size) belong to an image, where the
+// lines are `channels` after each other and overlap; the others are beyond its edges.
+struct WindowLines {
+  int count = 0;
+  std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
+};
+
 // The results have the same bits for every instruction set: sums are made in sixteen lanes everywhere.
 struct LayerLoops {
   const char* name;  // the instruction set
@@ -37,6 +45,11 @@ struct LayerLoops {
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 
+  // out[i] = e^(x[i] - the largest x), where out may be x. Returns the sum of these, and sets `largest`.
+  double (*exponentials)(int size, const float* x, float* out, float* largest);
+  // The logarithm of the sum of e^x[i], which may be beyond the largest float.
+  double (*log_of_exponentials)(int size, const float* x);
+
   float (*dot)(int size, const float* a, const float* b);
   double (*sum_of_squares)(std::size_t size, const float* x);
 
@@ -44,6 +57,11 @@ struct LayerLoops {
   void (*max_pool)(int width, int channels, const float* upper, const float* lower, float* out);
   void (*max_pool_backward)(int width, int channels, const float* upper, const float* lower,
                             const float* delta, float* upper_gradient, float* lower_gradient);
+
+  // The first number of an image, and of the windows, that belongs to the lines. Numbers beyond the edges
+  // become 0 in the windows; the second adds the others to the image.
+  void (*copy_windows)(const WindowLines& lines, const float* image, float* windows);
+  void (*add_windows)(const WindowLines& lines, const float* windows, float* image);
 };
 
 // The loops that this processor can run, the fastest first; never empty.

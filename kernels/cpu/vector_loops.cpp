@@ -17,12 +17,12 @@
   target void add_bias_relu(int rows, int columns, const float* bias, float* x) {                           \
     body::add_bias_relu(rows, columns, bias, x);                                                            \
   }                                                                                                         \
-  target void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) {              \
-    body::bias_backward(rows, columns, delta, bias_gradient);                                               \
+  target void bias_backward(int rows, int columns, int width, const float* delta, float* bias_gradient) {   \
+    body::bias_backward(rows, columns, width, delta, bias_gradient);                                        \
   }                                                                                                         \
-  target void bias_relu_backward(int rows, int columns, const float* output, float* delta,                  \
+  target void bias_relu_backward(int rows, int columns, int width, const float* output, float* delta,       \
                                  float* bias_gradient) {                                                    \
-    body::bias_relu_backward(rows, columns, output, delta, bias_gradient);                                  \
+    body::bias_relu_backward(rows, columns, width, output, delta, bias_gradient);                           \
   }                                                                                                         \
   target void sgd(std::size_t size, float* parameters, const float* gradients, float* velocity,             \
                   const SgdStep& step) {                                                                    \
@@ -73,19 +73,19 @@ MLK_INLINE void add_bias_relu(int rows, int columns, const float* __restrict bia
   }
 }
 
-MLK_INLINE void bias_backward(int rows, int columns, const float* __restrict delta,
+MLK_INLINE void bias_backward(int rows, int columns, int width, const float* __restrict delta,
                               float* __restrict bias_gradient) {
-  std::fill_n(bias_gradient, columns, 0.0f);
+  std::fill_n(bias_gradient, width, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns) {
-    for (int i = 0; i < columns; ++i) bias_gradient[i] += delta[i];
+    for (int i = 0; i < width; ++i) bias_gradient[i] += delta[i];
   }
 }
 
-MLK_INLINE void bias_relu_backward(int rows, int columns, const float* __restrict output,
+MLK_INLINE void bias_relu_backward(int rows, int columns, int width, const float* __restrict output,
                                    float* __restrict delta, float* __restrict bias_gradient) {
-  std::fill_n(bias_gradient, columns, 0.0f);
+  std::fill_n(bias_gradient, width, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns, output += columns) {
-    for (int i = 0; i < columns; ++i) {
+    for (int i = 0; i < width; ++i) {
       const float d = output[i] > 0 ? delta[i] : 0;
       delta[i] = d;
       bias_gradient[i] += d;

@@ -19,8 +19,10 @@ struct VectorLoops {
   // The contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias)(int rows, int columns, const float* bias, float* x);
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
-  void (*bias_backward)(int rows, int columns, const float* delta, float* bias_gradient);
-  void (*bias_relu_backward)(int rows, int columns, const float* output, float* delta, float* bias_gradient);
+  // These two for `width` of the columns: the matrices and the gradient begin at the first of these.
+  void (*bias_backward)(int rows, int columns, int width, const float* delta, float* bias_gradient);
+  void (*bias_relu_backward)(int rows, int columns, int width, const float* output, float* delta,
+                             float* bias_gradient);
   void (*sgd)(std::size_t size, float* parameters, const float* gradients, float* velocity,
               const SgdStep& step);
   void (*adam)(std::size_t size, float* parameters, const float* gradients, float* mean, float* square,

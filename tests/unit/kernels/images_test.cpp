@@ -126,21 +126,29 @@ TEST_CASE("a pool takes the largest of four, and gives the gradient to the first
 }
 
 TEST_CASE("the processor's pool gives the bits of the reference, also where numbers are equal or NaN") {
-  auto reference = make_reference_ops(), ops = make_cpu_ops();
+  auto reference = make_reference_ops();
   Numbers numbers;
-  for (const ImageShape& shape :
-       {ImageShape{0, 4, 4, 3}, {1, 1, 1, 1}, {2, 2, 3, 5}, {1, 7, 6, 33}, {3, 8, 9, 16}}) {
-    CAPTURE(shape.channels);
-    Floats x = numbers(count_of(shape));
-    for (float& value : x) value = std::round(value * 2) / 2;  // many are equal
-    const Floats delta = numbers(pooled(shape));
-    Floats expected(delta.size()), out(delta.size()), expected_by_x(x.size()), by_x(x.size(), not_a_number);
-    reference->max_pool(shape, x.data(), expected.data());
-    ops->max_pool(shape, x.data(), out.data());
-    CHECK(out == expected);
-    reference->max_pool_backward(shape, x.data(), delta.data(), expected_by_x.data());
-    ops->max_pool_backward(shape, x.data(), delta.data(), by_x.data());
-    CHECK(by_x == expected_by_x);
+  for (const int threads : {1, 3}) {
+    auto ops = make_cpu_ops(threads);
+    for (const ImageShape& shape : {ImageShape{0, 4, 4, 3},
+                                    {1, 1, 1, 1},
+                                    {2, 2, 3, 5},
+                                    {1, 7, 6, 33},
+                                    {3, 8, 9, 16},
+                                    {7, 33, 34, 32}}) {
+      CAPTURE(shape.channels);
+      CAPTURE(threads);
+      Floats x = numbers(count_of(shape));
+      for (float& value : x) value = std::round(value * 2) / 2;  // many are equal
+      const Floats delta = numbers(pooled(shape));
+      Floats expected(delta.size()), out(delta.size()), expected_by_x(x.size()), by_x(x.size(), not_a_number);
+      reference->max_pool(shape, x.data(), expected.data());
+      ops->max_pool(shape, x.data(), out.data());
+      CHECK(out == expected);
+      reference->max_pool_backward(shape, x.data(), delta.data(), expected_by_x.data());
+      ops->max_pool_backward(shape, x.data(), delta.data(), by_x.data());
+      CHECK(by_x == expected_by_x);
+    }
   }
   on_each_implementation([](Ops& each) {
     for (std::size_t i = 0; i < 4; ++i) {

@@ -275,12 +275,12 @@ TEST_CASE("all instruction sets give the same bits") {
             doctest::Approx(std::exp(std::max(-80.0, static_cast<double>(static_cast<float>(i) * -0.15f))))
                 .epsilon(5e-7));
     std::vector<float> sum_a(columns), sum_b(columns);
-    loops.bias_relu_backward(rows, columns, x.data(), ma.data(), sum_a.data());
-    portable.bias_relu_backward(rows, columns, x.data(), mb.data(), sum_b.data());
+    loops.bias_relu_backward(rows, columns, columns, x.data(), ma.data(), sum_a.data());
+    portable.bias_relu_backward(rows, columns, columns, x.data(), mb.data(), sum_b.data());
     CHECK(ma == mb);
     CHECK(sum_a == sum_b);
-    loops.bias_backward(rows, columns, x.data(), sum_a.data());
-    portable.bias_backward(rows, columns, x.data(), sum_b.data());
+    loops.bias_backward(rows, columns, columns, x.data(), sum_a.data());
+    portable.bias_backward(rows, columns, columns, x.data(), sum_b.data());
     CHECK(sum_a == sum_b);
     loops.scale_bytes(size, bytes.data(), 1.0f / 255, a.data());
     portable.scale_bytes(size, bytes.data(), 1.0f / 255, b.data());
@@ -368,7 +368,9 @@ TEST_CASE(
     "a class") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
-  for (const auto& [rows, classes] : std::vector<std::pair<int, int>>{{1, 1}, {3, 2}, {64, 10}, {7, 1001}}) {
+  const std::pair<int, int> shapes[] = {{1, 1},   {3, 2},     {64, 10},  {301, 63},
+                                        {70, 64}, {130, 777}, {7, 1001}, {2, 30'000}};
+  for (const auto& [rows, classes] : shapes) {
     CAPTURE(classes);
     for (const float scale : {1.0f, 30.0f, 1000.0f}) {
       auto logits = numbers(area(rows, classes));
@@ -378,6 +380,8 @@ TEST_CASE(
       const float loss =
           loss_backward(*reference, rows, classes, logits.data(), labels.data(), expected.data());
       CHECK(loss_backward(*ops, rows, classes, logits.data(), labels.data(), delta.data()) ==
+            doctest::Approx(loss).epsilon(1e-6));
+      CHECK(ops->softmax_cross_entropy(rows, classes, logits.data(), labels.data()) ==
             doctest::Approx(loss).epsilon(1e-6));
       check_close(delta, expected, 3e-7 / rows);
     }

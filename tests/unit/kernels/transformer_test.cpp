@@ -350,10 +350,25 @@ TEST_CASE("all instruction sets give the same bits in the loops of layers") {
     loops.dropout(size, {0.3f, 1, 2, 3}, x.data(), dropped.data());
     loops.max_pool(10, 7, x.data(), x.data() + 70, pooled.data());
     loops.max_pool_backward(10, 7, x.data(), x.data() + 70, delta.data(), upper.data(), lower.data());
-    Floats everything = {largest, sum, loops.dot(columns, x.data(), delta.data()),
+    const WindowLines lines{.count = 9, .stride = 30, .channels = 7, .width = 21, .before = 7, .size = 14};
+    Floats windows(size), image = x;
+    loops.copy_windows(lines, x.data(), windows.data());
+    loops.add_windows(lines, delta.data(), image.data());
+    Floats exponentials(size);
+    float top = 0;
+    const auto all_sums =
+                   static_cast<float>(loops.exponentials(columns, x.data(), exponentials.data(), &top)),
+               log = static_cast<float>(loops.log_of_exponentials(columns, x.data()));
+    Floats everything = {largest,
+                         sum,
+                         all_sums,
+                         top,
+                         log,
+                         loops.dot(columns, x.data(), delta.data()),
                          static_cast<float>(loops.sum_of_squares(size, x.data()))};
-    for (const Floats* part : {&with_bias, &gelu, &by_gelu, &norm, &mean, &scale, &by_x, &by_weight, &by_bias,
-                               &scores, &by_scores, &dropped, &pooled, &upper, &lower}) {
+    for (const Floats* part :
+         {&with_bias, &gelu, &by_gelu, &norm, &mean, &scale, &by_x, &by_weight, &by_bias, &scores, &by_scores,
+          &dropped, &pooled, &upper, &lower, &windows, &image, &exponentials}) {
       everything.insert(everything.end(), part->begin(), part->end());
     }
     return everything;

@@ -5,7 +5,9 @@
 #include <new>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <tuple>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -128,4 +130,55 @@ TEST_CASE("updates by three threads give the bits of one") {
   alone->scale(0.3f, gradients, a);
   shared->scale(0.3f, gradients, b);
   CHECK(a == b);
+}
+
+TEST_CASE("biases and sums of rows by three threads give the bits of one") {
+  auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
+  Numbers numbers;
+  for (const auto& [rows, columns] : {std::pair{700, 301}, {30'001, 7}, {3, 70'001}}) {
+    CAPTURE(rows);
+    const auto x = numbers(area(rows, columns)), delta = numbers(x.size()), bias = numbers(area(1, columns));
+    const auto results = [&](Ops& ops) {
+      auto sum = x, positive = x, by_x = delta, gradient = bias, by_bias = bias;
+      ops.add_bias(rows, columns, bias.data(), sum.data());
+      ops.add_bias_relu(rows, columns, bias.data(), positive.data());
+      ops.bias_backward(rows, columns, delta.data(), gradient.data());
+      ops.bias_relu_backward(rows, columns, x.data(), by_x.data(), by_bias.data());
+      return std::vector{sum, positive, by_x, gradient, by_bias};
+    };
+    CHECK(results(*alone) == results(*shared));
+  }
+}
+
+TEST_CASE("losses by three threads give the bits of one") {
+  auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
+  Numbers numbers;
+  for (const auto& [rows, classes] : {std::pair{30'000, 11}, {900, 301}, {3, 70'001}}) {
+    CAPTURE(rows);
+    const auto logits = numbers(area(rows, classes));
+    const auto labels = numbers.labels(rows, classes);
+    const auto results = [&](Ops& ops) {
+      auto delta = logits;
+      float loss = 0;
+      ops.softmax_cross_entropy_backward(rows, classes, logits.data(), labels.data(), delta.data(), &loss);
+      return std::tuple{delta, loss, ops.softmax_cross_entropy(rows, classes, logits.data(), labels.data())};
+    };
+    CHECK(results(*alone) == results(*shared));
+  }
+}
+
+TEST_CASE("embeddings by one thread and by three have the bits of the reference") {
+  const auto reference = make_reference_ops();
+  Numbers numbers;
+  const int rows = 900, length = 300, columns = 301, known = 50;
+  const auto x = numbers(area(rows, columns)), table = numbers(area(known, columns)),
+             positions = numbers(area(length, columns));
+  const auto tokens = numbers.labels(rows, known);
+  const auto results = [&](Ops& ops) {
+    auto out = x, by_token = table, by_position = positions;
+    ops.embed(rows, length, columns, tokens.data(), table.data(), positions.data(), out.data());
+    ops.embed_backward(rows, length, columns, tokens.data(), x.data(), by_token.data(), by_position.data());
+    return std::tuple{out, by_token, by_position};
+  };
+  for (const int threads : {1, 3}) CHECK(results(*make_cpu_ops(threads)) == results(*reference));
 }

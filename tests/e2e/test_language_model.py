@@ -1,0 +1,19 @@
+"""The example of a GPT learns from what came before a byte: it predicts an unseen text better than counts of pairs of bytes do."""
+
+import mlk
+import pytest
+from bigram import bigram_loss, split, unigram_loss
+
+STEPS, CONTEXT = 250, 256  # half a minute on two processors that have nothing else to do
+
+
+@pytest.mark.timed
+def test_the_gpt_of_the_example_soon_predicts_unseen_bytes_better_than_pairs_of_bytes_do(embedded, name):
+    example = mlk.EXAMPLES / "gpt-cpu.yaml"
+    run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", f"train.steps={STEPS}", example, check=0, timeout=900).stdout.strip()
+    result = embedded.mlk("status", run, "-o", "json", check=0).json()["result"]
+    assert result["step"] == STEPS
+    train, held_out = split((mlk.EXAMPLES / "data/opticks/train.txt").read_bytes())
+    unigram, bigram = (loss(train, held_out, CONTEXT) for loss in (unigram_loss, bigram_loss))
+    assert 2 < bigram < unigram < 4, "these are losses of English"
+    assert result["metrics"]["held_out_loss"] < bigram
