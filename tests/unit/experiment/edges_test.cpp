@@ -22,7 +22,8 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
       all ==
-      "name mode image image_pull_policy image_pull_secrets train.model.type train.model.channels "
+      "name mode image image_pull_policy image_pull_secrets train.model.type train.model.weights "
+      "train.model.channels "
       "train.model.hidden "
       "train.model.layers train.model.width train.model.heads train.model.context "
       "train.data.path train.data.batch train.data.format train.data.vocabulary train.optimizer.type "
