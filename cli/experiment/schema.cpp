@@ -79,6 +79,8 @@ constexpr Key model_keys[] = {
 constexpr Key train_data_keys[] = {
     {"path", path, "", required, "folder with the data set, as the pods see it"},
     {"batch", whole, "1..1000000", "32", "samples per worker and step"},
+    {"micro_batch", whole, "1..1000000", "",
+     "the most samples whose gradients are computed together; default: all of a batch"},
     {"format", choice, "idx|cifar10|text|tokens", "",
      "IDX files or CIFAR-10; gpt: a text, whose bytes are tokens, or files of tokens; default: idx or text"},
     {"vocabulary", whole, "1..65536", "", "tokens: each of them is below it; default: 50257"},

@@ -15,6 +15,7 @@
 
 #include "runtime/base/exit_code.h"
 #include "runtime/base/json.h"
+#include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/disk.h"
 #include "runtime/checkpoint/safetensors.h"
 

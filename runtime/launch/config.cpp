@@ -169,11 +169,13 @@ DataConfig read_data(Object object, const ModelConfig& model) {
   data.format = gpt ? of_gpt[object.choice("format", {"text", "tokens"}, "for this model.type")]
                     : of_images[object.choice("format", {"idx", "cifar10"}, "for this model.type")];
   data.batch = object.small_integer("batch", 1, most_int);
+  if (object.has("micro_batch")) data.micro_batch = object.small_integer("micro_batch", 1, data.batch);
   if (data.format == DataFormat::tokens) data.vocabulary = object.small_integer("vocabulary", 1, 65536);
   object.finish();
-  if (gpt && data.batch > most_tokens / model.context) {
-    fail("configuration: data.batch times model.context must be at most " + std::to_string(most_tokens) +
-         " tokens");
+  const int together = data.micro_batch > 0 ? data.micro_batch : data.batch;
+  if (gpt && together > most_tokens / model.context) {
+    fail(std::string("configuration: data.") + (data.micro_batch > 0 ? "micro_batch" : "batch") +
+         " times model.context must be at most " + std::to_string(most_tokens) + " tokens");
   }
   return data;
 }

@@ -30,7 +30,8 @@ enum class DataFormat { idx, cifar10, text, tokens };
 struct DataConfig {
   int batch = 0;  // samples per worker and step
   DataFormat format = DataFormat::idx;
-  int vocabulary = 0;  // tokens: every token is below it
+  int vocabulary = 0;   // tokens: every token is below it
+  int micro_batch = 0;  // the most samples whose gradients are computed together; 0: all of a batch
 };
 
 enum class ScheduleType { constant, linear, cosine, step };

@@ -72,9 +72,10 @@ void Trainer::restore(const TrainingState& found, std::span<float> state) {
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
-  // A larger share than one batch comes from lost workers: it is computed batch by batch.
-  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
-  const std::uint64_t parts = (samples + batch - 1) / batch;
+  // A share is computed in parts that fit into memory. That of lost workers comes on top of the own one.
+  const DataConfig& data = job_.config.data;
+  const auto most = static_cast<std::uint64_t>(data.micro_batch > 0 ? data.micro_batch : data.batch);
+  const std::uint64_t parts = (samples + most - 1) / most;
   const auto gradients = model_->gradients();
   if (parts > 1 && earlier_.empty()) earlier_ = ops_->allocate<float>(gradients.size());
   if (parts > 1) ops_->scale(0, earlier_, earlier_);

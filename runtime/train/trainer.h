@@ -27,7 +27,7 @@ class Trainer {
   void initialise();
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
-  // their mean gradient. Needs memory for data.batch samples only. Sleeps step_delay_ms first. Throws
+  // their mean gradient. Needs memory for data.micro_batch samples only. Sleeps step_delay_ms first. Throws
   // Failure{diverged} if the loss is NaN or infinite. final: see Model; it may be called before the loss is
   // found to be NaN. Leaves the clock at `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});

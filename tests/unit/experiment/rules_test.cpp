@@ -151,6 +151,12 @@ TEST_CASE(
   CHECK(with("type: gpt", ", batch: 16384") == "accepted");
   CHECK(with("type: gpt", ", batch: 16385") ==
         "x.yaml:3:26: train.data.batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("type: gpt", ", batch: 16385, micro_batch: 16384") == "accepted");
+  CHECK(with("type: gpt", ", batch: 20000, micro_batch: 16385") ==
+        "x.yaml:3:40: train.data.micro_batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("", ", batch: 8, micro_batch: 8") == "accepted");
+  CHECK(with("", ", batch: 8, micro_batch: 9")
+            .ends_with("train.data.micro_batch is 9, but train.data.batch is 8"));
   CHECK(with("type: cnn, hidden: []", ", format: cifar10") == "accepted");
   CHECK(with("channels: [8]", "") == "x.yaml:3:46: train.model.channels is for cnn; mlp has no use for it");
   CHECK(with("type: cnn, channels: []", "") ==

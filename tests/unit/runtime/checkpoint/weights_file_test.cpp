@@ -14,6 +14,7 @@
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/random.h"
+#include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "tests/unit/runtime/temporary_folder.h"
 

@@ -210,6 +210,24 @@ TEST_CASE("a convolutional network has the channels of its convolutions, then hi
                        "configuration: model.channels must be a whole number from 1 to 4096", Failure);
 }
 
+TEST_CASE("a micro-batch may be left out, and is a part of the batch") {
+  CHECK(parse_config(contract_example.dump()).data.micro_batch == 0);
+  json config = contract_example;
+  config["data"]["micro_batch"] = 8;
+  CHECK(parse_config(config.dump()).data.micro_batch == 8);
+  const std::string refusal = "configuration: data.micro_batch must be a whole number from 1 to 64";
+  REQUIRE(contract_example["data"]["batch"] == 64);
+  CHECK(message_for("/data/micro_batch", 0) == refusal);
+  CHECK(message_for("/data/micro_batch", 65) == refusal);
+  config["model"] = {{"type", "gpt"}, {"layers", 1}, {"width", 4}, {"heads", 1}, {"context", 65536}};
+  config["data"] = {{"format", "text"}, {"batch", 1000}, {"micro_batch", 256}};
+  CHECK(parse_config(config.dump()).data.batch == 1000);
+  config["data"]["micro_batch"] = 257;
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()),
+                       "configuration: data.micro_batch times model.context must be at most 16777216 tokens",
+                       Failure);
+}
+
 TEST_CASE("gradients are clipped only where the configuration says so") {
   CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
   json config = contract_example;
