@@ -55,6 +55,7 @@ constexpr Key train_keys[] = {
     {"report_every", whole, "1..1000000000", "50", "steps between lines of metrics"},
     {"evaluate_every", whole, "0..1000000000", "500",
      "steps between evaluations on held-out data; 0: only at the end"},
+    {"sample", section, "sample", "", "of a gpt: tokens that it goes on with by itself when it is trained"},
     {"step_delay_ms", whole, "0..60000", "0",
      "sleep added to each step of a worker, to stand for a slower device"},
     {"patience", duration, "1000000s", "15m",
@@ -108,6 +109,11 @@ constexpr Key schedule_keys[] = {
     {"final", number, "0..1", "", "linear, cosine: share of lr that is left at the end; default: 0"},
     {"every", whole, "1..1000000000000", "", "step: steps from one decay to the next; required"},
     {"factor", number, "(0..1)", "", "step: what a decay multiplies by; default: 0.1"},
+};
+
+constexpr Key sample_keys[] = {
+    {"tokens", whole, "1..4096", required, "how many"},
+    {"temperature", number, "0..100", "1", "what logits are divided by; 0: the likeliest token each time"},
 };
 
 constexpr Key role_keys[] = {
@@ -226,6 +232,7 @@ constexpr Section sections_table[] = {
     {"train.data", train_data_keys},
     {"optimizer", optimizer_keys},
     {"schedule", schedule_keys},
+    {"sample", sample_keys},
     {"role", role_keys},
     {"data", data_keys},
     {"nfs", nfs_keys},

@@ -76,6 +76,7 @@ json runtime_config(const Experiment& experiment) {
                           "evaluate_every", "step_delay_ms"}) {
     out[key] = train[key];
   }
+  if (train.contains("sample")) out["sample"] = train["sample"];
   const char* length = train.contains("epochs") ? "epochs" : "steps";
   out[length] = train[length];
   out["data"] = train["data"];

@@ -257,6 +257,15 @@ Config::Checkpoint read_checkpoint(Object object) {
   return checkpoint;
 }
 
+SampleConfig read_sample(Object object, const ModelConfig& model) {
+  if (model.type != ModelType::gpt) fail("configuration: sample needs model.type \"gpt\"");
+  const SampleConfig sample{
+      object.small_integer("tokens", 1, 4096),
+      object.number("temperature", "from 0 to 100", [](double x) { return x >= 0 && x <= 100; })};
+  object.finish();
+  return sample;
+}
+
 json parse_text(std::string_view text) {
   try {
     return parse_json(text, "configuration");
@@ -284,6 +293,7 @@ Config read_root(const json& value) {
   config.seed = root.integer("seed", 0, std::numeric_limits<std::uint64_t>::max());
   config.report_every = root.integer("report_every", 1, most_steps);
   config.evaluate_every = root.integer("evaluate_every", 0, most_steps);
+  if (root.has("sample")) config.sample = read_sample(root.object("sample"), config.model);
   config.step_delay_ms = root.small_integer("step_delay_ms", 0, 3'600'000);
   config.workers = read_workers(root.object("workers"));
   config.servers = read_servers(root.object("servers"), config.mode);

@@ -65,6 +65,12 @@ struct Consistency {
   std::optional<int> staleness;
 };
 
+// What a gpt goes on with by itself when it is trained, see sampling.h.
+struct SampleConfig {
+  int tokens = 0;          // 0: nothing
+  double temperature = 1;  // logits are divided by it; 0: the likeliest token each time
+};
+
 struct Config {
   Mode mode = Mode::single;
   ModelConfig model;
@@ -77,6 +83,7 @@ struct Config {
   std::uint64_t seed = 0;
   std::uint64_t report_every = 0;    // steps, at least 1
   std::uint64_t evaluate_every = 0;  // steps; 0: only at the end
+  SampleConfig sample;
   int step_delay_ms = 0;
   struct Workers {
     int count = 1, min = 1;

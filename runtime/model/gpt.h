@@ -25,6 +25,7 @@ class Gpt final : public Model {
   float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
   // The logits of so many tokens of the batch, from the token `first` on: [tokens, vocabulary].
   kernels::Floats logits(const Batch& batch, int first, int tokens);
+  int context() const { return context_; }
 
  protected:
   Evaluation score(const Batch& batch) override;

@@ -13,6 +13,8 @@
 #include "runtime/base/exit_code.h"
 #include "runtime/checkpoint/weights_file.h"
 #include "runtime/data/sampler.h"
+#include "runtime/model/gpt.h"
+#include "runtime/model/sampling.h"
 
 namespace mlk::rt {
 namespace {
@@ -125,7 +127,10 @@ bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64
     reported_ = evaluated_ = step;
   }
   if (!report(step, position, last)) return false;
-  if (last) export_weights();
+  if (last) {
+    show_sample();
+    export_weights();
+  }
   return true;
 }
 
@@ -156,6 +161,15 @@ bool RunReports::report(std::uint64_t step, std::uint64_t position, bool last) {
   reported_ = step;
   any_ = true;
   return true;
+}
+
+void RunReports::show_sample() {
+  const Config& config = job_.config;
+  auto* const model = dynamic_cast<Gpt*>(&trainer_.model());
+  if (!model || config.sample.tokens == 0) return;
+  const auto tokens = sample_tokens(*model, first_token(config.data), config.sample, config.seed,
+                                    [this] { return job_.stop.requested(); });
+  job_.log.line("sample: " + shown_tokens(tokens, config.data.format));
 }
 
 // The last checkpoint has these weights too, so that nothing is lost if the disk fails.

@@ -84,12 +84,13 @@ class RunReports {
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both, and leaves the
-  // trained weights in a file. False: the process was told to stop during the evaluation.
+  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both, and shows a sample
+  // of the model and leaves its weights in a file. False: the process was told to stop during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:
   bool report(std::uint64_t step, std::uint64_t position, bool last);
+  void show_sample();
   void export_weights();
 
   Job& job_;

@@ -151,3 +151,17 @@ def test_weights_that_cannot_be_left_cost_a_warning_and_no_more(tmp_path):
         assert worker.wait() == 0, worker.errors()
         assert "warning: the trained weights are not in " in worker.errors()
         assert worker.result()["checkpoint"] == run.steps
+
+
+@pytest.mark.parametrize(("mode", "config"), MODES, ids=[mode for mode, _ in MODES])
+def test_a_trained_gpt_shows_in_one_line_what_it_goes_on_with(tmp_path, mode, config):
+    settings = {"workers": 1, **GPT, **config, "steps": 200, "data": {"format": "text", "batch": 4, "micro_batch": 2},
+                "sample": {"tokens": 33, "temperature": 0}}
+    with Run(tmp_path, mode, **settings) as run:
+        # Of 11 bytes, so that sequences of 12 begin at each of them: then it can also go on beyond its context.
+        (run.data / "train.txt").write_bytes(b"an \"ox\" it\n" * 60)
+        processes = sum(run.start_all(), [])
+        for process in processes:
+            assert process.wait() == 0, process.errors()
+        said = [line for process in processes for line in process.errors().splitlines() if "sample: " in line]
+        assert said == ['mlk-runtime worker/0: sample: "' + 3 * 'an \\"ox\\" it\\n' + '"']

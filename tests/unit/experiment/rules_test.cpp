@@ -117,6 +117,17 @@ TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when th
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
+TEST_CASE("a sample is of a gpt, and needs its length") {
+  const auto with = [](const std::string& rest) {
+    return problems_of("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, " + rest + "}\n");
+  };
+  CHECK(with("model: {type: gpt}, sample: {tokens: 5}") == "accepted");
+  CHECK(with("sample: {tokens: 5}") ==
+        "x.yaml:3:38: train.sample needs train.model.type gpt: no other model goes on with tokens");
+  CHECK(with("model: {type: gpt}, sample: {temperature: 1}").find("train.sample.tokens is missing") !=
+        std::string::npos);
+}
+
 TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one layer on IDX files") {
   const auto of = [](const std::string& model, const std::string& data) {
     return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
