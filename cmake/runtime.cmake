@@ -36,6 +36,11 @@ install(TARGETS mlk-runtime)
 mlk_test(kernels mlk_kernels_cpu)
 mlk_test(runtime mlk_runtime)
 
+if(MLK_TESTS)   # for tests/torch_curves, and tests/e2e beside it
+  add_executable(model_probe tests/support/model_probe.cpp)
+  target_link_libraries(model_probe PRIVATE mlk_runtime)
+endif()
+
 # Runs in a simulated world: tests/sim/run.h. Built always, so that it cannot rot.
 file(GLOB mlk_sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cpp)
 add_executable(sim ${mlk_sim_sources})

@@ -100,7 +100,7 @@ ExitCode guarded(const Log& log, Reporter& reporter, Body body) {
   } catch (const kernels::DeviceFailure& failure) {
     message = failure.what();
   } catch (const std::bad_alloc&) {
-    message = "out of memory; a smaller model or data.batch needs less";
+    message = "out of memory; a smaller model or data.micro_batch needs less";
   } catch (const std::exception& error) {
     message = std::string("internal error: ") + error.what();
   }

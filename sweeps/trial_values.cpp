@@ -57,8 +57,10 @@ bool is_shell_name(const std::string& name) {
 json common_part(const json& effective) {
   json out = effective;
   if (out.contains("train")) {
-    const json data_path = out["train"]["data"]["path"];
-    out["train"] = {{"path", data_path}};
+    json paths = {{"data", {{"path", out["train"]["data"]["path"]}}}};  // of the pods' environment
+    if (out["train"]["model"].contains("weights"))
+      paths["model"] = {{"weights", out["train"]["model"]["weights"]}};
+    out["train"] = std::move(paths);
   } else {
     out.erase("run");
     out.erase("env");

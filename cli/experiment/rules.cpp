@@ -255,6 +255,9 @@ class Rules {
     if (!train.is_object() || child_of(train, "model").empty() || child_of(train, "data").empty()) return;
     complete_model(effective_["train"]["model"], effective_["train"]["data"],
                    [this](const std::string& at, const std::string& what) { refuse(at, what); });
+    const std::string type = text_in(train["model"], "type");
+    if (train.contains("sample") && !type.empty() && type != "gpt")
+      refuse("train.sample", "train.sample needs train.model.type gpt: no other model goes on with tokens");
   }
 
   void check_optimizer() {

@@ -55,6 +55,7 @@ constexpr Key train_keys[] = {
     {"report_every", whole, "1..1000000000", "50", "steps between lines of metrics"},
     {"evaluate_every", whole, "0..1000000000", "500",
      "steps between evaluations on held-out data; 0: only at the end"},
+    {"sample", section, "sample", "", "of a gpt: tokens that it goes on with by itself when it is trained"},
     {"step_delay_ms", whole, "0..60000", "0",
      "sleep added to each step of a worker, to stand for a slower device"},
     {"patience", duration, "1000000s", "15m",
@@ -67,6 +68,7 @@ constexpr Key train_keys[] = {
 constexpr Key model_keys[] = {
     {"type", choice, "mlp|cnn|gpt", "mlp",
      "multi-layer perceptron, convolutional network, or the transformer of GPT-2"},
+    {"weights", path, "", "", "safetensors file with the first weights, as the pods see it"},
     {"channels", wholes, "1..4096|16", "", "cnn: channels of each convolution; default: [32, 64]"},
     {"hidden", wholes, "1..65536|100", "", "mlp, cnn: widths of the hidden layers; default: [128]"},
     {"layers", whole, "1..1000", "", "gpt: blocks; default: 12"},
@@ -78,6 +80,8 @@ constexpr Key model_keys[] = {
 constexpr Key train_data_keys[] = {
     {"path", path, "", required, "folder with the data set, as the pods see it"},
     {"batch", whole, "1..1000000", "32", "samples per worker and step"},
+    {"micro_batch", whole, "1..1000000", "",
+     "the most samples whose gradients are computed together; default: all of a batch"},
     {"format", choice, "idx|cifar10|text|tokens", "",
      "IDX files or CIFAR-10; gpt: a text, whose bytes are tokens, or files of tokens; default: idx or text"},
     {"vocabulary", whole, "1..65536", "", "tokens: each of them is below it; default: 50257"},
@@ -105,6 +109,11 @@ constexpr Key schedule_keys[] = {
     {"final", number, "0..1", "", "linear, cosine: share of lr that is left at the end; default: 0"},
     {"every", whole, "1..1000000000000", "", "step: steps from one decay to the next; required"},
     {"factor", number, "(0..1)", "", "step: what a decay multiplies by; default: 0.1"},
+};
+
+constexpr Key sample_keys[] = {
+    {"tokens", whole, "1..4096", required, "how many"},
+    {"temperature", number, "0..100", "1", "what logits are divided by; 0: the likeliest token each time"},
 };
 
 constexpr Key role_keys[] = {
@@ -223,6 +232,7 @@ constexpr Section sections_table[] = {
     {"train.data", train_data_keys},
     {"optimizer", optimizer_keys},
     {"schedule", schedule_keys},
+    {"sample", sample_keys},
     {"role", role_keys},
     {"data", data_keys},
     {"nfs", nfs_keys},

@@ -18,6 +18,8 @@ struct Synonym {
 constexpr Synonym synonyms[] = {
     {" learning_rate learningrate learning-rate ", "lr"},
     {" batch_size batchsize batch-size minibatch ", "batch"},
+    {" micro_batch_size micro_batch_size_per_gpu gradient_accumulation_steps accumulate_grad_batches ",
+     "micro_batch"},
     {" num_steps max_steps total_steps iterations iters ", "steps"},
     {" replicas num_workers nproc nodes num_nodes instances size ", "count"},
     {" gpus num_gpus nvidia.com/gpu accelerators ", "gpu"},

@@ -105,17 +105,22 @@ void complete_model(json& model, json& data, const RefuseKey& refuse) {
   }
   if (model.contains("channels") && model["channels"].is_array() && model["channels"].empty())
     refuse("train.model.channels", "train.model.channels must name at least one convolution");
+  const auto batch = whole_in(data, "batch"), micro_batch = whole_in(data, "micro_batch");
+  if (batch && micro_batch && *micro_batch > *batch) {
+    refuse("train.data.micro_batch",
+           fmt::format("train.data.micro_batch is {}, but train.data.batch is {}", *micro_batch, *batch));
+  }
   if (!gpt) return;
   const auto width = whole_in(model, "width"), heads = whole_in(model, "heads"),
-             context = whole_in(model, "context"), batch = whole_in(data, "batch");
+             context = whole_in(model, "context"), together = micro_batch ? micro_batch : batch;
   if (width && heads && *heads > 0 && *width % *heads != 0) {
     refuse("train.model.width",
            fmt::format("train.model.width must be a multiple of train.model.heads, which is {}", *heads));
   }
   constexpr std::int64_t most_tokens = 1 << 24;  // as the runtime has it
-  if (context && batch && *context > 0 && *batch > most_tokens / *context) {
-    refuse("train.data.batch",
-           fmt::format("train.data.batch times train.model.context must be at most {} tokens", most_tokens));
+  if (context && together && *context > 0 && *together > most_tokens / *context) {
+    const char* key = micro_batch ? "train.data.micro_batch" : "train.data.batch";
+    refuse(key, fmt::format("{} times train.model.context must be at most {} tokens", key, most_tokens));
   }
 }
 

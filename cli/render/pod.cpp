@@ -123,6 +123,9 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));
     const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
+    const json& model = experiment.effective["train"]["model"];
+    if (role.name == "worker" && model.contains("weights"))
+      out.push_back(variable("MLK_WEIGHTS", model["weights"].get<std::string>()));
     if (role.name == "worker" && role.size.gpu > 0)
       out.push_back(variable("MLK_GPUS", std::to_string(role.size.gpu)));
   }

@@ -76,10 +76,12 @@ json runtime_config(const Experiment& experiment) {
                           "evaluate_every", "step_delay_ms"}) {
     out[key] = train[key];
   }
+  if (train.contains("sample")) out["sample"] = train["sample"];
   const char* length = train.contains("epochs") ? "epochs" : "steps";
   out[length] = train[length];
   out["data"] = train["data"];
-  out["data"].erase("path");  // of the environment
+  out["data"].erase("path");  // of the environment, as the next
+  out["model"].erase("weights");
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");
   out["workers"] = {{"count", workers.count}, {"min", workers.min}};
@@ -363,13 +365,18 @@ class Renderer {
     } else if (checkpoint["volume"].contains("emptyDir")) {
       warnings.push_back("checkpoint.volume is an emptyDir: its checkpoints are lost with each pod");
     }
-    const auto path = effective_["train"]["data"]["path"].get<std::string>();
+    warn_unless_mounted("train.data.path", effective_["train"]["data"]["path"], warnings);
+    const json& model = effective_["train"]["model"];
+    if (model.contains("weights")) warn_unless_mounted("train.model.weights", model["weights"], warnings);
+  }
+
+  void warn_unless_mounted(const char* key, const std::string& path,
+                           std::vector<std::string>& warnings) const {
     const bool mounted = std::any_of(
         experiment_.data.begin(), experiment_.data.end(),
         [&](const DataEntry& entry) { return path == entry.mount || path.starts_with(entry.mount + "/"); });
     if (!mounted)
-      warnings.push_back(
-          fmt::format("train.data.path {} is on no volume of `data:`: the image must hold it", path));
+      warnings.push_back(fmt::format("{} {} is on no volume of `data:`: the image must hold it", key, path));
   }
 
   const Experiment& experiment_;

@@ -3,22 +3,19 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <stdexcept>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/disk.h"
 #include "runtime/checkpoint/safetensors.h"
 
 namespace mlk::rt {
@@ -32,51 +29,6 @@ constexpr const char* step_prefix = "step-";
 constexpr const char* aside_prefix = ".tmp-";
 constexpr const char* mark_prefix = ".mark-";
 constexpr std::size_t write_block = 1 << 20;
-
-[[noreturn]] void fail_system(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-// A file or folder that is closed on every path.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
-      : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
-    if (fd_ < 0) fail_system(path_.string());
-  }
-  ~Descriptor() { close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  void write_all(const void* data, std::size_t size) {
-    const char* bytes = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t n = ::write(fd_, bytes, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_system(path_.string());
-      bytes += n;
-      size -= static_cast<std::size_t>(n);
-    }
-  }
-
-  // Makes the disk begin with what was written. sync() reports errors.
-  void start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
-
-  void sync() {
-    if (fsync(fd_) != 0) fail_system(path_.string());
-  }
-
- private:
-  fs::path path_;
-  int fd_;
-};
-
-void sync_folder(const fs::path& path) { Descriptor(path, O_RDONLY | O_DIRECTORY).sync(); }
-
-void remove_quietly(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
 
 // The number after the prefix. After the number the text must end, or go on with `after`.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
@@ -108,13 +60,6 @@ std::string digits(std::uint64_t step) {
   return text.insert(0, 12 - std::min<std::size_t>(12, text.size()), '0');
 }
 
-std::string random_name() {
-  std::random_device random;
-  char name[24];
-  std::snprintf(name, sizeof name, "%08x%08x", random(), random());
-  return name;
-}
-
 // A name that another process sent must have our form, so that it cannot lead to another folder.
 bool is_ours(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && name.find('/') == std::string_view::npos;
@@ -137,12 +82,6 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
     fs::rename(aside, target);
   }
   remove_quietly(older);
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-  file.write_all(text.data(), text.size());
-  file.sync();
 }
 
 }  // namespace

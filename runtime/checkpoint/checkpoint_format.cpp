@@ -107,6 +107,7 @@ std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<con
 }
 
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors) {
+  if (tensor.type != "F32") throw std::runtime_error("safetensors: " + tensor.name + " is not F32");
   std::string_view name = tensor.name;
   const auto part = take_part(name);
   if (!part) fail_unknown(tensor);

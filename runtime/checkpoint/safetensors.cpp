@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/base/json.h"
 
@@ -20,9 +21,17 @@ void demand(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("safetensors: " + what);
 }
 
-// The size in bytes of a float32 tensor of this shape.
-std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string& name) {
-  std::uint64_t bytes = sizeof(float);
+// 0: there is no such type.
+std::uint64_t bytes_of_number(const std::string& type) {
+  constexpr std::pair<std::string_view, std::uint64_t> types[] = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8},     {"U64", 8}, {"F64", 8}};
+  const auto found = std::ranges::find(types, type, [](const auto& known) { return known.first; });
+  return found == std::end(types) ? 0 : found->second;
+}
+
+// The size in bytes of a tensor of this shape.
+std::uint64_t bytes_of(std::uint64_t bytes, const std::vector<std::int64_t>& shape, const std::string& name) {
   for (std::int64_t n : shape) {
     const auto size = static_cast<std::uint64_t>(n);
     demand(size == 0 || bytes <= std::numeric_limits<std::uint64_t>::max() / size, name + " is too large");
@@ -32,18 +41,20 @@ std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, const std::string
 }
 
 SafeTensor parse_tensor(const std::string& name, const json& value, std::uint64_t data_size) {
-  demand(value.at("dtype") == "F32", name + " is not F32");
+  const std::string type = value.at("dtype");
+  demand(bytes_of_number(type) > 0, name + " has an unknown type");
   const json& shape = value.at("shape");
   demand(shape.is_array() && std::ranges::all_of(shape, [](const json& n) { return n.is_number_unsigned(); }),
          name + " has no shape");
-  SafeTensor tensor{name, shape.get<std::vector<std::int64_t>>(), 0, 0};
+  SafeTensor tensor{name, shape.get<std::vector<std::int64_t>>(), 0, 0, type};
   const json& offsets = value.at("data_offsets");
   demand(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
              offsets[1].is_number_unsigned(),
          name + " has no data_offsets");
   const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
   demand(begin <= end && end <= data_size, name + " lies outside of the file");
-  demand(end - begin == bytes_of(tensor.shape, name), name + " does not fill its shape");
+  demand(end - begin == bytes_of(bytes_of_number(type), tensor.shape, name),
+         name + " does not fill its shape");
   tensor.offset = begin;
   tensor.size = end - begin;
   return tensor;
@@ -56,7 +67,7 @@ std::string safetensors_header(std::span<const SafeTensor> tensors,
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   for (const SafeTensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", "F32"},
+    header[tensor.name] = {{"dtype", tensor.type},
                            {"shape", tensor.shape},
                            {"data_offsets", {tensor.offset, tensor.offset + tensor.size}}};
   }
@@ -72,8 +83,8 @@ std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_
   std::uint64_t length = 0;
   demand(first_bytes.size() >= sizeof length && file_size >= sizeof length, "no header");
   std::memcpy(&length, first_bytes.data(), sizeof length);
-  demand(length <= most_json_bytes && length <= file_size - sizeof length,
-         "the header is longer than the file");
+  demand(length <= file_size - sizeof length, "the header is longer than the file");
+  demand(length <= most_json_bytes, "the header is longer than 16 MiB");
   return sizeof length + length;
 }
 

@@ -12,11 +12,12 @@
 
 namespace mlk::rt {
 
-// One float32 tensor of a file. Offset and size count bytes from the end of the header.
+// One tensor of a file. Offset and size count bytes from the end of the header.
 struct SafeTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::size_t offset = 0, size = 0;
+  std::string type = "F32";  // of its numbers, as the format calls it
 };
 
 // The bytes before the data (length, JSON, spaces up to a multiple of 8) of a file with these tensors.
@@ -30,12 +31,12 @@ struct SafeTensorsFile {
 };
 
 // The size of the header with its length, from the first 8 bytes of a file. Throws std::runtime_error if the
-// file is smaller.
+// file is smaller, or the header larger than JSON may be (json.h).
 std::uint64_t safetensors_header_size(std::string_view first_bytes, std::uint64_t file_size);
 
 // Parses the header of a file of `file_size` bytes; `head` is its beginning and holds the whole header. Every
-// tensor must be float32 and fill its shape; the tensors must fill the file without gaps or overlap. Throws
-// std::runtime_error whose text says what is wrong.
+// tensor must have a type whose numbers fill whole bytes, and fill its shape; the tensors must fill the file
+// without gaps or overlap. Throws std::runtime_error whose text says what is wrong.
 SafeTensorsFile parse_safetensors(std::string_view head, std::uint64_t file_size);
 inline SafeTensorsFile parse_safetensors(std::string_view file) {
   return parse_safetensors(file, file.size());

@@ -166,7 +166,7 @@ void AllReduce::carry_out(const MakeState&) {
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
   } else {  // an incomplete transfer of a state may have overwritten the model
-    trainer_.model().initialise(job_.config.seed);
+    trainer_.initialise();
     state_ = TrainingState();
     restored_step_ = 0;
   }

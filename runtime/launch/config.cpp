@@ -169,11 +169,13 @@ DataConfig read_data(Object object, const ModelConfig& model) {
   data.format = gpt ? of_gpt[object.choice("format", {"text", "tokens"}, "for this model.type")]
                     : of_images[object.choice("format", {"idx", "cifar10"}, "for this model.type")];
   data.batch = object.small_integer("batch", 1, most_int);
+  if (object.has("micro_batch")) data.micro_batch = object.small_integer("micro_batch", 1, data.batch);
   if (data.format == DataFormat::tokens) data.vocabulary = object.small_integer("vocabulary", 1, 65536);
   object.finish();
-  if (gpt && data.batch > most_tokens / model.context) {
-    fail("configuration: data.batch times model.context must be at most " + std::to_string(most_tokens) +
-         " tokens");
+  const int together = data.micro_batch > 0 ? data.micro_batch : data.batch;
+  if (gpt && together > most_tokens / model.context) {
+    fail(std::string("configuration: data.") + (data.micro_batch > 0 ? "micro_batch" : "batch") +
+         " times model.context must be at most " + std::to_string(most_tokens) + " tokens");
   }
   return data;
 }
@@ -255,6 +257,15 @@ Config::Checkpoint read_checkpoint(Object object) {
   return checkpoint;
 }
 
+SampleConfig read_sample(Object object, const ModelConfig& model) {
+  if (model.type != ModelType::gpt) fail("configuration: sample needs model.type \"gpt\"");
+  const SampleConfig sample{
+      object.small_integer("tokens", 1, 4096),
+      object.number("temperature", "from 0 to 100", [](double x) { return x >= 0 && x <= 100; })};
+  object.finish();
+  return sample;
+}
+
 json parse_text(std::string_view text) {
   try {
     return parse_json(text, "configuration");
@@ -282,6 +293,7 @@ Config read_root(const json& value) {
   config.seed = root.integer("seed", 0, std::numeric_limits<std::uint64_t>::max());
   config.report_every = root.integer("report_every", 1, most_steps);
   config.evaluate_every = root.integer("evaluate_every", 0, most_steps);
+  if (root.has("sample")) config.sample = read_sample(root.object("sample"), config.model);
   config.step_delay_ms = root.small_integer("step_delay_ms", 0, 3'600'000);
   config.workers = read_workers(root.object("workers"));
   config.servers = read_servers(root.object("servers"), config.mode);

@@ -30,7 +30,8 @@ enum class DataFormat { idx, cifar10, text, tokens };
 struct DataConfig {
   int batch = 0;  // samples per worker and step
   DataFormat format = DataFormat::idx;
-  int vocabulary = 0;  // tokens: every token is below it
+  int vocabulary = 0;   // tokens: every token is below it
+  int micro_batch = 0;  // the most samples whose gradients are computed together; 0: all of a batch
 };
 
 enum class ScheduleType { constant, linear, cosine, step };
@@ -64,6 +65,12 @@ struct Consistency {
   std::optional<int> staleness;
 };
 
+// What a gpt goes on with by itself when it is trained, see sampling.h.
+struct SampleConfig {
+  int tokens = 0;          // 0: nothing
+  double temperature = 1;  // logits are divided by it; 0: the likeliest token each time
+};
+
 struct Config {
   Mode mode = Mode::single;
   ModelConfig model;
@@ -76,6 +83,7 @@ struct Config {
   std::uint64_t seed = 0;
   std::uint64_t report_every = 0;    // steps, at least 1
   std::uint64_t evaluate_every = 0;  // steps; 0: only at the end
+  SampleConfig sample;
   int step_delay_ms = 0;
   struct Workers {
     int count = 1, min = 1;

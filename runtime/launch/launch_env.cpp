@@ -88,6 +88,7 @@ LaunchEnv read_launch_env() {
   env.seeds_server = read_seeds("MLK_SEEDS_SERVER");
   env.config = required("MLK_CONFIG");
   env.data = env.role == "worker" ? required("MLK_DATA") : value_of("MLK_DATA");
+  env.weights = value_of("MLK_WEIGHTS");
   env.checkpoints = value_of("MLK_CHECKPOINTS");
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");

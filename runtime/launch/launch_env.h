@@ -13,7 +13,7 @@ struct LaunchEnv {
   int failures = 0;  // how often this rank has failed before this start; 0 if the cluster does not say
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
-  std::string config, data, checkpoints, result, secret_path, incarnation;
+  std::string config, data, weights, checkpoints, result, secret_path, incarnation;
   std::string tensorboard;   // folder for event files
   std::string points;        // of a trial: the file with its values
   int trial_index = 0;       // of a trial: its line there, from 0

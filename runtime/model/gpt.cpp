@@ -189,13 +189,30 @@ void Gpt::forward(const Batch& batch) {
   normalise(last_norm_, last_in_, last_);
 }
 
+void Gpt::multiply_out(int first, int rows) {
+  ops_.gemm(Transpose::no, Transpose::yes, rows, vocabulary_, width_, 1,
+            last_.out + static_cast<std::ptrdiff_t>(first) * width_, weight(tokens_tensor), 0, logits_);
+}
+
 void Gpt::over_logits(const std::function<void(int first, int rows)>& use) {
   for (int first = 0; first < rows_; first += rows_of_logits_) {
     const int rows = std::min(rows_of_logits_, rows_ - first);
-    ops_.gemm(Transpose::no, Transpose::yes, rows, vocabulary_, width_, 1,
-              last_.out + static_cast<std::ptrdiff_t>(first) * width_, weight(tokens_tensor), 0, logits_);
+    multiply_out(first, rows);
     use(first, rows);
   }
+}
+
+kernels::Floats Gpt::logits(const Batch& batch, int first, int tokens) {
+  forward(batch);
+  kernels::Floats all;
+  for (int at = first, end = first + tokens; at < end; at += rows_of_logits_) {
+    const int rows = std::min(rows_of_logits_, end - at);
+    multiply_out(at, rows);
+    const auto part =
+        ops_.read({logits_, static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)});
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 Evaluation Gpt::score(const Batch& batch) {

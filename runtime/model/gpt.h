@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/floats.h"
 #include "runtime/model/model.h"
 
 namespace mlk::rt {
@@ -22,6 +23,9 @@ class Gpt final : public Model {
 
   void initialise(std::uint64_t seed) override;
   float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
+  // The logits of so many tokens of the batch, from the token `first` on: [tokens, vocabulary].
+  kernels::Floats logits(const Batch& batch, int first, int tokens);
+  int context() const { return context_; }
 
  protected:
   Evaluation score(const Batch& batch) override;
@@ -57,6 +61,9 @@ class Gpt final : public Model {
   void place(std::size_t sequences);
   void forward(const Batch& batch);
   void block_forward(const Block& block, const Kept& kept, float* out);
+  // After forward(): leaves the logits of these rows of tokens in logits_, which has room for
+  // rows_of_logits_.
+  void multiply_out(int first, int rows);
   // Calls use(first, rows) for the rows of tokens whose logits are computed together, after these were.
   void over_logits(const std::function<void(int first, int rows)>& use);
 

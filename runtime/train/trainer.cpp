@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -10,7 +11,10 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/device/device_ops.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/checkpoint/weights_file.h"
 #include "runtime/data/sampler.h"
+#include "runtime/model/gpt.h"
+#include "runtime/model/sampling.h"
 
 namespace mlk::rt {
 namespace {
@@ -42,11 +46,23 @@ Trainer::Trainer(const Job& job)
       model_(make_model(job.config.model, data_.train->shape(), job.config.seed, *ops_)),
       optimizer_(job.config.optimizer, job.config.steps),
       buffer_(*ops_) {
+  if (!job.env.weights.empty()) {
+    initialise();
+    job.log.line("begins with the weights in " + job.env.weights);
+  }
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
                std::to_string(model_->parameters().size()) + " parameters");
   if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
+}
+
+void Trainer::initialise() {
+  if (job_.env.weights.empty()) {
+    model_->initialise(job_.config.seed);
+  } else {
+    ops_->write(read_weights(job_.env.weights, job_.config.model, model_->tensors()), model_->parameters());
+  }
 }
 
 void Trainer::restore(const TrainingState& found, std::span<float> state) {
@@ -58,9 +74,10 @@ void Trainer::restore(const TrainingState& found, std::span<float> state) {
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
-  // A larger share than one batch comes from lost workers: it is computed batch by batch.
-  const auto batch = static_cast<std::uint64_t>(job_.config.data.batch);
-  const std::uint64_t parts = (samples + batch - 1) / batch;
+  // A share is computed in parts that fit into memory. That of lost workers comes on top of the own one.
+  const DataConfig& data = job_.config.data;
+  const auto most = static_cast<std::uint64_t>(data.micro_batch > 0 ? data.micro_batch : data.batch);
+  const std::uint64_t parts = (samples + most - 1) / most;
   const auto gradients = model_->gradients();
   if (parts > 1 && earlier_.empty()) earlier_ = ops_->allocate<float>(gradients.size());
   if (parts > 1) ops_->scale(0, earlier_, earlier_);
@@ -109,13 +126,22 @@ bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64
     job_.reporter.started(restored_step, position);
     reported_ = evaluated_ = step;
   }
+  if (!report(step, position, last)) return false;
+  if (last) {
+    show_sample();
+    export_weights();
+  }
+  return true;
+}
+
+bool RunReports::report(std::uint64_t step, std::uint64_t position, bool last) {
   const auto passed = [step](std::uint64_t every, std::uint64_t before) {
     return every != 0 && step / every > before / every;
   };
-  const bool report = passed(job_.config.report_every, reported_) || (last && (!any_ || reported_ != step));
+  const bool due = passed(job_.config.report_every, reported_) || (last && (!any_ || reported_ != step));
   const bool evaluate =
       passed(job_.config.evaluate_every, evaluated_) || (last && (!any_ || evaluated_ != step));
-  if (!report && !evaluate) return true;
+  if (!due && !evaluate) return true;
   if (evaluate) {
     const auto evaluation =
         trainer_.model().evaluate(*trainer_.data().held_out, [this] { return job_.stop.requested(); });
@@ -135,6 +161,27 @@ bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64
   reported_ = step;
   any_ = true;
   return true;
+}
+
+void RunReports::show_sample() {
+  const Config& config = job_.config;
+  auto* const model = dynamic_cast<Gpt*>(&trainer_.model());
+  if (!model || config.sample.tokens == 0) return;
+  const auto tokens = sample_tokens(*model, first_token(config.data), config.sample, config.seed,
+                                    [this] { return job_.stop.requested(); });
+  job_.log.line("sample: " + shown_tokens(tokens, config.data.format));
+}
+
+// The last checkpoint has these weights too, so that nothing is lost if the disk fails.
+void RunReports::export_weights() {
+  if (job_.env.checkpoints.empty()) return;
+  const std::string folder = job_.env.checkpoints + "/model";
+  try {
+    write_weights(folder, job_.config.model, trainer_.tensors(),
+                  trainer_.ops().read(trainer_.model().parameters()));
+  } catch (const std::exception& error) {
+    job_.log.line("warning: the trained weights are not in " + folder + ": " + error.what());
+  }
 }
 
 }  // namespace mlk::rt

@@ -22,8 +22,12 @@ class Trainer {
   // Loads the data and initialises the model. Throws Failure.
   explicit Trainer(const Job& job);
 
+  // Gives the model the weights with which the run begins: of the file that the environment names, else by
+  // the seed. Throws Failure.
+  void initialise();
+
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
-  // their mean gradient. Needs memory for data.batch samples only. Sleeps step_delay_ms first. Throws
+  // their mean gradient. Needs memory for data.micro_batch samples only. Sleeps step_delay_ms first. Throws
   // Failure{diverged} if the loss is NaN or infinite. final: see Model; it may be called before the loss is
   // found to be NaN. Leaves the clock at `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
@@ -80,11 +84,15 @@ class RunReports {
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both. False: the process
-  // was told to stop during the evaluation.
+  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both, and shows a sample
+  // of the model and leaves its weights in a file. False: the process was told to stop during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:
+  bool report(std::uint64_t step, std::uint64_t position, bool last);
+  void show_sample();
+  void export_weights();
+
   Job& job_;
   Trainer& trainer_;
   bool started_ = false, any_ = false;

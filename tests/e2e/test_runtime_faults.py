@@ -261,7 +261,7 @@ def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
     with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16384, 16384]}) as run:
         process = run.start("worker", 0, under=["prlimit", f"--as={512 << 20}"])
         assert process.wait() == 70
-        assert process.result()["message"] == "out of memory; a smaller model or data.batch needs less"
+        assert process.result()["message"] == "out of memory; a smaller model or data.micro_batch needs less"
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])

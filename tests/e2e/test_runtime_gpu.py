@@ -4,6 +4,7 @@ import pathlib
 
 import mlk
 import pytest
+import torch_curves
 from runtime_processes import Run, assert_trained, newest_checkpoint
 
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
@@ -58,6 +59,16 @@ def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path,
     assert len(losses[0]) == len(losses[1]) >= 20
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] * 0.8
+
+
+@pytest.mark.parametrize("name", ["digits-mlp", "digits-cnn", "gpt"])
+def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
+    curve = torch_curves.RECORDED["curves"][name]
+    run, losses = torch_curves.train(tmp_path, curve, env=GPU)
+    (worker,) = run.processes.values()
+    assert "computes on emulated device" in worker.errors()
+    assert len(losses) == 50
+    assert losses == pytest.approx(curve["losses"], abs=1e-4)
 
 
 def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):

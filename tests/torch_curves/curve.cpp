@@ -1,10 +1,13 @@
-// A multi-layer perceptron trained by PyTorch from given weights on given batches, to be recorded.
-// Prints the loss of every step, and leaves the trained weights in OUT.
-//   curve IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
-//   curve IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
-// IN, all little-endian: int32 widths (their number first), batch, steps; float32 weight [outputs, inputs]
-// and bias of each layer; for each step the float32 learning rate and images [batch, inputs], and int32
-// labels [batch].
+// A model trained by PyTorch from given weights on given batches, to be recorded. Prints the loss of every
+// step, and leaves the trained weights in OUT. Without steps it prints the logits of one batch.
+//   curve MODEL IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
+//   curve MODEL IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
+// MODEL is mlp, cnn, or the number of heads of a gpt. IN, all little-endian: the int32 number of tensors; for
+// each its int32 number of axes, int32 axes and float32 values; the int32 batch and steps; the int32 number
+// of axes of a sample, and its axes; for each step, and once without any, the float32 learning rate, the
+// samples (float32 pixels, or of a gpt int32 tokens) and int32 labels, of a gpt one for each token. Tensors
+// have the layouts of mlk-runtime's models: those of PyTorch, but for convolutions [outputs, height, width,
+// inputs], the images [height, width, channels] and the layers of a gpt [inputs, outputs].
 
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +28,13 @@ std::int64_t integer() {
   return value;
 }
 
-torch::Tensor tensor(std::vector<int64_t> shape, torch::ScalarType type = torch::kFloat32) {
+std::vector<int64_t> integers() {
+  std::vector<int64_t> values(static_cast<std::size_t>(integer()));
+  for (int64_t& value : values) value = integer();
+  return values;
+}
+
+torch::Tensor tensor(const std::vector<int64_t>& shape, torch::ScalarType type = torch::kFloat32) {
   torch::Tensor values = torch::empty(shape, type);
   in.read(static_cast<char*>(values.data_ptr()), static_cast<std::streamsize>(values.nbytes()));
   return values;
@@ -52,37 +61,91 @@ std::unique_ptr<torch::optim::Optimizer> optimizer(const std::vector<torch::Tens
       torch::optim::AdamWOptions(1).weight_decay(weight_decay).betas({first, second}).eps(epsilon));
 }
 
+using Tensors = std::vector<torch::Tensor>;
+
+torch::Tensor layers(torch::Tensor x, const Tensors& w, std::size_t from) {
+  for (std::size_t i = from; i < w.size(); i += 2) {
+    x = torch::linear(x, w[i], w[i + 1]);
+    if (i + 2 < w.size()) x = torch::relu(x);
+  }
+  return x;
+}
+
+// Convolutions have weights of four axes.
+torch::Tensor cnn(torch::Tensor x, const Tensors& w) {
+  std::size_t at = 0;
+  x = x.permute({0, 3, 1, 2});
+  for (; w[at].dim() == 4; at += 2)
+    x = torch::relu(torch::max_pool2d(torch::conv2d(x, w[at].permute({0, 3, 1, 2}), w[at + 1], 1, 1), 2));
+  return layers(x.permute({0, 2, 3, 1}).flatten(1), w, at);
+}
+
+// GPT-2, as Hugging Face's GPT2LMHeadModel computes it: token and position embeddings, twelve tensors of each
+// block, the last norm.
+torch::Tensor gpt(const torch::Tensor& tokens, const Tensors& w, int64_t heads) {
+  const auto norm = [](const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+    return torch::layer_norm(x, weight.sizes(), weight, bias, 1e-5);
+  };
+  const int64_t batch = tokens.size(0), length = tokens.size(1), width = w[0].size(1);
+  torch::Tensor x = torch::embedding(w[0], tokens) + w[1];
+  for (std::size_t at = 2; at + 12 < w.size(); at += 12) {
+    const torch::Tensor qkv = torch::matmul(norm(x, w[at], w[at + 1]), w[at + 2]) + w[at + 3];
+    std::vector<torch::Tensor> part = qkv.split(width, 2);
+    for (torch::Tensor& one : part) one = one.view({batch, length, heads, width / heads}).transpose(1, 2);
+    const torch::Tensor attended =
+        torch::scaled_dot_product_attention(part[0], part[1], part[2], {}, 0, true);
+    x = x + torch::matmul(attended.transpose(1, 2).reshape({batch, length, width}), w[at + 4]) + w[at + 5];
+    const torch::Tensor wide =
+        torch::gelu(torch::matmul(norm(x, w[at + 6], w[at + 7]), w[at + 8]) + w[at + 9], "tanh");
+    x = x + torch::matmul(wide, w[at + 10]) + w[at + 11];
+  }
+  return torch::matmul(norm(x, w[w.size() - 2], w[w.size() - 1]), w[0].t()).flatten(0, 1);
+}
+
+torch::Tensor logits_of(const std::string& model, const torch::Tensor& x, const Tensors& w) {
+  if (model == "mlp") return layers(x, w, 0);
+  if (model == "cnn") return cnn(x, w);
+  return gpt(x, w, std::atoi(model.c_str()));
+}
+
+void print_rows(const torch::Tensor& logits) {
+  for (int64_t row = 0; row < logits.size(0); ++row) {
+    for (int64_t i = 0; i < logits.size(1); ++i)
+      std::printf("%.9g%c", logits[row][i].item<double>(), i + 1 < logits.size(1) ? ' ' : '\n');
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
+  if (argc < 8) return 2;
+  const std::string model = argv[1];
+  const bool images = model == "mlp" || model == "cnn";
   at::set_num_threads(1);
-  in.open(argv[1], std::ios::binary);
-  std::vector<int64_t> widths(static_cast<std::size_t>(integer()));
-  for (int64_t& width : widths) width = integer();
+  in.open(argv[2], std::ios::binary);
+  Tensors parameters(static_cast<std::size_t>(integer()));
+  for (torch::Tensor& parameter : parameters) parameter = tensor(integers()).requires_grad_();
   const int64_t batch = integer(), steps = integer();
-  std::vector<torch::Tensor> parameters;
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-    parameters.push_back(tensor({widths[i + 1], widths[i]}).requires_grad_());
-    parameters.push_back(tensor({widths[i + 1]}).requires_grad_());
-  }
-  const auto rule = optimizer(parameters, argv + 3);
-  for (int64_t step = 0; step < steps; ++step) {
+  std::vector<int64_t> shape = integers();
+  shape.insert(shape.begin(), batch);
+  const auto rule = optimizer(parameters, argv + 4);
+  for (int64_t step = 0; step < std::max<int64_t>(steps, 1); ++step) {
     rule->param_groups()[0].options().set_lr(tensor({1}).item<float>());
-    torch::Tensor x = tensor({batch, widths.front()});
-    const torch::Tensor labels = tensor({batch}, torch::kInt32).to(torch::kInt64);
-    for (std::size_t i = 0; i < parameters.size(); i += 2) {
-      x = torch::linear(x, parameters[i], parameters[i + 1]);
-      if (i + 2 < parameters.size()) x = torch::relu(x);
+    const torch::Tensor x = images ? tensor(shape) : tensor(shape, torch::kInt32).to(torch::kInt64);
+    const torch::Tensor logits = logits_of(model, x, parameters);
+    const torch::Tensor labels = tensor({logits.size(0)}, torch::kInt32).to(torch::kInt64);
+    if (steps == 0) {
+      print_rows(logits);
+      break;
     }
-    const torch::Tensor loss = torch::cross_entropy_loss(x, labels);
+    const torch::Tensor loss = torch::cross_entropy_loss(logits, labels);
     rule->zero_grad();
     loss.backward();
     rule->step();
     std::printf("%.9g\n", loss.item<double>());
   }
   if (!in) return 1;
-  std::ofstream out(argv[2], std::ios::binary);
+  std::ofstream out(argv[3], std::ios::binary);
   for (const torch::Tensor& parameter : parameters) {
     const torch::Tensor values = parameter.detach().contiguous();
     out.write(static_cast<const char*>(values.data_ptr()), static_cast<std::streamsize>(values.nbytes()));

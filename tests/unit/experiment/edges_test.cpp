@@ -22,16 +22,19 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
       all ==
-      "name mode image image_pull_policy image_pull_secrets train.model.type train.model.channels "
+      "name mode image image_pull_policy image_pull_secrets train.model.type train.model.weights "
+      "train.model.channels "
       "train.model.hidden "
       "train.model.layers train.model.width train.model.heads train.model.context "
-      "train.data.path train.data.batch train.data.format train.data.vocabulary train.optimizer.type "
+      "train.data.path train.data.batch train.data.micro_batch train.data.format train.data.vocabulary "
+      "train.optimizer.type "
       "train.optimizer.lr "
       "train.optimizer.weight_decay train.optimizer.momentum train.optimizer.nesterov train.optimizer.beta1 "
       "train.optimizer.beta2 train.optimizer.epsilon train.optimizer.clip train.optimizer.schedule.type "
       "train.optimizer.schedule.warmup train.optimizer.schedule.final train.optimizer.schedule.every "
       "train.optimizer.schedule.factor train.precision train.consistency train.steps train.epochs "
-      "train.seed train.report_every train.evaluate_every train.step_delay_ms train.patience "
+      "train.seed train.report_every train.evaluate_every train.sample.tokens train.sample.temperature "
+      "train.step_delay_ms train.patience "
       "train.offline_time run framework workdir workers.count workers.min workers.cpu workers.memory "
       "workers.gpu servers.count servers.min servers.cpu servers.memory servers.gpu env data.0.name "
       "data.0.mount data.0.read_only data.0.files data.0.pvc data.0.nfs.server data.0.nfs.path "

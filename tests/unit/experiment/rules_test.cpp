@@ -117,6 +117,17 @@ TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when th
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
+TEST_CASE("a sample is of a gpt, and needs its length") {
+  const auto with = [](const std::string& rest) {
+    return problems_of("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, " + rest + "}\n");
+  };
+  CHECK(with("model: {type: gpt}, sample: {tokens: 5}") == "accepted");
+  CHECK(with("sample: {tokens: 5}") ==
+        "x.yaml:3:38: train.sample needs train.model.type gpt: no other model goes on with tokens");
+  CHECK(with("model: {type: gpt}, sample: {temperature: 1}").find("train.sample.tokens is missing") !=
+        std::string::npos);
+}
+
 TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one layer on IDX files") {
   const auto of = [](const std::string& model, const std::string& data) {
     return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
@@ -151,6 +162,12 @@ TEST_CASE(
   CHECK(with("type: gpt", ", batch: 16384") == "accepted");
   CHECK(with("type: gpt", ", batch: 16385") ==
         "x.yaml:3:26: train.data.batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("type: gpt", ", batch: 16385, micro_batch: 16384") == "accepted");
+  CHECK(with("type: gpt", ", batch: 20000, micro_batch: 16385") ==
+        "x.yaml:3:40: train.data.micro_batch times train.model.context must be at most 16777216 tokens");
+  CHECK(with("", ", batch: 8, micro_batch: 8") == "accepted");
+  CHECK(with("", ", batch: 8, micro_batch: 9")
+            .ends_with("train.data.micro_batch is 9, but train.data.batch is 8"));
   CHECK(with("type: cnn, hidden: []", ", format: cifar10") == "accepted");
   CHECK(with("channels: [8]", "") == "x.yaml:3:46: train.model.channels is for cnn; mlp has no use for it");
   CHECK(with("type: cnn, channels: []", "") ==

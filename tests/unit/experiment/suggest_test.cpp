@@ -28,6 +28,7 @@ TEST_CASE("a word of another tool stands for a key of ours, however it is capita
       {"image", {"container", "docker_image"}},
       {"workdir", {"cwd", "working_dir", "workingDir"}},
       {"train.optimizer", {"optim", "solver"}},
+      {"train.data.micro_batch", {"micro_batch_size", "gradient_accumulation_steps"}},
       {"train.model.hidden", {"hidden_sizes", "hidden_layers"}},
       {"train.model.channels", {"filters", "num_filters"}},
       {"train.model.layers", {"n_layer", "num_layers"}},

@@ -57,8 +57,9 @@ TEST_CASE(
     "every variable of the contract is set by the renderer and read by the runtime, and there is no other") {
   const std::string contract = contract_text();
   const std::set<std::string> named = variables_in(contract, "Environment");
-  REQUIRE(named.size() == 16);
-  const std::set<std::string> read = matches(text_below(top / "runtime"), std::regex("\"(MLK_[A-Z_]+)\""));
+  REQUIRE(named.size() == 17);
+  const std::set<std::string> read =
+      matches(text_below(top / "runtime") + text_below(top / "kernels"), std::regex("\"(MLK_[A-Z_]+)\""));
   const std::set<std::string> set =
       matches(text_below(top / "tests" / "golden"), std::regex("\"name\": \"(MLK_[A-Z_]+)\""));
   // Of use to programs of the user's only.

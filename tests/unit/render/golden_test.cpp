@@ -65,7 +65,7 @@ image: registry.example/team/trainer:1
 image_pull_policy: Always
 image_pull_secrets: [registry]
 train:
-  model: {type: mlp, hidden: [256, 128]}
+  model: {type: mlp, hidden: [256, 128], weights: /data/claim/model.safetensors}
   data: {path: /data/digits, batch: 64}
   optimizer: {type: sgd, lr: 1e-3, momentum: 0}
   consistency: {staleness: 4}

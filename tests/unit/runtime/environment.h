@@ -19,10 +19,11 @@ class Environment {
  private:
   static void clear() {
     for (const char* name :
-         {"MLK_RUN",          "MLK_ROLE",         "MLK_RANK",        "MLK_ADDRESS",     "MLK_SEEDS_WORKER",
-          "MLK_SEEDS_SERVER", "MLK_CONFIG",       "MLK_DATA",        "MLK_CHECKPOINTS", "MLK_RESULT",
-          "MLK_SECRET",       "MLK_INCARNATION",  "MLK_TRANSPORT",   "MLK_TENSORBOARD", "MLK_METRICS_PORT",
-          "MLK_FAILURES",     "MLK_LATE_SECONDS", "OMP_NUM_THREADS", "MLK_POINTS",      "MLK_TRIAL_INDEX"}) {
+         {"MLK_RUN",          "MLK_ROLE",     "MLK_RANK",         "MLK_ADDRESS",     "MLK_SEEDS_WORKER",
+          "MLK_SEEDS_SERVER", "MLK_CONFIG",   "MLK_DATA",         "MLK_WEIGHTS",     "MLK_CHECKPOINTS",
+          "MLK_RESULT",       "MLK_SECRET",   "MLK_INCARNATION",  "MLK_TRANSPORT",   "MLK_TENSORBOARD",
+          "MLK_METRICS_PORT", "MLK_FAILURES", "MLK_LATE_SECONDS", "OMP_NUM_THREADS", "MLK_POINTS",
+          "MLK_TRIAL_INDEX"}) {
       unsetenv(name);
     }
   }

@@ -102,7 +102,9 @@ TEST_CASE("one Job cannot run trials that need different pods") {
   CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
         "roles.worker.cpu differs from trial to trial");
   CHECK(trials.delta({{"train.data.path", "/other"}}, {}).obstacle ==
-        "train.path differs from trial to trial");
+        "train.data.path differs from trial to trial");
+  CHECK(trials.delta({{"train.model.weights", "/first"}}, {{"train.model.weights", "/second"}}).obstacle ==
+        "train.model.weights differs from trial to trial");
   CHECK(trials.delta({{"image", "b"}}, {{"image", "a"}}).obstacle == "image differs from trial to trial");
   CHECK(trials.delta({{"env.A", "b"}}, {{"env.A", "a"}}).obstacle == "env.A differs from trial to trial");
   CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());

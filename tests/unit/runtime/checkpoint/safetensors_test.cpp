@@ -66,7 +66,11 @@ TEST_CASE("malformed files are refused") {
   CHECK(message_for(file_of("[]", 0)) == "safetensors: the header is not an object");
   CHECK(message_for(file_of("{", 0)).starts_with("safetensors: "));
   CHECK(message_for(file_of(tensor("[2]", "[0,8]"), 8)) == "accepted");
-  CHECK(message_for(file_of(tensor("[2]", "[0,8]", "F64"), 8)) == "safetensors: t is not F32");
+  CHECK(message_for(file_of(tensor("[1]", "[0,8]", "F64"), 8)) == "accepted");
+  CHECK(message_for(file_of(tensor("[2]", "[0,8]", "F64"), 8)) == "safetensors: t does not fill its shape");
+  CHECK(message_for(file_of(tensor("[2]", "[0,8]", "F31"), 8)) == "safetensors: t has an unknown type");
+  CHECK(message_for(file_of(R"({"t":{"dtype":5,"shape":[],"data_offsets":[0,4]}})", 4))
+            .starts_with("safetensors: "));
   CHECK(message_for(file_of(tensor("[2]", "[0,8]"), 4)) == "safetensors: t lies outside of the file");
   CHECK(message_for(file_of(tensor("[2]", "[8,0]"), 8)) == "safetensors: t lies outside of the file");
   CHECK(message_for(file_of(tensor("[3]", "[0,8]"), 8)) == "safetensors: t does not fill its shape");

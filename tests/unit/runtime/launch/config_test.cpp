@@ -210,6 +210,44 @@ TEST_CASE("a convolutional network has the channels of its convolutions, then hi
                        "configuration: model.channels must be a whole number from 1 to 4096", Failure);
 }
 
+TEST_CASE("a micro-batch may be left out, and is a part of the batch") {
+  CHECK(parse_config(contract_example.dump()).data.micro_batch == 0);
+  json config = contract_example;
+  config["data"]["micro_batch"] = 8;
+  CHECK(parse_config(config.dump()).data.micro_batch == 8);
+  const std::string refusal = "configuration: data.micro_batch must be a whole number from 1 to 64";
+  REQUIRE(contract_example["data"]["batch"] == 64);
+  CHECK(message_for("/data/micro_batch", 0) == refusal);
+  CHECK(message_for("/data/micro_batch", 65) == refusal);
+  config["model"] = {{"type", "gpt"}, {"layers", 1}, {"width", 4}, {"heads", 1}, {"context", 65536}};
+  config["data"] = {{"format", "text"}, {"batch", 1000}, {"micro_batch", 256}};
+  CHECK(parse_config(config.dump()).data.batch == 1000);
+  config["data"]["micro_batch"] = 257;
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()),
+                       "configuration: data.micro_batch times model.context must be at most 16777216 tokens",
+                       Failure);
+}
+
+TEST_CASE("a sample may be asked of a gpt") {
+  CHECK(parse_config(contract_example.dump()).sample.tokens == 0);
+  json config = contract_example;
+  config["sample"] = {{"tokens", 20}, {"temperature", 0.8}};
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample needs model.type \"gpt\"",
+                       Failure);
+  config["model"] = {{"type", "gpt"}, {"layers", 1}, {"width", 4}, {"heads", 1}, {"context", 8}};
+  config["data"]["format"] = "text";
+  CHECK(parse_config(config.dump()).sample.tokens == 20);
+  CHECK(parse_config(config.dump()).sample.temperature == 0.8);
+  config["sample"]["temperature"] = -0.1;
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample.temperature must be from 0 to 100",
+                       Failure);
+  config["sample"] = {{"tokens", 4097}, {"temperature", 1}};
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()),
+                       "configuration: sample.tokens must be a whole number from 1 to 4096", Failure);
+  config["sample"] = {{"tokens", 1}};
+  CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample.temperature is missing", Failure);
+}
+
 TEST_CASE("gradients are clipped only where the configuration says so") {
   CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
   json config = contract_example;

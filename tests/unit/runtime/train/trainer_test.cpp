@@ -54,6 +54,22 @@ TEST_CASE("the share of lost workers is computed batch by batch, with the same g
   }
 }
 
+TEST_CASE("a batch in micro-batches has the gradients and the loss of a whole one") {
+  Worker in_parts(64, {8, 8}), at_once(64, {8, 8});
+  for (const int micro_batch : {1, 7, 32, 64}) {
+    in_parts.config.data.micro_batch = micro_batch;
+    Trainer parts(in_parts.job), whole(at_once.job);
+    CHECK(parts.compute(100, 64) == doctest::Approx(whole.compute(100, 64)).epsilon(1e-5));
+    const auto gradients = parts.model().gradients(), expected = whole.model().gradients();
+    bool same_bits = true;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(gradients[i] == doctest::Approx(expected[i]).epsilon(1e-4).scale(0.01));
+      same_bits &= gradients[i] == expected[i];
+    }
+    CHECK(same_bits == (micro_batch == 64));  // sums of parts are rounded differently
+  }
+}
+
 TEST_CASE("a gradient is clipped before it is applied, to the norm that the configuration has") {
   Worker free(16, {8}), bound(16, {8});
   free.config.optimizer = bound.config.optimizer = {.lr = 1};

@@ -1,0 +1,39 @@
+// What is written to disks: files and folders of which each is there as a whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+
+namespace mlk::rt {
+
+// A file or folder that is closed on every path. Everything throws std::system_error that names it.
+class Descriptor {
+ public:
+  // flags and mode: of open(2).
+  Descriptor(const std::filesystem::path& path, int flags, mode_t mode = 0);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void write_all(const void* data, std::size_t size);
+  // Makes the disk begin with what was written. sync() reports errors.
+  void start_sync();
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+};
+
+// Writes a new file, and waits until the disk has it. Throws std::system_error.
+void write_text(const std::filesystem::path& path, const std::string& text);
+
+void sync_folder(const std::filesystem::path& path);  // throws std::system_error
+void remove_quietly(const std::filesystem::path& path);
+
+// 16 hexadecimal digits that no other process has.
+std::string random_name();
+
+}  // namespace mlk::rt

@@ -1,0 +1,312 @@
+// Reads and writes files of weights. Does not trust what it reads.
+#include "runtime/checkpoint/weights_file.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/base/exit_code.h"
+#include "runtime/base/json.h"
+#include "runtime/checkpoint/checkpoint_format.h"
+#include "runtime/checkpoint/disk.h"
+#include "runtime/checkpoint/safetensors.h"
+
+namespace mlk::rt {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Shape = std::vector<std::int64_t>;
+
+constexpr const char* weights_name = "model.safetensors";
+constexpr const char* description_name = "config.json";
+constexpr std::string_view prefix = "transformer.", tokens = "transformer.wte.weight",
+                           positions = "transformer.wpe.weight", head = "lm_head.weight";
+constexpr const char* activation = "gelu_new";  // what Hugging Face calls GPT-2's GELU
+constexpr double epsilon = 1e-5;                // of its norms
+
+float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+// IEEE 754's binary16: sign, five bits of the exponent, ten of the fraction.
+float from_float16(std::uint16_t bits) {
+  const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, exponent = (bits >> 10) & 0x1f,
+                      fraction = bits & 0x3ff;
+  if (exponent == 0) {  // zeros, and numbers too small for an exponent of their own
+    const float size = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -size : size;
+  }
+  constexpr std::uint32_t rebias = 127 - 15, infinite = 0xff;
+  const std::uint32_t widened = exponent == 0x1f ? infinite : exponent + rebias;
+  return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
+}
+
+std::string text_of(const Shape& shape) {
+  std::string text;
+  for (const std::int64_t n : shape) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return "[" + text + "]";
+}
+
+// The number and what follows it in "transformer.h.3.attn.bias".
+std::optional<std::pair<int, std::string_view>> block_of(std::string_view name) {
+  constexpr std::string_view before = "transformer.h.";
+  if (!name.starts_with(before)) return {};
+  name.remove_prefix(before.size());
+  int block = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), block);
+  if (error != std::errc() || block < 0 || end == name.data() + name.size() || *end != '.') return {};
+  return std::pair(block, name.substr(static_cast<std::size_t>(end - name.data()) + 1));
+}
+
+class WeightsFile {
+ public:
+  WeightsFile(const std::string& path, const ModelConfig& model, std::span<const TensorInfo> wanted)
+      : path_(path), gpt_(model.type == ModelType::gpt), wanted_(wanted) {
+    open();
+    if (gpt_) compare_sizes(model);
+    compare_tensors();
+  }
+
+  kernels::Floats read();
+
+ private:
+  [[noreturn]] void refuse(ExitCode code, const std::string& what) const {
+    throw Failure(code, path_ + ": " + what);
+  }
+  [[noreturn]] void refuse_file(const std::string& what) const { refuse(ExitCode::bad_data, what); }
+  [[noreturn]] void refuse_model(const std::string& what) const { refuse(ExitCode::bad_configuration, what); }
+
+  void open();
+  void take(SafeTensor tensor);
+  void compare_sizes(const ModelConfig& model) const;
+  void compare_description(const ModelConfig& model) const;
+  void compare_tensors();
+  void check_type(const SafeTensor& tensor) const;
+  void read(const SafeTensor& tensor, std::span<float> into);
+
+  std::string path_;
+  bool gpt_;
+  std::span<const TensorInfo> wanted_;
+  std::ifstream stream_;
+  std::size_t data_begin_ = 0;
+  std::map<std::string, SafeTensor> found_;  // by the names that the model has for them
+};
+
+void WeightsFile::open() {
+  std::error_code error;
+  const std::uint64_t size = fs::file_size(path_, error);
+  if (error) refuse_file(error.message());
+  stream_.open(path_, std::ios::binary);
+  const auto read_text = [&](std::uint64_t count) {
+    std::string text(count, '\0');
+    if (!stream_.read(text.data(), static_cast<std::streamsize>(count))) refuse_file("cannot be read");
+    return text;
+  };
+  try {
+    std::string head_of_file = read_text(std::min<std::uint64_t>(sizeof(std::uint64_t), size));
+    head_of_file += read_text(safetensors_header_size(head_of_file, size) - head_of_file.size());
+    SafeTensorsFile parsed = parse_safetensors(head_of_file, size);
+    data_begin_ = parsed.data_begin;
+    for (SafeTensor& tensor : parsed.tensors) take(std::move(tensor));
+  } catch (const Failure&) {
+    throw;
+  } catch (const std::runtime_error& malformed) {
+    refuse_file(malformed.what());
+  }
+}
+
+void WeightsFile::take(SafeTensor tensor) {
+  std::string name = tensor.name;
+  if (gpt_ && !name.starts_with(prefix) && name != head) name.insert(0, prefix);
+  const auto block = gpt_ ? block_of(name) : std::nullopt;
+  if (block && (block->second == "attn.bias" || block->second == "attn.masked_bias")) return;
+  if (!found_.emplace(name, std::move(tensor)).second) refuse_file("it has " + name + " twice");
+}
+
+// What differs of a GPT, all at once, as it is written in an experiment.
+void WeightsFile::compare_sizes(const ModelConfig& model) const {
+  std::string of_model, of_data;
+  const auto compare = [](std::string& differing, const char* key, std::int64_t has, std::int64_t wanted) {
+    if (has != wanted) differing += (differing.empty() ? "" : ", ") + (key + (": " + std::to_string(has)));
+  };
+  const auto has_rows = [this](std::string_view name) {
+    const auto at = found_.find(std::string(name));
+    return at != found_.end() && at->second.shape.size() == 2 ? &at->second.shape : nullptr;
+  };
+  std::int64_t layers = 0;
+  for (const auto& [name, tensor] : found_) {
+    if (const auto block = block_of(name))
+      layers = std::max<std::int64_t>(layers, std::int64_t{block->first} + 1);
+  }
+  compare(of_model, "layers", layers, model.layers);
+  if (const Shape* shape = has_rows(tokens)) {
+    compare(of_model, "width", shape->back(), model.width);
+    compare(of_data, "vocabulary", shape->front(), wanted_.front().shape.front());
+  }
+  if (const Shape* shape = has_rows(positions)) compare(of_model, "context", shape->front(), model.context);
+  if (!of_model.empty()) refuse_model("it is of a GPT of another size: write model: {" + of_model + "}");
+  if (!of_data.empty()) {
+    refuse_model("it is of a GPT with other tokens: write data: {format: tokens, " + of_data + "}");
+  }
+  compare_description(model);
+}
+
+// A file of weights does not tell the number of heads.
+void WeightsFile::compare_description(const ModelConfig& model) const {
+  const fs::path path = fs::path(path_).parent_path() / description_name;
+  constexpr std::size_t limit = 1 << 20;
+  std::string text(limit, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(limit));
+  if (!file.eof()) return;
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  json description;
+  try {
+    description = parse_json(text, path.string());
+  } catch (const std::runtime_error&) {
+    return;  // not of the weights
+  }
+  if (!description.is_object() || description.value("model_type", json()) != "gpt2") return;
+  const auto fail = [&](const char* key, const std::string& what) {
+    throw Failure(ExitCode::bad_configuration,
+                  path.string() + ": " + key + " is " + description[key].dump() + what);
+  };
+  if (description.contains("n_head") && description["n_head"] != model.heads)
+    fail("n_head", ", and model.heads is " + std::to_string(model.heads));
+  if (description.contains("activation_function") && description["activation_function"] != activation)
+    fail("activation_function", std::string(", and a gpt computes with ") + activation);
+  if (description.contains("layer_norm_epsilon") && description["layer_norm_epsilon"] != epsilon)
+    fail("layer_norm_epsilon", ", and that of a gpt is 1e-05");
+}
+
+void WeightsFile::check_type(const SafeTensor& tensor) const {
+  if (tensor.type != "F32" && tensor.type != "F16" && tensor.type != "BF16")
+    refuse_file(tensor.name + " has the type " + tensor.type + "; F32, F16 and BF16 can be read");
+}
+
+void WeightsFile::compare_tensors() {
+  for (const TensorInfo& tensor : wanted_) {
+    const auto found = found_.find(tensor.name);
+    if (found == found_.end()) refuse_model("it lacks the model's tensor " + tensor.name);
+    if (found->second.shape != tensor.shape) {
+      refuse_model(found->second.name + " is " + text_of(found->second.shape) + ", and the model's is " +
+                   text_of(tensor.shape));
+    }
+    check_type(found->second);
+  }
+  for (const auto& [name, tensor] : found_) {
+    const bool known = std::ranges::any_of(wanted_, [&](const TensorInfo& one) { return one.name == name; });
+    if (!known && !(gpt_ && name == head)) refuse_model("the model has no tensor " + tensor.name);
+  }
+  const auto output = found_.find(std::string(head));
+  if (output == found_.end()) return;
+  check_type(output->second);
+  if (output->second.shape != wanted_.front().shape)
+    refuse_model(std::string(head) + " has not the shape of " + std::string(tokens));
+}
+
+void WeightsFile::read(const SafeTensor& tensor, std::span<float> into) {
+  stream_.seekg(static_cast<std::streamoff>(data_begin_ + tensor.offset));
+  const auto get = [&](void* place, std::size_t bytes) {
+    if (!stream_.read(static_cast<char*>(place), static_cast<std::streamsize>(bytes)))
+      refuse_file("cannot be read");
+  };
+  if (tensor.type == "F32") return get(into.data(), into.size_bytes());
+  std::vector<std::uint16_t> block(std::min<std::size_t>(into.size(), 1 << 16));
+  for (std::size_t at = 0; at < into.size(); at += block.size()) {
+    const std::size_t count = std::min(block.size(), into.size() - at);
+    get(block.data(), count * sizeof(std::uint16_t));
+    std::transform(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(count),
+                   into.begin() + static_cast<std::ptrdiff_t>(at),
+                   tensor.type == "F16" ? from_float16 : from_bfloat16);
+  }
+}
+
+kernels::Floats WeightsFile::read() {
+  kernels::Floats parameters(parameter_count(wanted_));
+  for (const TensorInfo& tensor : wanted_)
+    read(found_.at(tensor.name), std::span(parameters).subspan(tensor.offset, tensor.size));
+  const auto output = found_.find(std::string(head));
+  if (output != found_.end()) {
+    kernels::Floats logits(wanted_.front().size);
+    read(output->second, logits);
+    if (std::memcmp(logits.data(), parameters.data(), logits.size() * sizeof(float)) != 0) {
+      refuse_model(std::string(head) + " differs from " + std::string(tokens) +
+                   ", and a gpt has one tensor for both");
+    }
+  }
+  return parameters;
+}
+
+// Writes by `write`, beside the place of the file, and moves it there.
+template <typename Write>
+void replace_file(const fs::path& path, Write write) {
+  const fs::path aside = path.parent_path() / (".tmp-" + path.filename().string() + "-" + random_name());
+  try {
+    write(aside);
+    fs::rename(aside, path);
+  } catch (const std::exception&) {
+    remove_quietly(aside);
+    throw;
+  }
+}
+
+// What GPT2LMHeadModel.from_pretrained() asks for.
+json description_of(const ModelConfig& model, std::int64_t vocabulary) {
+  constexpr std::int64_t end_of_text = 50256;  // of GPT-2's own tokens
+  const json end = vocabulary > end_of_text ? json(end_of_text) : json();
+  return {{"model_type", "gpt2"},
+          {"architectures", {"GPT2LMHeadModel"}},
+          {"vocab_size", vocabulary},
+          {"n_positions", model.context},
+          {"n_embd", model.width},
+          {"n_layer", model.layers},
+          {"n_head", model.heads},
+          {"activation_function", activation},
+          {"layer_norm_epsilon", epsilon},
+          {"resid_pdrop", 0.0},
+          {"embd_pdrop", 0.0},
+          {"attn_pdrop", 0.0},
+          {"bos_token_id", end},
+          {"eos_token_id", end}};
+}
+
+}  // namespace
+
+kernels::Floats read_weights(const std::string& path, const ModelConfig& model,
+                             std::span<const TensorInfo> wanted) {
+  return WeightsFile(path, model, wanted).read();
+}
+
+void write_weights(const fs::path& folder, const ModelConfig& model,
+                   std::span<const TensorInfo> tensors_of_model, std::span<const float> parameters) {
+  fs::create_directories(folder);
+  std::vector<SafeTensor> tensors;
+  for (const TensorInfo& tensor : tensors_of_model) {
+    tensors.push_back(
+        {tensor.name, tensor.shape, tensor.offset * sizeof(float), tensor.size * sizeof(float)});
+  }
+  if (model.type == ModelType::gpt) {
+    const json description = description_of(model, tensors.front().shape.front());
+    replace_file(folder / description_name,
+                 [&](const fs::path& aside) { write_text(aside, description.dump(2) + "\n"); });
+  }
+  replace_file(folder / weights_name, [&](const fs::path& aside) {
+    // transformers refuses a file whose metadata does not say that its tensors are PyTorch's.
+    const std::string header = safetensors_header(tensors, {{"format", "pt"}});
+    Descriptor file(aside, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    file.write_all(header.data(), header.size());
+    file.write_all(parameters.data(), parameters.size_bytes());
+    file.sync();
+  });
+  sync_folder(folder);
+}
+
+}  // namespace mlk::rt
