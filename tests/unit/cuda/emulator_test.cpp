@@ -6,22 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/cuda/faults.h"
+
 using namespace mlk::emulator;
+using mlk::test::contains;
+using mlk::test::fault_of;
 
 namespace {
-
-std::string fault_of(const Launch& launch, const std::function<void()>& kernel) {
-  try {
-    run_grid(launch, kernel);
-  } catch (const KernelFault& fault) {
-    return fault.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Turns the numbers of each block round.
 void reverse(const float* in, float* out, bool waits) {
