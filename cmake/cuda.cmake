@@ -50,7 +50,7 @@ if(MLK_NVCC AND NOT MLK_SANITIZE)
   if(MLK_TESTS)
     find_package(doctest REQUIRED)
     add_executable(gpu_tests EXCLUDE_FROM_ALL tests/unit/main.cpp tests/unit/cuda/ops_test.cpp
-                   tests/unit/cuda/transformer_test.cpp tests/unit/cuda/images_test.cpp)
+                   tests/unit/cuda/transformer_test.cpp tests/unit/cuda/images_test.cpp tests/unit/cuda/bfloat16_test.cpp)
     target_compile_definitions(gpu_tests PRIVATE MLK_DEVICE_PLUGIN="$<TARGET_FILE:mlk-cuda>" MLK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(gpu_tests PRIVATE mlk_options doctest::doctest mlk_kernels_device mlk_kernels_cpu)
     add_dependencies(gpu_tests mlk-cuda)
@@ -72,7 +72,7 @@ set_target_properties(mlk_cuda_emulated PROPERTIES UNITY_BUILD OFF POSITION_INDE
 target_link_libraries(mlk_cuda_emulated PUBLIC mlk_options)
 target_include_directories(mlk_cuda_emulated PRIVATE tests/cuda/emulator)
 target_include_directories(mlk_cuda_emulated SYSTEM PUBLIC ${mlk_cuda_include})
-target_compile_options(mlk_cuda_emulated PRIVATE -O2 -ffp-contract=off)
+target_compile_options(mlk_cuda_emulated PRIVATE -O2 -ffp-contract=off -Wno-unknown-pragmas)   # unroll
 
 add_library(mlk-cuda-emulated SHARED $<TARGET_OBJECTS:mlk_cuda_emulated> $<TARGET_OBJECTS:mlk_cuda_grids>)
 target_link_libraries(mlk-cuda-emulated PRIVATE mlk_options)

@@ -82,7 +82,12 @@ class Grid {
       : launch_(launch), kernel_(kernel), threads_(launch.threads.count()), fibers_(threads_.size()) {
     for (unsigned i = 0; i < threads_.size(); ++i) threads_[i].index = index_in(launch.threads, i);
   }
-  ~Grid() { running_ = nullptr; }
+  ~Grid() {
+    for (const auto& open : operations_) {
+      for (const auto& operation : open) acquire(operation.get());  // after a fault
+    }
+    running_ = nullptr;
+  }
 
   void run() {
     running_ = this;

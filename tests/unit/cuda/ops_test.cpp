@@ -1,7 +1,6 @@
 // Every operation of the plugin, on the emulator, against the reference: on ragged sizes, and with the
 // threads of a block in three orders.
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -15,6 +14,7 @@ using mlk::test::area;
 using mlk::test::device_ops;
 using mlk::test::furthest_apart;
 using mlk::test::in_each_order;
+using mlk::test::not_a_number;
 using mlk::test::Numbers;
 using mlk::test::on_device;
 using mlk::test::on_host;
@@ -23,7 +23,6 @@ using mlk::test::tokens_on_device;
 
 namespace {
 
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 // Of sums of `terms` products of numbers below 1, in float.
 double sum_bound(int terms) { return 4e-7 * std::sqrt(terms + 1.0) + 1e-6; }
 

@@ -22,7 +22,7 @@ namespace {
 
 const mlk::emulator::Launch one_warp{{1}, {32}, 1024};
 
-std::vector<BFloat16> rounded(const std::vector<float>& values) {
+std::vector<BFloat16> to_numbers(const std::vector<float>& values) {
   std::vector<BFloat16> numbers;
   for (const float value : values) numbers.push_back(to_bfloat16(value));
   return numbers;
@@ -89,7 +89,7 @@ TEST_CASE("copies that are not aligned, or too many, are faults") {
 
 TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, transposed or not") {
   Numbers numbers;
-  const auto a = rounded(numbers(16 * 32)), b = rounded(numbers(32 * 16));
+  const auto a = to_numbers(numbers(16 * 32)), b = to_numbers(numbers(32 * 16));
   for (const bool transposed : {false, true}) {
     CAPTURE(transposed);
     std::vector<float> product(16 * 16);

@@ -1,0 +1,33 @@
+// The operations that multiply matrices, with the precision of a device: which kernels compute them, and the
+// scratch memory that they need.
+#pragma once
+
+#include "kernels/cuda/bfloat16.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/scratch.h"
+
+namespace mlk::cuda {
+
+// All work goes to one stream, so that scratch memory is free again when the next operation begins. Errors
+// are those of scratch memory; of kernels: cudaGetLastError().
+class Products {
+ public:
+  explicit Products(kernels::Precision precision) : precision_(precision) {}
+
+  cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
+                   float alpha, const float* a, const float* b, float beta, float* c);
+  cudaError_t attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
+                        float* log_sums);
+  cudaError_t attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
+                                 const float* out, const float* log_sums, const float* delta,
+                                 float* qkv_gradient);
+
+ private:
+  bool rounds(const AttentionShape& shape) const;
+
+  const kernels::Precision precision_;
+  Scratch<BFloat16> left_, right_;  // rounded inputs
+  Scratch<float> dots_;             // of the backward pass of attention
+};
+
+}  // namespace mlk::cuda
