@@ -24,18 +24,16 @@ void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels:
                    int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c);
 
 // Ops::attention and its backward pass for heads of the sizes that have_fast_attention() knows, with qkv and
-// delta rounded (16 bytes aligned, without padding). Weights and their gradients are rounded as well before
-// they are multiplied.
-constexpr bool have_fast_attention(int head_size) { return head_size == 64 || head_size == 128; }
+// delta rounded, without padding. Weights and their gradients are rounded as well before they are multiplied.
 void attention_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape, const BFloat16* qkv,
                         float* out, float* log_sums);
-
-// What the backward pass needs of `out`, in one pass over it: rounded = delta, and dots[batch, heads, length]
-// = out . delta of each head of a position.
-void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
-                      const float* delta, BFloat16* rounded, float* dots);
 void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape,
                                  const BFloat16* qkv, const float* log_sums, const BFloat16* delta,
                                  const float* dots, float* qkv_gradient);
+
+// What the fast backward passes need of `out`, in one pass over it: dots[batch, heads, length] = out . delta
+// of each head of a position, and unless it is null rounded = delta.
+void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
+                      const float* delta, BFloat16* rounded, float* dots);
 
 }  // namespace mlk::cuda

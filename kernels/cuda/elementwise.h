@@ -1,8 +1,6 @@
 // Operations on each number by itself: one thread for each, in rounds of the whole grid.
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/cuda/cuda.h"
 
 namespace mlk::cuda {
@@ -20,11 +18,6 @@ template <typename Work>
 __device__ void for_each(std::size_t size, Work work) {
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < size; i += stride) work(i);
-}
-
-// Whether 16 bytes can be read and written there at once.
-__host__ __device__ inline bool is_aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
 }
 
 __host__ __device__ constexpr std::size_t area(int rows, int columns) {

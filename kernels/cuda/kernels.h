@@ -19,6 +19,11 @@ using kernels::ImageShape;
 using kernels::SgdStep;
 using kernels::Transpose;
 
+// Whether 16 bytes can be read and written there at once.
+__host__ __device__ inline bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+}
+
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
 
@@ -47,6 +52,15 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
                float* log_sums);
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
+
+// The same for heads of these sizes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots:
+// of prepare_backward (bfloat16.h).
+constexpr bool have_fast_attention(int head_size) { return head_size == 64 || head_size == 128; }
+void attention_fast(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
+                    float* log_sums);
+void attention_fast_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
+                             const float* log_sums, const float* delta, const float* dots,
+                             float* qkv_gradient);
 
 // rows[pixels, kernel * kernel * channels]: the window around each pixel, with zeros beyond the edges. And
 // the sum of what the windows have of each number of x.

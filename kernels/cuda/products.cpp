@@ -1,17 +1,21 @@
 #include "kernels/cuda/products.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace mlk::cuda {
 namespace {
 
-// Of qkv, a third, and of the numbers of which each head of a position has one.
-std::size_t positions(const AttentionShape& shape) {
-  return static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.length);
-}
+// Of queries: how many, and their numbers.
 std::size_t vectors(const AttentionShape& shape) {
-  return positions(shape) * static_cast<std::size_t>(shape.heads);
+  return static_cast<std::size_t>(shape.batch * shape.length) * static_cast<std::size_t>(shape.heads);
 }
 std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
+}
+
+bool are_aligned(std::initializer_list<const float*> tensors) {
+  return std::ranges::all_of(tensors, [](const float* tensor) { return is_aligned(tensor); });
 }
 
 }  // namespace
@@ -35,35 +39,41 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
   return cudaSuccess;
 }
 
-bool Products::rounds(const AttentionShape& shape) const {
-  return precision_ == kernels::Precision::bfloat16 && have_fast_attention(shape.head_size);
-}
-
 cudaError_t Products::attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
                                 float* out, float* log_sums) {
-  if (!rounds(shape)) {
+  if (!have_fast_attention(shape.head_size) || !are_aligned({qkv, out})) {
     cuda::attention(stream, shape, qkv, out, log_sums);
-    return cudaSuccess;
+  } else if (precision_ == kernels::Precision::float32) {
+    attention_fast(stream, shape, qkv, out, log_sums);
+  } else {
+    if (const cudaError_t error = round_qkv(stream, shape, qkv)) return error;
+    attention_bfloat16(stream, shape, left_.numbers(), out, log_sums);
   }
+  return cudaSuccess;
+}
+
+cudaError_t Products::round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv) {
   if (const cudaError_t error = left_.make_room(3 * numbers(shape))) return error;
   round_to_bfloat16(stream, 3 * vectors(shape), static_cast<std::size_t>(shape.head_size), qkv,
                     left_.numbers());
-  attention_bfloat16(stream, shape, left_.numbers(), out, log_sums);
   return cudaSuccess;
 }
 
 cudaError_t Products::attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
                                          const float* out, const float* log_sums, const float* delta,
                                          float* qkv_gradient) {
-  if (!rounds(shape)) {
+  if (!have_fast_attention(shape.head_size) || !are_aligned({qkv, out, delta, qkv_gradient})) {
     cuda::attention_backward(stream, shape, qkv, out, log_sums, delta, qkv_gradient);
     return cudaSuccess;
   }
-  if (const cudaError_t error = left_.make_room(3 * numbers(shape))) return error;
-  if (const cudaError_t error = right_.make_room(numbers(shape))) return error;
   if (const cudaError_t error = dots_.make_room(vectors(shape))) return error;
-  round_to_bfloat16(stream, 3 * vectors(shape), static_cast<std::size_t>(shape.head_size), qkv,
-                    left_.numbers());
+  if (precision_ == kernels::Precision::float32) {
+    prepare_backward(stream, shape, out, delta, nullptr, dots_.numbers());
+    attention_fast_backward(stream, shape, qkv, log_sums, delta, dots_.numbers(), qkv_gradient);
+    return cudaSuccess;
+  }
+  if (const cudaError_t error = round_qkv(stream, shape, qkv)) return error;
+  if (const cudaError_t error = right_.make_room(numbers(shape))) return error;
   prepare_backward(stream, shape, out, delta, right_.numbers(), dots_.numbers());
   attention_backward_bfloat16(stream, shape, left_.numbers(), log_sums, right_.numbers(), dots_.numbers(),
                               qkv_gradient);

@@ -23,7 +23,7 @@ class Products {
                                  float* qkv_gradient);
 
  private:
-  bool rounds(const AttentionShape& shape) const;
+  cudaError_t round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv);  // to left_
 
   const kernels::Precision precision_;
   Scratch<BFloat16> left_, right_;  // rounded inputs

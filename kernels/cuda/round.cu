@@ -1,6 +1,7 @@
 // Rounding to bfloat16: a thread makes 8 numbers, which it stores at once.
 #include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/kernels.h"
 
 namespace mlk::cuda {
 namespace {

@@ -82,13 +82,14 @@ inline std::uint32_t pair_of(float first, float second) {
 template <unsigned columns>
 struct Tile {
   static_assert(columns % 32 == 0);
+  static constexpr unsigned stride = columns;
   static constexpr unsigned piece = 8, pieces = columns / piece;  // numbers of a piece; pieces of a row
   BFloat16* numbers;
 
   // column: the first of a piece.
   __device__ BFloat16* at(unsigned row, unsigned column) const {
     const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
-    return numbers + row * columns + (column / piece ^ turn) * piece;
+    return numbers + row * stride + (column / piece ^ turn) * piece;
   }
 
   // Rows row.. and columns column.. of the tile as a, or with `transposed` of its transpose.

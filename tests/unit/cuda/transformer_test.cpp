@@ -116,9 +116,15 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const AttentionShape shape :
-         {AttentionShape{1, 1, 1, 1}, {2, 5, 3, 4}, {1, 70, 1, 33}, {0, 3, 1, 2}}) {
+    for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1},
+                                       {2, 5, 3, 4},
+                                       {1, 70, 1, 33},
+                                       {0, 3, 1, 2},
+                                       {2, 3, 2, 64},
+                                       {1, 70, 1, 64},
+                                       {1, 37, 2, 128}}) {
       CAPTURE(shape.length);
+      CAPTURE(shape.head_size);
       const std::size_t size = area(shape.batch * shape.length, shape.heads * shape.head_size);
       auto qkv = numbers(3 * size);
       for (float& value : qkv) value *= 3;
@@ -139,6 +145,33 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
       CHECK(furthest_apart(on_host(*ops, of_gradient), gradient) <= 1e-4);
     }
   });
+}
+
+TEST_CASE("attention takes tensors that are not aligned") {
+  constexpr AttentionShape shape{1, 3, 1, 64};
+  constexpr std::size_t size = 3 * 64;
+  for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
+    const auto ops = device_ops(precision), reference = make_reference_ops();
+    Numbers numbers;
+    const auto qkv = numbers(3 * size), delta = numbers(size);
+    auto out = zeros(size), log_sums = zeros(3), gradient = zeros(3 * size);
+    auto buffer = on_device(*ops, zeros(8 * size + 8));  // tensors of it, a number further than aligned ones
+    const auto of_qkv = std::span<float>(buffer).subspan(1, 3 * size),
+               of_out = std::span<float>(buffer).subspan(3 * size + 1, size),
+               of_delta = std::span<float>(buffer).subspan(4 * size + 1, size),
+               of_gradient = std::span<float>(buffer).subspan(5 * size + 1, 3 * size);
+    auto of_log_sums = ops->allocate<float>(3);
+    ops->write(qkv, of_qkv);
+    ops->write(delta, of_delta);
+    ops->attention(shape, of_qkv.data(), of_out.data(), of_log_sums.data());
+    ops->attention_backward(shape, of_qkv.data(), of_out.data(), of_log_sums.data(), of_delta.data(),
+                            of_gradient.data());
+    reference->attention(shape, qkv.data(), out.data(), log_sums.data());
+    reference->attention_backward(shape, qkv.data(), out.data(), log_sums.data(), delta.data(),
+                                  gradient.data());
+    CHECK(furthest_apart(on_host(*ops, of_out), out) <= 2e-5);
+    CHECK(furthest_apart(on_host(*ops, of_gradient), gradient) <= 1e-4);
+  }
 }
 
 TEST_CASE("dropout on the device drops the same numbers, and clipping keeps the norm") {
