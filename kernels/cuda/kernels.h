@@ -26,6 +26,10 @@ __host__ __device__ inline bool is_aligned(const void* address) {
 
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
+// The same for large products: it is faster where its blocks are enough for all multiprocessors.
+std::size_t blocks_of_fast_gemm(int m, int n);
+void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
+               float alpha, const float* a, const float* b, float beta, float* c);
 
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);

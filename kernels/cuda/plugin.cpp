@@ -33,7 +33,7 @@ struct mlk_device {
   Scratch<double> squares;  // of clipping
   cuda::Products products;
 
-  explicit mlk_device(Precision precision) : products(precision) {}
+  mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
 
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
@@ -111,7 +111,7 @@ mlk_device* open_device(int index, int precision, char* why, std::size_t size) {
     std::snprintf(why, size, "%s", reason.c_str());
     return nullptr;
   }
-  auto* const device = new mlk_device(static_cast<Precision>(precision));
+  auto* const device = new mlk_device(static_cast<Precision>(precision), properties.multiProcessorCount);
   device->index = index;
   device->name = properties.name;
   device->holds(cudaSetDevice(index), "cannot be used");

@@ -23,7 +23,8 @@ bool are_aligned(std::initializer_list<const float*> tensors) {
 cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
                            int k, float alpha, const float* a, const float* b, float beta, float* c) {
   if (precision_ == kernels::Precision::float32) {
-    cuda::gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    const auto multiply = 2 * blocks_of_fast_gemm(m, n) > multiprocessors_ ? gemm_fast : cuda::gemm;
+    multiply(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
     return cudaSuccess;
   }
   const auto rows_of = [](Transpose transposed, int rows, int columns) {

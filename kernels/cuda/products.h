@@ -12,7 +12,8 @@ namespace mlk::cuda {
 // are those of scratch memory; of kernels: cudaGetLastError().
 class Products {
  public:
-  explicit Products(kernels::Precision precision) : precision_(precision) {}
+  Products(kernels::Precision precision, int multiprocessors)
+      : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                    float alpha, const float* a, const float* b, float beta, float* c);
@@ -26,6 +27,7 @@ class Products {
   cudaError_t round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv);  // to left_
 
   const kernels::Precision precision_;
+  const std::size_t multiprocessors_;
   Scratch<BFloat16> left_, right_;  // rounded inputs
   Scratch<float> dots_;             // of the backward pass of attention
 };

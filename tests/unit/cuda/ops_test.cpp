@@ -37,7 +37,8 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const Size size : {Size{1, 1, 1}, {65, 3, 17}, {7, 70, 33}, {64, 64, 16}, {0, 3, 2}, {3, 2, 0}}) {
+    for (const Size size :
+         {Size{1, 1, 1}, {65, 3, 17}, {7, 70, 33}, {64, 64, 16}, {0, 3, 2}, {3, 2, 0}, {130, 131, 37}}) {
       for (const Transpose ta : {Transpose::no, Transpose::yes}) {
         for (const Transpose tb : {Transpose::no, Transpose::yes}) {
           for (const float beta : {0.0f, 0.5f}) {
