@@ -118,7 +118,11 @@ mlk_device* open_device(int index, int precision, char* why, std::size_t size) {
   device->holds(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "cannot be used");
   device->holds(cudaMalloc(reinterpret_cast<void**>(&device->total), sizeof(double)), "cannot be used");
   device->holds(cudaMallocHost(reinterpret_cast<void**>(&device->result), sizeof(double)), "cannot be used");
-  if (device->failure.empty()) return device;
+  if (device->failure.empty()) {
+    const std::string version = device->products.use_cublaslt();
+    if (!version.empty()) device->name += " (cuBLASLt " + version + ")";
+    return device;
+  }
   std::snprintf(why, size, "%s", device->failure.c_str());
   close_device(device);
   return nullptr;

@@ -14,29 +14,53 @@ std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
 }
 
+// A factor as it is stored.
+struct Stored {
+  Transpose transpose;
+  std::size_t rows, columns;
+
+  Stored(Transpose transposed, int of_rows, int of_columns)
+      : transpose(transposed),
+        rows(static_cast<std::size_t>(transposed == Transpose::yes ? of_columns : of_rows)),
+        columns(static_cast<std::size_t>(transposed == Transpose::yes ? of_rows : of_columns)) {}
+
+  CublasLt::Factor factor(const float* numbers) const {
+    return {transpose, CUDA_R_32F, numbers, static_cast<std::int64_t>(columns)};
+  }
+  CublasLt::Factor factor(const BFloat16* numbers) const {
+    return {transpose, CUDA_R_16BF, numbers, static_cast<std::int64_t>(padded(columns))};
+  }
+};
+
 bool are_aligned(std::initializer_list<const float*> tensors) {
   return std::ranges::all_of(tensors, [](const float* tensor) { return is_aligned(tensor); });
 }
 
 }  // namespace
 
+std::string Products::use_cublaslt() {
+  cublaslt_ = CublasLt::open();
+  return cublaslt_ ? cublaslt_->version() : "";
+}
+
 cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
                            int k, float alpha, const float* a, const float* b, float beta, float* c) {
+  const Stored of_a(transpose_a, m, k), of_b(transpose_b, k, n);
   if (precision_ == kernels::Precision::float32) {
+    if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(a), of_b.factor(b), beta, c))
+      return cudaSuccess;
     const auto multiply = 2 * blocks_of_fast_gemm(m, n) > multiprocessors_ ? gemm_fast : cuda::gemm;
     multiply(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
     return cudaSuccess;
   }
-  const auto rows_of = [](Transpose transposed, int rows, int columns) {
-    return static_cast<std::size_t>(transposed == Transpose::yes ? columns : rows);
-  };
-  const std::size_t a_rows = rows_of(transpose_a, m, k), a_columns = rows_of(transpose_a, k, m);
-  const std::size_t b_rows = rows_of(transpose_b, k, n), b_columns = rows_of(transpose_b, n, k);
-  if (const cudaError_t error = left_.make_room(a_rows * padded(a_columns))) return error;
-  if (const cudaError_t error = right_.make_room(b_rows * padded(b_columns))) return error;
-  round_to_bfloat16(stream, a_rows, a_columns, a, left_.numbers());
-  round_to_bfloat16(stream, b_rows, b_columns, b, right_.numbers());
-  gemm_bfloat16(stream, transpose_a, transpose_b, m, n, k, alpha, left_.numbers(), right_.numbers(), beta, c);
+  if (const cudaError_t error = left_.make_room(of_a.rows * padded(of_a.columns))) return error;
+  if (const cudaError_t error = right_.make_room(of_b.rows * padded(of_b.columns))) return error;
+  const BFloat16 *const left = left_.numbers(), *const right = right_.numbers();
+  round_to_bfloat16(stream, of_a.rows, of_a.columns, a, left_.numbers());
+  round_to_bfloat16(stream, of_b.rows, of_b.columns, b, right_.numbers());
+  if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(left), of_b.factor(right), beta, c))
+    return cudaSuccess;
+  gemm_bfloat16(stream, transpose_a, transpose_b, m, n, k, alpha, left, right, beta, c);
   return cudaSuccess;
 }
 

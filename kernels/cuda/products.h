@@ -2,7 +2,11 @@
 // scratch memory that they need.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "kernels/cuda/bfloat16.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/scratch.h"
 
@@ -14,6 +18,9 @@ class Products {
  public:
   Products(kernels::Precision precision, int multiprocessors)
       : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
+
+  // From now on gemm is cuBLASLt's, if that is on the machine. Its version, or nothing.
+  std::string use_cublaslt();
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                    float alpha, const float* a, const float* b, float beta, float* c);
@@ -30,6 +37,7 @@ class Products {
   const std::size_t multiprocessors_;
   Scratch<BFloat16> left_, right_;  // rounded inputs
   Scratch<float> dots_;             // of the backward pass of attention
+  std::unique_ptr<CublasLt> cublaslt_;
 };
 
 }  // namespace mlk::cuda
