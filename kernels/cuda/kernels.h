@@ -33,19 +33,24 @@ void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b
 
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
-void bias_backward(cudaStream_t stream, int rows, int columns, const float* delta, float* bias_gradient);
-void bias_relu_backward(cudaStream_t stream, int rows, int columns, const float* output, float* delta,
-                        float* bias_gradient);
+
+// Of the operations that sum up columns. partials: memory for as many numbers.
+std::size_t partial_sums(int rows, int columns);
+void bias_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* delta,
+                   float* bias_gradient);
+void bias_relu_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* output,
+                        float* delta, float* bias_gradient);
 
 void add_bias_gelu(cudaStream_t stream, int rows, int columns, const float* bias, float* x, float* out);
-void bias_gelu_backward(cudaStream_t stream, int rows, int columns, const float* x, float* delta,
-                        float* bias_gradient);
+void bias_gelu_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* x,
+                        float* delta, float* bias_gradient);
 
 void layer_norm(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
                 const float* bias, float* out, float* mean, float* scale);
-void layer_norm_backward(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
-                         const float* mean, const float* scale, const float* delta, float* x_gradient,
-                         float* weight_gradient, float* bias_gradient);
+void layer_norm_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* x,
+                         const float* weight, const float* mean, const float* scale, const float* delta,
+                         float* x_gradient, float* weight_gradient, float* bias_gradient);
+std::size_t layer_norm_partial_sums(int rows, int columns);
 
 void embed(cudaStream_t stream, int rows, int length, int columns, const std::int32_t* tokens,
            const float* token_table, const float* position_table, float* out);

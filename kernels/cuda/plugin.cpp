@@ -31,6 +31,7 @@ struct mlk_device {
   double* result = nullptr;
   Scratch<float> windows;   // of a convolution
   Scratch<double> squares;  // of clipping
+  Scratch<float> partials;  // of sums of columns
   cuda::Products products;
 
   mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
@@ -186,6 +187,22 @@ struct Queue<operation> {
 template <auto operation>
 constexpr auto queue = &Queue<operation>::call;
 
+// The same for operations that need memory for partial sums.
+template <auto operation, auto needed>
+struct QueueSums;
+template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
+          auto needed>
+struct QueueSums<operation, needed> {
+  static void call(mlk_device* device, int rows, int columns, Parameters... parameters) {
+    float* const partials = device->space(device->partials, needed(rows, columns));
+    if (!device->failure.empty()) return;
+    operation(device->stream, partials, rows, columns, parameters...);
+    device->check();
+  }
+};
+template <auto operation, auto needed = cuda::partial_sums>
+constexpr auto queue_sums = &QueueSums<operation, needed>::call;
+
 void gemm(mlk_device* device, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c) {
   device->multiply(transpose_a ? Transpose::yes : Transpose::no, transpose_b ? Transpose::yes : Transpose::no,
@@ -288,12 +305,12 @@ const mlk_device_table* mlk_device_v2() {
       .gemm = gemm,
       .add_bias = queue<cuda::add_bias>,
       .add_bias_relu = queue<cuda::add_bias_relu>,
-      .bias_backward = queue<cuda::bias_backward>,
-      .bias_relu_backward = queue<cuda::bias_relu_backward>,
+      .bias_backward = queue_sums<cuda::bias_backward>,
+      .bias_relu_backward = queue_sums<cuda::bias_relu_backward>,
       .add_bias_gelu = queue<cuda::add_bias_gelu>,
-      .bias_gelu_backward = queue<cuda::bias_gelu_backward>,
+      .bias_gelu_backward = queue_sums<cuda::bias_gelu_backward>,
       .layer_norm = queue<cuda::layer_norm>,
-      .layer_norm_backward = queue<cuda::layer_norm_backward>,
+      .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
       .embed = queue<cuda::embed>,
       .embed_backward = queue<cuda::embed_backward>,
       .attention = attention,

@@ -78,6 +78,12 @@ TEST_CASE("lanes exchange what they have, and a lane that is not there is a faul
   CHECK(contains(fault_of({{1}, {32}}, [] { __syncwarp(0xfffffffe); }), "is not in the mask"));
 }
 
+TEST_CASE("lanes vote") {
+  std::vector<unsigned> got(32);
+  run_grid({{1}, {32}}, [&] { got[threadIdx.x] = __ballot_sync(0xffffffff, threadIdx.x % 8 == 1); });
+  for (const unsigned bits : got) CHECK(bits == 0x02020202);
+}
+
 TEST_CASE("the halves of a warp may take different ways") {
   std::vector<int> got(32);
   run_grid({{1}, {32}}, [&] {

@@ -31,7 +31,7 @@ TEST_CASE("GELU and its gradient agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : {Shape{1, 1}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
+    for (const auto [rows, columns] : {Shape{1, 1}, {3, 5}, {5, 130}, {33, 31}, {0, 4}, {130, 36}}) {
       auto x = numbers(area(rows, columns)), delta = numbers(area(rows, columns));
       for (float& value : x) value *= 6;
       const auto bias = numbers(static_cast<std::size_t>(columns));
@@ -54,7 +54,8 @@ TEST_CASE("layer normalisation and its gradients agree with the reference on the
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : {Shape{1, 2}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
+    for (const auto [rows, columns] :
+         {Shape{1, 2}, {3, 5}, {5, 130}, {33, 31}, {0, 4}, {40, 132}, {2, 3100}, {2, 24600}}) {
       CAPTURE(rows);
       CAPTURE(columns);
       const auto x = numbers(area(rows, columns)), delta = numbers(area(rows, columns));
@@ -89,26 +90,33 @@ TEST_CASE("embeddings on the device have the reference's bits, and so have their
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    constexpr int length = 4, rows = 12, columns = 70, vocabulary = 5;
-    const auto tokens = numbers.labels(rows, vocabulary);
-    const auto table = numbers(area(vocabulary, columns)), positions = numbers(area(length, columns)),
-               delta = numbers(area(rows, columns));
-    auto out = zeros(area(rows, columns)), by_token = numbers(table.size()),
-         by_position = zeros(positions.size());
-    const auto of_table = on_device(*ops, table), of_positions = on_device(*ops, positions),
-               of_delta = on_device(*ops, delta);
-    const auto of_tokens = tokens_on_device(*ops, tokens);
-    auto of_out = on_device(*ops, out), of_by_token = on_device(*ops, by_token),
-         of_by_position = on_device(*ops, by_position);
-    ops->embed(rows, length, columns, of_tokens.data(), of_table.data(), of_positions.data(), of_out.data());
-    reference->embed(rows, length, columns, tokens.data(), table.data(), positions.data(), out.data());
-    CHECK(on_host(*ops, of_out) == out);
-    ops->embed_backward(rows, length, columns, of_tokens.data(), of_delta.data(), of_by_token.data(),
-                        of_by_position.data());
-    reference->embed_backward(rows, length, columns, tokens.data(), delta.data(), by_token.data(),
-                              by_position.data());
-    CHECK(on_host(*ops, of_by_token) == by_token);
-    CHECK(on_host(*ops, of_by_position) == by_position);
+    struct Size {
+      int length, rows, columns, vocabulary;
+    };
+    for (const auto [length, rows, columns, vocabulary] :
+         {Size{4, 12, 70, 5}, {50, 300, 132, 3}, {1, 1, 3, 1}, {3, 0, 4, 2}}) {
+      CAPTURE(rows);
+      const auto tokens = numbers.labels(rows, vocabulary);
+      const auto table = numbers(area(vocabulary, columns)), positions = numbers(area(length, columns)),
+                 delta = numbers(area(rows, columns));
+      auto out = zeros(area(rows, columns)), by_token = numbers(table.size()),
+           by_position = zeros(positions.size());
+      const auto of_table = on_device(*ops, table), of_positions = on_device(*ops, positions),
+                 of_delta = on_device(*ops, delta);
+      const auto of_tokens = tokens_on_device(*ops, tokens);
+      auto of_out = on_device(*ops, out), of_by_token = on_device(*ops, by_token),
+           of_by_position = on_device(*ops, by_position);
+      ops->embed(rows, length, columns, of_tokens.data(), of_table.data(), of_positions.data(),
+                 of_out.data());
+      reference->embed(rows, length, columns, tokens.data(), table.data(), positions.data(), out.data());
+      CHECK(on_host(*ops, of_out) == out);
+      ops->embed_backward(rows, length, columns, of_tokens.data(), of_delta.data(), of_by_token.data(),
+                          of_by_position.data());
+      reference->embed_backward(rows, length, columns, tokens.data(), delta.data(), by_token.data(),
+                                by_position.data());
+      CHECK(on_host(*ops, of_by_token) == by_token);
+      CHECK(on_host(*ops, of_by_position) == by_position);
+    }
   });
 }
 
