@@ -75,9 +75,9 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     typename Engine::template Scores<step> weights, products;  // of 16 keys, by queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
+    // Beyond the end everything is 0 but the weights, which are 1 and multiply zeros.
     weights.each([&](unsigned, unsigned row, unsigned column, float& weight) {
-      const unsigned query = number * step + column;
-      const bool seen = first + warp_row + row <= query && query < heads.length;
+      const bool seen = first + warp_row + row <= number * step + column;
       weight = seen ? weight_of<Engine>(weight, log_sum[column]) : 0;
     });
     by_value.add(weights, memory.tile(number, 1), memory.scratch());

@@ -44,7 +44,8 @@ __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned en
   return any;
 }
 
-// Those of the rows first.. to first + 127 that have the token, in order; returns how many.
+// Those of the rows first.. to first + 127 that have the token, in order; returns how many. What was found
+// before is written over after a barrier.
 __device__ unsigned find(const std::int32_t* tokens, unsigned first, unsigned rows, std::int32_t token,
                          Found* found) {
   const unsigned row = first + threadIdx.x, lane = threadIdx.x % warp_threads,
@@ -77,7 +78,6 @@ __global__ void by_token_kernel(unsigned rows, unsigned columns, const std::int3
       for (unsigned i = 0; i < count; ++i) sum += delta[std::size_t{found->rows[i]} * columns + column];
       gradient[column] = sum;
     }
-    __syncthreads();  // before the next rows are written over these
   }
 }
 

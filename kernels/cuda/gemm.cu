@@ -7,6 +7,7 @@
 // number, but they are four times fewer.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gemm_result.h"
 #include "kernels/cuda/kernels.h"
 
 namespace mlk::cuda {
@@ -25,20 +26,7 @@ struct Matrix {
   }
 };
 
-struct Result {
-  float alpha, beta;
-  float* c;
-  unsigned rows, columns;
-
-  __device__ void put(unsigned row, unsigned column, float sum) const {
-    if (row >= rows || column >= columns) return;
-    float& out = c[std::size_t{row} * columns + column];
-    // Not 0 * c: c may hold anything, also NaN.
-    out = beta == 0 ? alpha * sum : alpha * sum + beta * out;
-  }
-};
-
-__global__ void simple_kernel(Matrix a, Matrix b, Result result) {
+__global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
   float* const of_a = shared_memory<float>();  // [depth][tile], of a transposed
   float* const of_b = of_a + depth * tile;     // [depth][tile]
   const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
@@ -109,7 +97,7 @@ __device__ void load(const float* tile_row, unsigned thread, float (&numbers)[ow
 
 template <bool transposed_a, bool transposed_b>
 __global__ void __launch_bounds__(block_threads, 2)
-    fast_kernel(const float* a, const float* b, unsigned inner, Result result) {
+    fast_kernel(const float* a, const float* b, unsigned inner, ProductResult result) {
   float* const shared = shared_memory<float>();  // [stages][2][tile_numbers]
   const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
   const unsigned y = threadIdx.x / 16, x = threadIdx.x % 16;
@@ -140,10 +128,16 @@ __global__ void __launch_bounds__(block_threads, 2)
       }
     }
   }
+  const unsigned left = column + x * 4;
 #pragma unroll
   for (unsigned i = 0; i < own; ++i) {
+    const unsigned at_row = row + place(y, i);
+    if (at_row >= result.rows) continue;
+    float* const out = result.c + std::size_t{at_row} * result.columns + left;
 #pragma unroll
-    for (unsigned j = 0; j < own; ++j) result.put(row + place(y, i), column + place(x, j), sums[i][j]);
+    for (unsigned j = 0; j < own; ++j) {
+      if (left + place(0, j) < result.columns) result.put_at(out + place(0, j), sums[i][j]);
+    }
   }
 }
 
@@ -159,7 +153,8 @@ void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int
   launch({dim3(divide_up(columns, tile), divide_up(rows, tile)), dim3(side, side),
           2 * depth * tile * sizeof(float)},
          stream, simple_kernel, Matrix{a, rows, inner, transpose_a == Transpose::yes},
-         Matrix{b, inner, columns, transpose_b == Transpose::yes}, Result{alpha, beta, c, rows, columns});
+         Matrix{b, inner, columns, transpose_b == Transpose::yes},
+         ProductResult{alpha, beta, c, rows, columns});
 }
 
 std::size_t blocks_of_fast_gemm(int m, int n) {
@@ -170,7 +165,7 @@ std::size_t blocks_of_fast_gemm(int m, int n) {
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                float alpha, const float* a, const float* b, float beta, float* c) {
   if (m == 0 || n == 0) return;
-  const Result result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
+  const ProductResult result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
   const bool of_a = transpose_a == Transpose::yes, of_b = transpose_b == Transpose::yes;
   const auto kernel = of_a ? (of_b ? fast::fast_kernel<true, true> : fast::fast_kernel<true, false>)
                            : (of_b ? fast::fast_kernel<false, true> : fast::fast_kernel<false, false>);

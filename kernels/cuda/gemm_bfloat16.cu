@@ -3,6 +3,7 @@
 // tiles are in shared memory: one is multiplied while copies bring the next two.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/bfloat16.h"
+#include "kernels/cuda/gemm_result.h"
 #include "kernels/cuda/tensor_cores.h"
 
 namespace mlk::cuda {
@@ -50,22 +51,10 @@ struct Factor {
   }
 };
 
-struct Result {
-  float alpha, beta;
-  float* c;
-  unsigned rows, columns;
-
-  __device__ void put(unsigned row, unsigned column, float sum) const {
-    if (row >= rows || column >= columns) return;
-    float& out = c[std::size_t{row} * columns + column];
-    // Not 0 * c: c may hold anything, also NaN.
-    out = beta == 0 ? alpha * sum : alpha * sum + beta * out;
-  }
-};
-
 template <bool transposed_a, bool transposed_b>
 __global__ void __launch_bounds__(block_threads)
-    gemm_bfloat16_kernel(Factor<transposed_a> a, Factor<!transposed_b> b, unsigned inner, Result result) {
+    gemm_bfloat16_kernel(Factor<transposed_a> a, Factor<!transposed_b> b, unsigned inner,
+                         ProductResult result) {
   BFloat16* const shared = shared_memory<BFloat16>();  // [stages][2][tile_numbers]
   const unsigned row = blockIdx.y * side, column = blockIdx.x * side, warp = threadIdx.x / warp_threads;
   const unsigned warp_row = warp / warps_beside * warp_rows, warp_column = warp % warps_beside * warp_columns;
@@ -117,7 +106,7 @@ __global__ void __launch_bounds__(block_threads)
 
 template <bool transposed_a, bool transposed_b>
 void launch_product(cudaStream_t stream, unsigned inner, const BFloat16* a, const BFloat16* b,
-                    const Result& result) {
+                    const ProductResult& result) {
   const auto stored = [inner](const BFloat16* numbers, unsigned outer, bool inner_first) {
     return Stored{numbers, inner_first ? inner : outer, inner_first ? outer : inner};
   };
@@ -133,7 +122,7 @@ void launch_product(cudaStream_t stream, unsigned inner, const BFloat16* a, cons
 void gemm_bfloat16(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                    float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c) {
   if (m == 0 || n == 0) return;
-  const Result result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
+  const ProductResult result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
   const auto inner = static_cast<unsigned>(k);
   const bool of_a = transpose_a == Transpose::yes, of_b = transpose_b == Transpose::yes;
   const auto product = of_a ? (of_b ? launch_product<true, true> : launch_product<true, false>)
