@@ -9,11 +9,11 @@ namespace mlk::kernels {
 struct BFloat16 {
   std::uint16_t bits = 0;
 
-  float value() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  constexpr float value() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 // Rounds to nearest; of two that are equally near, to the even one. NaN stays NaN.
-[[gnu::always_inline]] inline BFloat16 to_bfloat16(float x) {
+[[gnu::always_inline]] constexpr BFloat16 to_bfloat16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const std::uint32_t quiet = (bits >> 16) | 0x40;

@@ -1,46 +1,46 @@
-// Sums of columns. A block has 32 columns: in each of its rows of threads, a thread adds up every eighth row
-// of the matrix, and then the first row of threads adds up what the others have. Reads are coalesced, and the
-// order of additions is always the same.
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
+// The gradient of a bias, and with that the backward pass of ReLU.
+#include "kernels/cuda/column_sums.h"
 
 namespace mlk::cuda {
 namespace {
 
-constexpr unsigned columns_of_block = 32, rows_of_threads = 8;
+struct AsItIs {
+  template <unsigned width>
+  __device__ void operator()(std::size_t, Numbers<width>&) const {}
+};
 
-// With `output`, the result of add_bias_relu, delta becomes 0 first where that is 0.
-__global__ void column_sums_kernel(int rows, int columns, const float* output, float* delta, float* sums) {
-  float* const partial = shared_memory<float>();  // [rows_of_threads][columns_of_block]
-  const unsigned column = blockIdx.x * columns_of_block + threadIdx.x;
-  float sum = 0;
-  if (column < static_cast<unsigned>(columns)) {
-    for (unsigned row = threadIdx.y; row < static_cast<unsigned>(rows); row += rows_of_threads) {
-      const std::size_t at = std::size_t{row} * static_cast<unsigned>(columns) + column;
-      if (output != nullptr && !(output[at] > 0)) delta[at] = 0;
-      sum += delta[at];
-    }
+// delta becomes 0 where `output`, the result of add_bias_relu, is 0.
+struct OfRelu {
+  const float* output;
+  float* delta;
+
+  template <unsigned width>
+  __device__ void operator()(std::size_t place, Numbers<width>& numbers) const {
+    const auto outputs = load<width>(output + place);
+    for (unsigned j = 0; j < width; ++j) numbers.of[j] = outputs.of[j] > 0 ? numbers.of[j] : 0;
+    store(delta + place, numbers);
   }
-  partial[threadIdx.y * columns_of_block + threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= static_cast<unsigned>(columns)) return;
-  for (unsigned i = 1; i < rows_of_threads; ++i) sum += partial[i * columns_of_block + threadIdx.x];
-  sums[column] = sum;
-}
+};
 
 }  // namespace
 
-void bias_relu_backward(cudaStream_t stream, int rows, int columns, const float* output, float* delta,
-                        float* bias_gradient) {
-  const Grid grid{divide_up(static_cast<std::size_t>(columns), columns_of_block),
-                  dim3(columns_of_block, rows_of_threads),
-                  columns_of_block * rows_of_threads * sizeof(float)};
-  launch(grid, stream, column_sums_kernel, rows, columns, output, delta, bias_gradient);
+std::size_t partial_sums(int rows, int columns) { return shares_of_rows(rows, columns) * area(1, columns); }
+
+void add_partials(cudaStream_t stream, unsigned shares, int columns, const float* partials, float* sums) {
+  launch(grid_of_columns(columns, 1), stream, column_sums_kernel<AsItIs>, shares,
+         static_cast<unsigned>(columns), are_aligned_rows(columns, partials), partials, AsItIs{}, sums);
 }
 
-void bias_backward(cudaStream_t stream, int rows, int columns, const float* delta, float* bias_gradient) {
-  bias_relu_backward(stream, rows, columns, nullptr, const_cast<float*>(delta),
-                     bias_gradient);  // reads delta
+void bias_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* delta,
+                   float* bias_gradient) {
+  sum_columns(stream, rows, columns, are_aligned_rows(columns, delta), delta, AsItIs{}, bias_gradient,
+              partials);
+}
+
+void bias_relu_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* output,
+                        float* delta, float* bias_gradient) {
+  sum_columns(stream, rows, columns, are_aligned_rows(columns, delta, output), delta, OfRelu{output, delta},
+              bias_gradient, partials);
 }
 
 }  // namespace mlk::cuda

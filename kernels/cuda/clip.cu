@@ -7,10 +7,13 @@
 namespace mlk::cuda {
 namespace {
 
-__global__ void sum_of_squares_kernel(std::size_t size, const float* x, double* sums) {
+__global__ void sum_of_squares_kernel(std::size_t size, std::size_t head, const float* x, double* sums) {
   double* const shared = shared_memory<double>();
   double sum = 0;
-  for_each(size, [&](std::size_t i) { sum += static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  for_each_wide(size, head, [&](auto width, std::size_t i) {
+    for (const float number : load<width>(x + i).of)
+      sum += static_cast<double>(number) * static_cast<double>(number);
+  });
   sum = reduce_block(sum, 0.0, Sum(), shared);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
@@ -24,25 +27,30 @@ __global__ void sum_of_sums_kernel(unsigned count, const double* sums, double* t
 }
 
 // Not 0 for an infinite norm: a diverged model must be noticed.
-__global__ void clip_kernel(std::size_t size, float* x, float most, const double* squares) {
+__global__ void clip_kernel(std::size_t size, std::size_t head, float* x, float most, const double* squares) {
   const double norm = sqrt(*squares);
   if (norm <= static_cast<double>(most)) return;
   const double factor = isfinite(norm) ? static_cast<double>(most) / norm : static_cast<double>(NAN);
-  for_each(size, [=](std::size_t i) { x[i] *= static_cast<float>(factor); });
+  for_each_wide(size, head, [=](auto width, std::size_t i) {
+    auto numbers = load<width>(x + i);
+    for (float& number : numbers.of) number *= static_cast<float>(factor);
+    store(x + i, numbers);
+  });
 }
 
 }  // namespace
 
 void clip(cudaStream_t stream, std::size_t size, float* gradients, float most, double* sums) {
   if (size == 0) return;
-  const Grid plain = grid_for(size);
+  const std::size_t head = head_of(size, gradients);
+  const Grid plain = wide_grid_for(size);
   Grid summing = plain, one = plain;
   summing.shared_bytes = one.shared_bytes = (warp_threads + 1) * sizeof(double);
   one.blocks = 1;
   double* const total = sums + plain.blocks.x;
-  launch(summing, stream, sum_of_squares_kernel, size, gradients, sums);
+  launch(summing, stream, sum_of_squares_kernel, size, head, gradients, sums);
   launch(one, stream, sum_of_sums_kernel, plain.blocks.x, sums, total);
-  launch(plain, stream, clip_kernel, size, gradients, most, total);
+  launch(plain, stream, clip_kernel, size, head, gradients, most, total);
 }
 
 }  // namespace mlk::cuda

@@ -1,33 +1,63 @@
 // The loss of a classifier, its gradient, and how often it is right: one block for each row.
-#include "kernels/cuda/cuda.h"
+#include <cfloat>
+
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
 
 namespace mlk::cuda {
 namespace {
 
-constexpr unsigned threads_of_row = 128, threads_of_sum = 256;
+constexpr unsigned threads_of_row = 256, threads_of_sum = 256;
 
-// Probabilities are not stored: what is kept of a row is its largest logit and the sum of its exponentials.
-// A NaN logit makes that sum NaN, though the maximum may not see it.
+// The largest of some numbers, and the sum of the exponentials of what they have less: of numbers that come
+// one after the other (Milakov & Gimelshein 2018).
+struct Exponentials {
+  float largest = -FLT_MAX, sum = 0;  // not -INFINITY, which has no distance from itself
+
+  template <unsigned width>
+  __device__ void add(const Numbers<width>& numbers) {
+    float most = largest;
+    for (const float number : numbers.of) most = Max()(number, most);
+    if (most > largest) sum *= expf(largest - most), largest = most;
+    for (const float number : numbers.of) sum += expf(number - largest);
+  }
+};
+__device__ Exponentials of_lane_xor(Exponentials value, int lanes) {
+  return {__shfl_xor_sync(all_lanes, value.largest, lanes), __shfl_xor_sync(all_lanes, value.sum, lanes)};
+}
+// What a NaN has done to a sum remains, though maxima do not see it.
+struct Join {
+  __device__ Exponentials operator()(const Exponentials& a, const Exponentials& b) const {
+    const float largest = Max()(a.largest, b.largest);
+    return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
+  }
+};
+
+// Probabilities are not stored. A row comes once from memory, and if it has a gradient a second time from the
+// second cache.
 __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float* logits,
                                              const std::int32_t* labels, float* losses, float* delta) {
-  float* const shared = shared_memory<float>();
+  auto* const shared = shared_memory<Exponentials>();
   const std::size_t first = std::size_t{blockIdx.x} * static_cast<unsigned>(classes);
   const float* const x = logits + first;
   const unsigned label = static_cast<unsigned>(labels[blockIdx.x]), width = static_cast<unsigned>(classes);
-  float largest = x[0];
-  for (unsigned i = threadIdx.x; i < width; i += blockDim.x) largest = Max()(largest, x[i]);
-  largest = reduce_block(largest, x[0], Max(), shared);
-  float sum = 0;
-  for (unsigned i = threadIdx.x; i < width; i += blockDim.x) sum += expf(x[i] - largest);
-  sum = reduce_block(sum, 0.0f, Sum(), shared);
-  if (threadIdx.x == 0) losses[blockIdx.x] = logf(sum) + largest - x[label];
+  const auto for_each_own = [=](std::size_t head, auto work) {
+    for_each_wide(width, head, threadIdx.x, blockDim.x, work);
+  };
+  Exponentials all;
+  for_each_own(head_of(width, x), [&](auto count, std::size_t i) { all.add(load<count>(x + i)); });
+  all = reduce_block(all, Exponentials{}, Join(), shared);
+  if (threadIdx.x == 0) losses[blockIdx.x] = logf(all.sum) + all.largest - x[label];
   if (delta == nullptr) return;
   __syncthreads();  // delta may be the logits
-  const float factor = 1 / (sum * static_cast<float>(rows)), share = 1 / static_cast<float>(rows);
-  for (unsigned i = threadIdx.x; i < width; i += blockDim.x)
-    delta[first + i] = expf(x[i] - largest) * factor - (i == label ? share : 0);
+  const float factor = 1 / (all.sum * static_cast<float>(rows)), share = 1 / static_cast<float>(rows);
+  for_each_own(head_of(width, x, delta + first), [&](auto count, std::size_t i) {
+    auto numbers = load<count>(x + i);
+    for (unsigned j = 0; j < count; ++j)
+      numbers.of[j] = expf(numbers.of[j] - all.largest) * factor - (i + j == label ? share : 0);
+    store(delta + first + i, numbers);
+  });
 }
 
 // The first of equals counts, so a later one has to be larger.
@@ -68,8 +98,8 @@ Grid one_block_a_row(int rows, unsigned threads) {
 
 void softmax_cross_entropy(cudaStream_t stream, int rows, int classes, const float* logits,
                            const std::int32_t* labels, float* losses, float* delta) {
-  launch(one_block_a_row<float>(rows, threads_of_row), stream, softmax_cross_entropy_kernel, rows, classes,
-         logits, labels, losses, delta);
+  launch(one_block_a_row<Exponentials>(rows, threads_of_row), stream, softmax_cross_entropy_kernel, rows,
+         classes, logits, labels, losses, delta);
 }
 
 void mark_correct(cudaStream_t stream, int rows, int classes, const float* logits, const std::int32_t* labels,

@@ -33,7 +33,8 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(bytes);
 }
 
-// Puts the kernel at the end of the stream. A grid without blocks does nothing. Errors: cudaGetLastError().
+// Puts the kernel at the end of the stream. A block may have 99 KB of shared memory. A grid without blocks
+// does nothing. Errors: cudaGetLastError().
 template <typename... Parameters, typename... Arguments>
 void launch(const Grid& grid, cudaStream_t stream, void (*kernel)(Parameters...), Arguments... arguments) {
   if (grid.blocks.x == 0) return;
@@ -42,6 +43,10 @@ void launch(const Grid& grid, cudaStream_t stream, void (*kernel)(Parameters...)
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = stream;
+  constexpr std::size_t without_asking = 48 * 1024;
+  if (grid.shared_bytes > without_asking)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(grid.shared_bytes));
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 

@@ -1,19 +1,32 @@
 // Dropout: each number finds out by itself whether it is dropped (kernels/dropout.h), with the bits of
-// processors.
+// processors. Where four numbers share their random words, these are computed once.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 
 namespace mlk::cuda {
 namespace {
 
-__global__ void dropout_kernel(std::size_t size, DropoutMask mask, const float* x, float* out) {
-  for_each(size, [=](std::size_t i) { out[i] = mask.keeps(mask.first + i) ? mask.factor() * x[i] : 0; });
+__global__ void dropout_kernel(std::size_t size, std::size_t head, DropoutMask mask, const float* x,
+                               float* out) {
+  for_each_wide(size, head, [=](auto width, std::size_t i) {
+    auto numbers = load<width>(x + i);
+    const std::uint64_t first = mask.first + i;
+    if (width == 4 && first % 4 == 0) {
+      const auto words = mask.words(first / 4);
+      for (unsigned j = 0; j < width; ++j)
+        numbers.of[j] = words[j] >= mask.threshold() ? mask.factor() * numbers.of[j] : 0;
+    } else {
+      for (unsigned j = 0; j < width; ++j)
+        numbers.of[j] = mask.keeps(first + j) ? mask.factor() * numbers.of[j] : 0;
+    }
+    store(out + i, numbers);
+  });
 }
 
 }  // namespace
 
 void dropout(cudaStream_t stream, std::size_t size, const DropoutMask& mask, const float* x, float* out) {
-  launch(grid_for(size), stream, dropout_kernel, size, mask, x, out);
+  launch(wide_grid_for(size), stream, dropout_kernel, size, head_of(size, x, out), mask, x, out);
 }
 
 }  // namespace mlk::cuda

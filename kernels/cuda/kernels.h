@@ -19,24 +19,38 @@ using kernels::ImageShape;
 using kernels::SgdStep;
 using kernels::Transpose;
 
+// Whether 16 bytes can be read and written there at once.
+__host__ __device__ inline bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+}
+
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
+// The same for large products: it is faster where its blocks are enough for all multiprocessors.
+std::size_t blocks_of_fast_gemm(int m, int n);
+void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
+               float alpha, const float* a, const float* b, float beta, float* c);
 
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
-void bias_backward(cudaStream_t stream, int rows, int columns, const float* delta, float* bias_gradient);
-void bias_relu_backward(cudaStream_t stream, int rows, int columns, const float* output, float* delta,
-                        float* bias_gradient);
+
+// Of the operations that sum up columns. partials: memory for as many numbers.
+std::size_t partial_sums(int rows, int columns);
+void bias_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* delta,
+                   float* bias_gradient);
+void bias_relu_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* output,
+                        float* delta, float* bias_gradient);
 
 void add_bias_gelu(cudaStream_t stream, int rows, int columns, const float* bias, float* x, float* out);
-void bias_gelu_backward(cudaStream_t stream, int rows, int columns, const float* x, float* delta,
-                        float* bias_gradient);
+void bias_gelu_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* x,
+                        float* delta, float* bias_gradient);
 
 void layer_norm(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
                 const float* bias, float* out, float* mean, float* scale);
-void layer_norm_backward(cudaStream_t stream, int rows, int columns, const float* x, const float* weight,
-                         const float* mean, const float* scale, const float* delta, float* x_gradient,
-                         float* weight_gradient, float* bias_gradient);
+void layer_norm_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* x,
+                         const float* weight, const float* mean, const float* scale, const float* delta,
+                         float* x_gradient, float* weight_gradient, float* bias_gradient);
+std::size_t layer_norm_partial_sums(int rows, int columns);
 
 void embed(cudaStream_t stream, int rows, int length, int columns, const std::int32_t* tokens,
            const float* token_table, const float* position_table, float* out);
@@ -47,6 +61,15 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
                float* log_sums);
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
+
+// The same for heads of these sizes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots:
+// of prepare_backward (bfloat16.h).
+constexpr bool have_fast_attention(int head_size) { return head_size == 64 || head_size == 128; }
+void attention_fast(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
+                    float* log_sums);
+void attention_fast_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
+                             const float* log_sums, const float* delta, const float* dots,
+                             float* qkv_gradient);
 
 // rows[pixels, kernel * kernel * channels]: the window around each pixel, with zeros beyond the edges. And
 // the sum of what the windows have of each number of x.

@@ -6,26 +6,35 @@
 namespace mlk::cuda {
 namespace {
 
-__global__ void sgd_kernel(std::size_t size, float* parameters, const float* gradients, float* velocity,
-                           SgdStep step) {
-  for_each(size, [=](std::size_t i) {
-    const float g = gradients[i] + step.weight_decay * parameters[i];
-    const float v = step.momentum * velocity[i] + g;
-    velocity[i] = v;
-    parameters[i] -= step.lr * (step.nesterov ? g + step.momentum * v : v);
+__global__ void sgd_kernel(std::size_t size, std::size_t head, float* parameters, const float* gradients,
+                           float* velocity, SgdStep step) {
+  for_each_wide(size, head, [=](auto width, std::size_t i) {
+    auto p = load<width>(parameters + i), g = load<width>(gradients + i), v = load<width>(velocity + i);
+    for (unsigned j = 0; j < width; ++j) {
+      g.of[j] += step.weight_decay * p.of[j];
+      v.of[j] = step.momentum * v.of[j] + g.of[j];
+      p.of[j] -= step.lr * (step.nesterov ? g.of[j] + step.momentum * v.of[j] : v.of[j]);
+    }
+    store(velocity + i, v);
+    store(parameters + i, p);
   });
 }
 
-__global__ void adam_kernel(std::size_t size, float* parameters, const float* gradients, float* mean,
-                            float* square, AdamStep step) {
-  for_each(size, [=](std::size_t i) {
-    const float g = gradients[i] + step.l2 * parameters[i];
-    const float m = step.beta1 * mean[i] + step.one_minus_beta1 * g;
-    const float s = step.beta2 * square[i] + step.one_minus_beta2 * (g * g);
-    mean[i] = m;
-    square[i] = s;
-    const float direction = m / (sqrtf(s) + step.epsilon);
-    parameters[i] -= step.decay * parameters[i] + step.lr * direction;
+__global__ void adam_kernel(std::size_t size, std::size_t head, float* parameters, const float* gradients,
+                            float* mean, float* square, AdamStep step) {
+  for_each_wide(size, head, [=](auto width, std::size_t i) {
+    auto p = load<width>(parameters + i), m = load<width>(mean + i), s = load<width>(square + i);
+    const auto of_gradients = load<width>(gradients + i);
+    for (unsigned j = 0; j < width; ++j) {
+      const float g = of_gradients.of[j] + step.l2 * p.of[j];
+      m.of[j] = step.beta1 * m.of[j] + step.one_minus_beta1 * g;
+      s.of[j] = step.beta2 * s.of[j] + step.one_minus_beta2 * (g * g);
+      const float direction = m.of[j] / (sqrtf(s.of[j]) + step.epsilon);
+      p.of[j] -= step.decay * p.of[j] + step.lr * direction;
+    }
+    store(mean + i, m);
+    store(square + i, s);
+    store(parameters + i, p);
   });
 }
 
@@ -33,12 +42,14 @@ __global__ void adam_kernel(std::size_t size, float* parameters, const float* gr
 
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
          const SgdStep& step) {
-  launch(grid_for(size), stream, sgd_kernel, size, parameters, gradients, velocity, step);
+  launch(wide_grid_for(size), stream, sgd_kernel, size, head_of(size, parameters, gradients, velocity),
+         parameters, gradients, velocity, step);
 }
 
 void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
           float* square, const AdamStep& step) {
-  launch(grid_for(size), stream, adam_kernel, size, parameters, gradients, mean, square, step);
+  launch(wide_grid_for(size), stream, adam_kernel, size, head_of(size, parameters, gradients, mean, square),
+         parameters, gradients, mean, square, step);
 }
 
 }  // namespace mlk::cuda

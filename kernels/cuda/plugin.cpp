@@ -10,21 +10,18 @@
 
 #include "kernels/cuda/communicator.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/scratch.h"
 
+using mlk::cuda::Scratch;
 using mlk::kernels::AdamStep;
 using mlk::kernels::AttentionShape;
 using mlk::kernels::DropoutMask;
 using mlk::kernels::ImageShape;
+using mlk::kernels::Precision;
 using mlk::kernels::SgdStep;
 using mlk::kernels::Transpose;
 namespace cuda = mlk::cuda;
-
-// Memory of the device that grows once, for what an operation needs while it runs.
-template <typename Number>
-struct Scratch {
-  Number* numbers = nullptr;
-  std::size_t size = 0;
-};
 
 struct mlk_device {
   int index = 0;
@@ -36,6 +33,10 @@ struct mlk_device {
   double* result = nullptr;
   Scratch<float> windows;   // of a convolution
   Scratch<double> squares;  // of clipping
+  Scratch<float> partials;  // of sums of columns
+  cuda::Products products;
+
+  mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
 
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
@@ -49,18 +50,18 @@ struct mlk_device {
   template <typename Number>
   Number* space(Scratch<Number>& scratch, std::size_t wanted) {
     if (!failure.empty()) return nullptr;
-    if (wanted <= scratch.size) return scratch.numbers;
-    cudaFree(scratch.numbers);
-    scratch = {};
-    if (holds(cudaMalloc(reinterpret_cast<void**>(&scratch.numbers), wanted * sizeof(Number)),
-              "scratch memory"))
-      scratch.size = wanted;
-    return scratch.numbers;
+    return holds(scratch.make_room(wanted), "scratch memory") ? scratch.numbers() : nullptr;
+  }
+  void multiply(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
+                const float* a, const float* b, float beta, float* c) {
+    if (!failure.empty()) return;
+    holds(products.gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c), "a product");
+    check();
   }
 
   double sum_of_rows(int count) {
     if (!failure.empty()) return 0;
-    cuda::sum(stream, static_cast<std::size_t>(count), of_rows.numbers, total);
+    cuda::sum(stream, static_cast<std::size_t>(count), of_rows.numbers(), total);
     check();
     holds(cudaMemcpyAsync(result, total, sizeof(double), cudaMemcpyDeviceToHost, stream), "a copy");
     holds(cudaStreamSynchronize(stream), "waiting for the device");
@@ -100,30 +101,31 @@ std::string unusable(int index, cudaDeviceProp& properties) {
 }
 
 void close_device(mlk_device* device) {
-  cudaFree(device->of_rows.numbers);
-  cudaFree(device->windows.numbers);
-  cudaFree(device->squares.numbers);
   cudaFree(device->total);
   cudaFreeHost(device->result);
   if (device->stream) cudaStreamDestroy(device->stream);
   delete device;
 }
 
-mlk_device* open_device(int index, char* why, std::size_t size) {
+mlk_device* open_device(int index, int precision, char* why, std::size_t size) {
   cudaDeviceProp properties{};
   const std::string reason = unusable(index, properties);
   if (!reason.empty()) {
     std::snprintf(why, size, "%s", reason.c_str());
     return nullptr;
   }
-  auto* const device = new mlk_device;
+  auto* const device = new mlk_device(static_cast<Precision>(precision), properties.multiProcessorCount);
   device->index = index;
   device->name = properties.name;
   device->holds(cudaSetDevice(index), "cannot be used");
   device->holds(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "cannot be used");
   device->holds(cudaMalloc(reinterpret_cast<void**>(&device->total), sizeof(double)), "cannot be used");
   device->holds(cudaMallocHost(reinterpret_cast<void**>(&device->result), sizeof(double)), "cannot be used");
-  if (device->failure.empty()) return device;
+  if (device->failure.empty()) {
+    const std::string version = device->products.use_cublaslt();
+    if (!version.empty()) device->name += " (cuBLASLt " + version + ")";
+    return device;
+  }
   std::snprintf(why, size, "%s", device->failure.c_str());
   close_device(device);
   return nullptr;
@@ -187,10 +189,26 @@ struct Queue<operation> {
 template <auto operation>
 constexpr auto queue = &Queue<operation>::call;
 
-void gemm(cudaStream_t stream, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+// The same for operations that need memory for partial sums.
+template <auto operation, auto needed>
+struct QueueSums;
+template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
+          auto needed>
+struct QueueSums<operation, needed> {
+  static void call(mlk_device* device, int rows, int columns, Parameters... parameters) {
+    float* const partials = device->space(device->partials, needed(rows, columns));
+    if (!device->failure.empty()) return;
+    operation(device->stream, partials, rows, columns, parameters...);
+    device->check();
+  }
+};
+template <auto operation, auto needed = cuda::partial_sums>
+constexpr auto queue_sums = &QueueSums<operation, needed>::call;
+
+void gemm(mlk_device* device, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c) {
-  cuda::gemm(stream, transpose_a ? Transpose::yes : Transpose::no,
-             transpose_b ? Transpose::yes : Transpose::no, m, n, k, alpha, a, b, beta, c);
+  device->multiply(transpose_a ? Transpose::yes : Transpose::no, transpose_b ? Transpose::yes : Transpose::no,
+                   m, n, k, alpha, a, b, beta, c);
 }
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
          const SgdStep* step) {
@@ -201,13 +219,19 @@ void adam(cudaStream_t stream, std::size_t size, float* parameters, const float*
   cuda::adam(stream, size, parameters, gradients, mean, square, *step);
 }
 
-void attention(cudaStream_t stream, const AttentionShape* shape, const float* qkv, float* out,
+void attention(mlk_device* device, const AttentionShape* shape, const float* qkv, float* out,
                float* log_sums) {
-  cuda::attention(stream, *shape, qkv, out, log_sums);
+  if (!device->failure.empty()) return;
+  device->holds(device->products.attention(device->stream, *shape, qkv, out, log_sums), "attention");
+  device->check();
 }
-void attention_backward(cudaStream_t stream, const AttentionShape* shape, const float* qkv, const float* out,
+void attention_backward(mlk_device* device, const AttentionShape* shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient) {
-  cuda::attention_backward(stream, *shape, qkv, out, log_sums, delta, qkv_gradient);
+  if (!device->failure.empty()) return;
+  device->holds(
+      device->products.attention_backward(device->stream, *shape, qkv, out, log_sums, delta, qkv_gradient),
+      "the gradient of attention");
+  device->check();
 }
 void max_pool(cudaStream_t stream, const ImageShape* shape, const float* x, float* out) {
   cuda::max_pool(stream, *shape, x, out);
@@ -239,8 +263,8 @@ void convolve(mlk_device* device, const ImageShape* shape, int outputs, int kern
   float* const windows = space_of_windows(device, *shape, kernel);
   if (!windows) return;
   cuda::im2col(device->stream, *shape, kernel, x, windows);
-  cuda::gemm(device->stream, Transpose::no, Transpose::yes, shape->pixels(), outputs,
-             window_size(*shape, kernel), 1, windows, weight, 0, out);
+  device->multiply(Transpose::no, Transpose::yes, shape->pixels(), outputs, window_size(*shape, kernel), 1,
+                   windows, weight, 0, out);
   device->check();
 }
 
@@ -251,11 +275,10 @@ void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs,
   if (!windows) return;
   const int pixels = shape->pixels(), size = window_size(*shape, kernel);
   cuda::im2col(device->stream, *shape, kernel, x, windows);
-  cuda::gemm(device->stream, Transpose::yes, Transpose::no, outputs, size, pixels, 1, delta, windows, 0,
-             weight_gradient);
+  device->multiply(Transpose::yes, Transpose::no, outputs, size, pixels, 1, delta, windows, 0,
+                   weight_gradient);
   if (x_gradient) {
-    cuda::gemm(device->stream, Transpose::no, Transpose::no, pixels, size, outputs, 1, delta, weight, 0,
-               windows);
+    device->multiply(Transpose::no, Transpose::no, pixels, size, outputs, 1, delta, weight, 0, windows);
     cuda::col2im(device->stream, *shape, kernel, windows, x_gradient);
   }
   device->check();
@@ -279,7 +302,7 @@ mlk_communicator* join(mlk_device* device, const unsigned char* id, int members,
 
 }  // namespace
 
-const mlk_device_table* mlk_device_v1() {
+const mlk_device_table* mlk_device_v2() {
   static const mlk_device_table table{
       .open = open_device,
       .close = close_device,
@@ -297,19 +320,19 @@ const mlk_device_table* mlk_device_v1() {
           [](mlk_device* device) {
             device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
           },
-      .gemm = queue<gemm>,
+      .gemm = gemm,
       .add_bias = queue<cuda::add_bias>,
       .add_bias_relu = queue<cuda::add_bias_relu>,
-      .bias_backward = queue<cuda::bias_backward>,
-      .bias_relu_backward = queue<cuda::bias_relu_backward>,
+      .bias_backward = queue_sums<cuda::bias_backward>,
+      .bias_relu_backward = queue_sums<cuda::bias_relu_backward>,
       .add_bias_gelu = queue<cuda::add_bias_gelu>,
-      .bias_gelu_backward = queue<cuda::bias_gelu_backward>,
+      .bias_gelu_backward = queue_sums<cuda::bias_gelu_backward>,
       .layer_norm = queue<cuda::layer_norm>,
-      .layer_norm_backward = queue<cuda::layer_norm_backward>,
+      .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
       .embed = queue<cuda::embed>,
       .embed_backward = queue<cuda::embed_backward>,
-      .attention = queue<attention>,
-      .attention_backward = queue<attention_backward>,
+      .attention = attention,
+      .attention_backward = attention_backward,
       .convolve = convolve,
       .convolve_backward = convolve_backward,
       .max_pool = queue<max_pool>,

@@ -15,11 +15,17 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
+// The value of lane ^ lanes. A type that is no number has its own function of this name.
+template <typename T>
+__device__ T of_lane_xor(T value, int lanes) {
+  return __shfl_xor_sync(all_lanes, value, lanes);
+}
+
 // All lanes get the result.
 template <typename T, typename Operation>
 __device__ T reduce_warp(T value, Operation operation) {
   for (int lanes = warp_threads / 2; lanes > 0; lanes /= 2)
-    value = operation(value, __shfl_xor_sync(all_lanes, value, lanes));
+    value = operation(value, of_lane_xor(value, lanes));
   return value;
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 class DeviceOps final : public Ops {
  public:
-  DeviceOps(const mlk_device_table& table, int index) : table_(table) {
+  DeviceOps(const mlk_device_table& table, int index, Precision precision) : table_(table) {
     char why[512] = "";
-    device_ = table_.open(index, why, sizeof why);
+    device_ = table_.open(index, static_cast<int>(precision), why, sizeof why);
     if (!device_) throw DeviceFailure(why);
   }
   ~DeviceOps() override { table_.close(device_); }
@@ -249,13 +249,13 @@ void DeviceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uin
 const mlk_device_table& load_plugin(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw DeviceFailure("the library for GPUs cannot be loaded: " + std::string(dlerror()));
-  const auto table = reinterpret_cast<decltype(&mlk_device_v1)>(dlsym(library, "mlk_device_v1"));
+  const auto table = reinterpret_cast<decltype(&mlk_device_v2)>(dlsym(library, "mlk_device_v2"));
   if (!table) throw DeviceFailure(path + " is of another version than mlk-runtime: install both from one");
   return *table();
 }
 
-std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index) {
-  return std::make_unique<DeviceOps>(table, index);
+std::unique_ptr<Ops> make_device_ops(const mlk_device_table& table, int index, Precision precision) {
+  return std::make_unique<DeviceOps>(table, index, precision);
 }
 
 }  // namespace mlk::kernels

@@ -23,8 +23,9 @@ enum { mlk_group_id_bytes = 128 };
 // tensors lie in memory of `allocate`. After a failure nothing runs any more, and to_host and wait return at
 // once: ask failure().
 struct mlk_device_table {
-  // Device `index` of this process. Null if it cannot be used; `why`, of `size` bytes, is then a sentence.
-  mlk_device* (*open)(int index, char* why, std::size_t size);
+  // Device `index` of this process. precision: a kernels::Precision. Null if it cannot be used; `why`, of
+  // `size` bytes, is then a sentence.
+  mlk_device* (*open)(int index, int precision, char* why, std::size_t size);
   void (*close)(mlk_device* device);
   // The name of the device and what else identifies it. Lives as long as the device.
   const char* (*name)(const mlk_device* device);
@@ -110,6 +111,6 @@ struct mlk_device_table {
 };
 
 // The one symbol of the library. The number is that of this file: a change of the table gets the next one.
-[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v1();
+[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v2();
 
 }  // extern "C"

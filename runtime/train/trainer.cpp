@@ -30,9 +30,7 @@ std::string gpu_library(const LaunchEnv& env) {
 
 std::unique_ptr<kernels::Ops> make_ops(const Job& job) {
   if (job.env.gpus == 0) return kernels::make_cpu_ops(job.env.threads, job.config.precision);
-  if (job.config.precision != kernels::Precision::float32)
-    throw Failure(ExitCode::bad_configuration, "configuration: on a GPU precision must be float32 so far");
-  auto ops = kernels::make_device_ops(kernels::load_plugin(gpu_library(job.env)), 0);
+  auto ops = kernels::make_device_ops(kernels::load_plugin(gpu_library(job.env)), 0, job.config.precision);
   job.log.line("computes on " + std::string(ops->name()));
   return ops;
 }
@@ -53,7 +51,8 @@ Trainer::Trainer(const Job& job)
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
                std::to_string(model_->parameters().size()) + " parameters");
-  if (job.config.precision == kernels::Precision::bfloat16 && !kernels::multiplies_bfloat16())
+  if (job.env.gpus == 0 && job.config.precision == kernels::Precision::bfloat16 &&
+      !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
 }
 

@@ -71,6 +71,18 @@ def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
     assert losses == pytest.approx(curve["losses"], abs=1e-4)
 
 
+# Heads of 64 numbers have the kernels for tensor cores.
+@pytest.mark.parametrize("model", [{}, {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64, "heads": 1, "context": 24},
+                                        "optimizer": {"type": "adamw", "lr": 0.003}}], ids=["mlp", "gpt"])
+def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_processor(tmp_path, model):
+    losses = [losses_of(tmp_path / name, env, "single", precision="bfloat16", **{"steps": 20, **model}) for name, env in (("cpu", {}), ("gpu", GPU))]
+    assert len(losses[0]) == len(losses[1]) >= 20
+    assert losses[1][:5] == pytest.approx(losses[0][:5], rel=0.01)
+    assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.01)
+    assert losses[1] != pytest.approx(losses_of(tmp_path / "whole", GPU, "single", **{"steps": 20, **model}), abs=1e-6)
+    assert losses[1][-1] < losses[1][0] * 0.8
+
+
 def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):
     with Run(tmp_path, "ps", workers=2, consistency="async") as run:
         workers = start_all(run, GPU)

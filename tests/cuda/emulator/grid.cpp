@@ -16,11 +16,23 @@
 namespace mlk::emulator {
 namespace {
 
+// The copies that a thread has begun, in a ring: fibers must not allocate memory that others free.
+struct Copies {
+  static constexpr unsigned most = 128;
+  Copy begun[most];
+  unsigned group_of[most] = {};
+  unsigned first = 0, last = 0;  // of those under way; counted without end
+  unsigned groups = 0;           // ended so far
+
+  void clear() { first = last = groups = 0; }
+};
+
 struct Thread {
   enum class State { ready, at_barrier, in_warp_operation, ended };
   Index index;
   State state = State::ready;
   Where where;  // of what it waits for
+  Copies copies;
 };
 
 // One warp operation, from its first lane to its last.
@@ -28,6 +40,7 @@ struct WarpOperation {
   unsigned mask = 0, arrived = 0, left = 0;
   Where where;
   Lanes lanes;
+  WarpNumbers numbers;
 };
 
 bool same_line(const Where& a, const Where& b) {
@@ -69,7 +82,12 @@ class Grid {
       : launch_(launch), kernel_(kernel), threads_(launch.threads.count()), fibers_(threads_.size()) {
     for (unsigned i = 0; i < threads_.size(); ++i) threads_[i].index = index_in(launch.threads, i);
   }
-  ~Grid() { running_ = nullptr; }
+  ~Grid() {
+    for (const auto& open : operations_) {
+      for (const auto& operation : open) acquire(operation.get());  // after a fault
+    }
+    running_ = nullptr;
+  }
 
   void run() {
     running_ = this;
@@ -92,6 +110,7 @@ class Grid {
 
   void barrier(const Where& where);
   Lanes exchange(unsigned mask, std::uint64_t value, const Where& where);
+  WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where);
   [[noreturn]] void fail(const std::string& what, const Where& where) {
     fault_ = line_of(where) + ": block " + to_string(block_) + ", thread " + to_string(thread().index) +
              ": " + what;
@@ -110,6 +129,8 @@ class Grid {
   }
   std::string who_waits() const;
   WarpOperation& join_operation(unsigned mask, const Where& where);
+  void meet(WarpOperation& operation, const Where& where);
+  void leave(WarpOperation& operation);
 
   inline static Grid* running_ = nullptr;
 
@@ -158,6 +179,7 @@ void Grid::run_block() {
   at_barrier_ = ended_ = 0;
   for (unsigned i = 0; i < threads_.size(); ++i) {
     threads_[i].state = Thread::State::ready;
+    threads_[i].copies.clear();
     fibers_[i]->begin(&run_thread);
   }
   release(&begin_);
@@ -216,6 +238,7 @@ WarpOperation& Grid::join_operation(unsigned mask, const Where& where) {
     if (operation->arrived == operation->mask || (operation->mask & mask) == 0) continue;
     if (operation->mask != mask || !same_line(operation->where, where))
       fail("is in a warp operation, and a lane of its mask in another: " + line_of(operation->where), where);
+    acquire(operation.get());  // of the lane that has made it
     return *operation;
   }
   const unsigned first = current_ / warp_size * warp_size;
@@ -230,27 +253,48 @@ WarpOperation& Grid::join_operation(unsigned mask, const Where& where) {
   return *open.back();
 }
 
-Lanes Grid::exchange(unsigned mask, std::uint64_t value, const Where& where) {
-  const unsigned bit = 1u << lane(), first = current_ / warp_size * warp_size;
-  WarpOperation& operation = join_operation(mask, where);
-  operation.lanes.values[lane()] = value;
-  operation.arrived |= bit;
+// Waits for the lanes of the mask, each of which has put down what it brings.
+void Grid::meet(WarpOperation& operation, const Where& where) {
+  const unsigned first = current_ / warp_size * warp_size;
+  operation.arrived |= 1u << lane();
   release(&operation);
-  if (operation.arrived == mask) {
+  if (operation.arrived == operation.mask) {
     for (unsigned other = 0; other < warp_size; ++other) {
-      if (mask >> other & 1) threads_[first + other].state = Thread::State::ready;
+      if (operation.mask >> other & 1) threads_[first + other].state = Thread::State::ready;
     }
   } else {
     wait(Thread::State::in_warp_operation, where);
   }
   acquire(&operation);
+}
+
+// The last lane frees what all have read. Between meet() and here there is nothing of the kernel that this
+// could order.
+void Grid::leave(WarpOperation& operation) {
+  operation.left |= 1u << lane();
+  release(&operation);
+  if (operation.left != operation.mask) return;
+  acquire(&operation);
+  std::erase_if(operations_[current_ / warp_size],
+                [&](const auto& entry) { return entry.get() == &operation; });
+}
+
+Lanes Grid::exchange(unsigned mask, std::uint64_t value, const Where& where) {
+  WarpOperation& operation = join_operation(mask, where);
+  operation.lanes.values[lane()] = value;
+  meet(operation, where);
   const Lanes lanes = operation.lanes;
-  operation.left |= bit;
-  if (operation.left == mask) {
-    std::erase_if(operations_[current_ / warp_size],
-                  [&](const auto& entry) { return entry.get() == &operation; });
-  }
+  leave(operation);
   return lanes;
+}
+
+WarpNumbers Grid::exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where) {
+  WarpOperation& operation = join_operation(0xffffffff, where);
+  std::memcpy(operation.numbers.values + lane() * count, numbers, count * sizeof *numbers);
+  meet(operation, where);
+  const WarpNumbers all = operation.numbers;
+  leave(operation);
+  return all;
 }
 
 }  // namespace
@@ -260,7 +304,12 @@ void use_order(Order order, std::uint64_t seed) {
   random_order.seed(seed);
 }
 
-void run_grid(const Launch& launch, const std::function<void()>& kernel) { Grid(launch, kernel).run(); }
+void run_grid(const Launch& launch, const std::function<void()>& kernel) {
+  if (launch.shared_bytes > most_shared_bytes)
+    throw KernelFault("a block wants " + std::to_string(launch.shared_bytes) +
+                      " bytes of shared memory, and some devices have " + std::to_string(most_shared_bytes));
+  Grid(launch, kernel).run();
+}
 
 Index thread_index() { return Grid::running().thread().index; }
 Index block_index() { return Grid::running().block(); }
@@ -271,7 +320,26 @@ void barrier(const Where& where) { Grid::running().barrier(where); }
 Lanes exchange(unsigned mask, std::uint64_t value, const Where& where) {
   return Grid::running().exchange(mask, value, where);
 }
+WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where) {
+  return Grid::running().exchange_numbers(count, numbers, where);
+}
 unsigned lane() { return Grid::running().lane(); }
+
+void begin_copy(const Copy& copy, const Where& where) {
+  Copies& copies = Grid::running().thread().copies;
+  if (copies.last - copies.first == Copies::most) fail("begins a copy, and too many are under way", where);
+  copies.begun[copies.last % Copies::most] = copy;
+  copies.group_of[copies.last++ % Copies::most] = copies.groups;
+}
+void end_group_of_copies() { ++Grid::running().thread().copies.groups; }
+bool await_copies(unsigned open, Copy& copy) {
+  Copies& copies = Grid::running().thread().copies;
+  if (copies.first == copies.last || copies.group_of[copies.first % Copies::most] + open >= copies.groups)
+    return false;
+  copy = copies.begun[copies.first++ % Copies::most];
+  return true;
+}
+
 void fail(const char* what, const Where& where) { Grid::running().fail(what, where); }
 
 }  // namespace mlk::emulator

@@ -30,6 +30,9 @@ struct Launch {
   Extent blocks, threads;
   std::size_t shared_bytes = 0;
 };
+// What a block may have on each device with a compute capability of 8.0 or more: 8.6, 8.9 and 12.0 have the
+// least.
+inline constexpr std::size_t most_shared_bytes = 99 * 1024;
 
 // The kernel is wrong. Says which rule it breaks, with the thread and the line.
 struct KernelFault : std::logic_error {
@@ -62,6 +65,26 @@ struct Lanes {
 };
 Lanes exchange(unsigned mask, std::uint64_t value, const Where& where);
 unsigned lane();
+
+// The same for all lanes of the warp, with `count` numbers of each: lane `i` gave numbers i * count and on of
+// the result.
+inline constexpr unsigned most_numbers_of_lane = 6;
+struct WarpNumbers {
+  std::uint32_t values[warp_size * most_numbers_of_lane] = {};
+};
+WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where);
+
+// Copies to shared memory that the thread has begun (cp.async), the oldest first, and which are done when it
+// waits for them: await_copies() takes those that have to be done until only `open` groups are left, one by
+// one, and says false when there is none.
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  unsigned bytes = 0, available = 0;  // those beyond `available` become 0
+};
+void begin_copy(const Copy& copy, const Where& where);
+void end_group_of_copies();
+bool await_copies(unsigned open, Copy& copy);
 
 // Ends the run of the grid with a KernelFault: it does not return, and does not say so to the compiler, since
 // AddressSanitizer then looks at the stack and does not know this one.

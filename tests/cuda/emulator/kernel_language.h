@@ -2,6 +2,7 @@
 // own headers come first, so that types and signatures are the real ones.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -80,6 +81,17 @@ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int = 32,
   const unsigned own = mlk::emulator::lane(), source = own + lanes;
   return mlk::emulator::of_lane(mask, value, source < mlk::emulator::warp_size ? source : own, where);
 }
+
+// A bit for each lane of the mask whose predicate holds.
+inline unsigned __ballot_sync(unsigned mask, bool predicate,
+                              const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
+  const mlk::emulator::Lanes lanes = mlk::emulator::exchange(mask, predicate, where);
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < mlk::emulator::warp_size; ++lane)
+    bits |= static_cast<unsigned>(lanes.values[lane]) << lane;
+  return bits;
+}
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 
 // Relaxed, as CUDA's: they order nothing else.
 inline float atomicAdd(float* address, float value) {

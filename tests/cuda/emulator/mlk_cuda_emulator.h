@@ -3,3 +3,4 @@
 
 #include "tests/cuda/emulator/kernel_language.h"
 #include "tests/cuda/emulator/streams.h"
+#include "tests/cuda/emulator/tensor_language.h"

@@ -19,11 +19,11 @@ struct Shape {
   int rows, columns;
 };
 
-inline std::unique_ptr<kernels::Ops> device_ops() {
+inline std::unique_ptr<kernels::Ops> device_ops(kernels::Precision precision = kernels::Precision::float32) {
 #ifdef MLK_DEVICE_PLUGIN
-  return kernels::make_device_ops(kernels::load_plugin(MLK_DEVICE_PLUGIN), 0);
+  return kernels::make_device_ops(kernels::load_plugin(MLK_DEVICE_PLUGIN), 0, precision);
 #else
-  return kernels::make_device_ops(*mlk_device_v1(), 0);
+  return kernels::make_device_ops(*mlk_device_v2(), 0, precision);
 #endif
 }
 

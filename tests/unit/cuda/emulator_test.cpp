@@ -6,22 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/cuda/faults.h"
+
 using namespace mlk::emulator;
+using mlk::test::contains;
+using mlk::test::fault_of;
 
 namespace {
-
-std::string fault_of(const Launch& launch, const std::function<void()>& kernel) {
-  try {
-    run_grid(launch, kernel);
-  } catch (const KernelFault& fault) {
-    return fault.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Turns the numbers of each block round.
 void reverse(const float* in, float* out, bool waits) {
@@ -85,6 +76,12 @@ TEST_CASE("lanes exchange what they have, and a lane that is not there is a faul
   CHECK(contains(fault_of({{1}, {32}}, [] { __shfl_sync(threadIdx.x < 16 ? 0xffffu : 0xffff0000u, 1, 20); }),
                  "reads a lane that takes no part"));
   CHECK(contains(fault_of({{1}, {32}}, [] { __syncwarp(0xfffffffe); }), "is not in the mask"));
+}
+
+TEST_CASE("lanes vote") {
+  std::vector<unsigned> got(32);
+  run_grid({{1}, {32}}, [&] { got[threadIdx.x] = __ballot_sync(0xffffffff, threadIdx.x % 8 == 1); });
+  for (const unsigned bits : got) CHECK(bits == 0x02020202);
 }
 
 TEST_CASE("the halves of a warp may take different ways") {

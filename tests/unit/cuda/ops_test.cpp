@@ -1,7 +1,6 @@
 // Every operation of the plugin, on the emulator, against the reference: on ragged sizes, and with the
 // threads of a block in three orders.
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -15,6 +14,7 @@ using mlk::test::area;
 using mlk::test::device_ops;
 using mlk::test::furthest_apart;
 using mlk::test::in_each_order;
+using mlk::test::not_a_number;
 using mlk::test::Numbers;
 using mlk::test::on_device;
 using mlk::test::on_host;
@@ -23,11 +23,10 @@ using mlk::test::tokens_on_device;
 
 namespace {
 
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 // Of sums of `terms` products of numbers below 1, in float.
 double sum_bound(int terms) { return 4e-7 * std::sqrt(terms + 1.0) + 1e-6; }
 
-const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}};
+const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}, {200, 132}};
 
 }  // namespace
 
@@ -38,7 +37,8 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const Size size : {Size{1, 1, 1}, {65, 3, 17}, {7, 70, 33}, {64, 64, 16}, {0, 3, 2}, {3, 2, 0}}) {
+    for (const Size size :
+         {Size{1, 1, 1}, {65, 3, 17}, {7, 70, 33}, {64, 64, 16}, {0, 3, 2}, {3, 2, 0}, {130, 131, 37}}) {
       for (const Transpose ta : {Transpose::no, Transpose::yes}) {
         for (const Transpose tb : {Transpose::no, Transpose::yes}) {
           for (const float beta : {0.0f, 0.5f}) {
@@ -115,7 +115,7 @@ TEST_CASE("the loss, its gradient and the right answers agree with the reference
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, classes] : {Shape{1, 1}, {1, 2}, {5, 10}, {3, 33}, {2, 130}, {0, 3}}) {
+    for (const auto [rows, classes] : {Shape{1, 1}, {1, 2}, {5, 10}, {3, 33}, {2, 130}, {0, 3}, {3, 1031}}) {
       CAPTURE(rows);
       CAPTURE(classes);
       auto logits = numbers(area(rows, classes));
@@ -150,6 +150,20 @@ TEST_CASE("a logit that is not a number makes the loss of the device none, where
     const auto of_logits = on_device(*ops, logits);
     const auto labels = tokens_on_device(*ops, {3});
     CHECK(std::isnan(ops->softmax_cross_entropy(1, 10, of_logits.data(), labels.data())));
+  }
+}
+
+TEST_CASE("a logit of minus infinity has the probability 0 on the device, wherever it stands") {
+  const auto ops = device_ops(), reference = make_reference_ops();
+  for (const std::size_t at : {0u, 6u, 9u}) {
+    auto logits = Numbers()(10);
+    logits[at] = -HUGE_VALF;
+    const auto of_logits = on_device(*ops, logits);
+    const std::vector<std::int32_t> labels{3};
+    const auto of_labels = tokens_on_device(*ops, labels);
+    CHECK(
+        ops->softmax_cross_entropy(1, 10, of_logits.data(), of_labels.data()) ==
+        doctest::Approx(reference->softmax_cross_entropy(1, 10, logits.data(), labels.data())).epsilon(1e-6));
   }
 }
 
@@ -203,6 +217,37 @@ TEST_CASE("scaling and adding on the device give the reference's bits, in place 
   auto poisoned = on_device(*ops, std::vector<float>(5, not_a_number));
   ops->scale(0, poisoned, poisoned);
   CHECK(on_host(*ops, poisoned) == std::vector<float>(5, 0.0f));
+}
+
+TEST_CASE("operations on each number take tensors from anywhere in a buffer, aligned alike or not") {
+  const auto ops = device_ops(), reference = make_reference_ops();
+  Numbers numbers;
+  constexpr std::size_t size = 300, room = size + 8;
+  for (const std::size_t offset : {1u, 2u, 4u}) {
+    for (const std::size_t other : {std::size_t{3}, offset}) {
+      CAPTURE(offset);
+      CAPTURE(other);
+      auto x = numbers(room), parameters = numbers(room), velocity = numbers(room);
+      const auto y = numbers(room);
+      auto of_x = on_device(*ops, x), of_parameters = on_device(*ops, parameters),
+           of_velocity = on_device(*ops, velocity);
+      const auto of_y = on_device(*ops, y);
+      const auto part = [](auto& tensor, std::size_t from) { return std::span(tensor.data() + from, size); };
+      ops->add_scaled(part(of_x, offset), 0.3f, part(of_y, other), part(of_x, offset));
+      reference->add_scaled(part(x, offset), 0.3f, part(y, other), part(x, offset));
+      ops->scale(0.7f, part(of_x, offset), part(of_x, offset));
+      reference->scale(0.7f, part(x, offset), part(x, offset));
+      const DropoutMask mask{.probability = 0.3f, .seed = 5, .stream = 2, .first = other};
+      ops->dropout(mask, part(of_x, offset), part(of_x, offset));
+      reference->dropout(mask, part(x, offset), part(x, offset));
+      const SgdStep step{0.3f, 0.7f, 0.01f, true};
+      ops->sgd(part(of_parameters, offset), part(of_y, other), part(of_velocity, offset), step);
+      reference->sgd(part(parameters, offset), part(y, other), part(velocity, offset), step);
+      CHECK(on_host(*ops, of_x) == x);
+      CHECK(on_host(*ops, of_parameters) == parameters);
+      CHECK(on_host(*ops, of_velocity) == velocity);
+    }
+  }
 }
 
 TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {

@@ -31,7 +31,7 @@ TEST_CASE("GELU and its gradient agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : {Shape{1, 1}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
+    for (const auto [rows, columns] : {Shape{1, 1}, {3, 5}, {5, 130}, {33, 31}, {0, 4}, {130, 36}}) {
       auto x = numbers(area(rows, columns)), delta = numbers(area(rows, columns));
       for (float& value : x) value *= 6;
       const auto bias = numbers(static_cast<std::size_t>(columns));
@@ -54,7 +54,8 @@ TEST_CASE("layer normalisation and its gradients agree with the reference on the
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, columns] : {Shape{1, 2}, {3, 5}, {5, 130}, {33, 31}, {0, 4}}) {
+    for (const auto [rows, columns] :
+         {Shape{1, 2}, {3, 5}, {5, 130}, {33, 31}, {0, 4}, {40, 132}, {2, 3100}, {2, 24600}}) {
       CAPTURE(rows);
       CAPTURE(columns);
       const auto x = numbers(area(rows, columns)), delta = numbers(area(rows, columns));
@@ -89,26 +90,33 @@ TEST_CASE("embeddings on the device have the reference's bits, and so have their
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    constexpr int length = 4, rows = 12, columns = 70, vocabulary = 5;
-    const auto tokens = numbers.labels(rows, vocabulary);
-    const auto table = numbers(area(vocabulary, columns)), positions = numbers(area(length, columns)),
-               delta = numbers(area(rows, columns));
-    auto out = zeros(area(rows, columns)), by_token = numbers(table.size()),
-         by_position = zeros(positions.size());
-    const auto of_table = on_device(*ops, table), of_positions = on_device(*ops, positions),
-               of_delta = on_device(*ops, delta);
-    const auto of_tokens = tokens_on_device(*ops, tokens);
-    auto of_out = on_device(*ops, out), of_by_token = on_device(*ops, by_token),
-         of_by_position = on_device(*ops, by_position);
-    ops->embed(rows, length, columns, of_tokens.data(), of_table.data(), of_positions.data(), of_out.data());
-    reference->embed(rows, length, columns, tokens.data(), table.data(), positions.data(), out.data());
-    CHECK(on_host(*ops, of_out) == out);
-    ops->embed_backward(rows, length, columns, of_tokens.data(), of_delta.data(), of_by_token.data(),
-                        of_by_position.data());
-    reference->embed_backward(rows, length, columns, tokens.data(), delta.data(), by_token.data(),
-                              by_position.data());
-    CHECK(on_host(*ops, of_by_token) == by_token);
-    CHECK(on_host(*ops, of_by_position) == by_position);
+    struct Size {
+      int length, rows, columns, vocabulary;
+    };
+    for (const auto [length, rows, columns, vocabulary] :
+         {Size{4, 12, 70, 5}, {50, 300, 132, 3}, {1, 1, 3, 1}, {3, 0, 4, 2}}) {
+      CAPTURE(rows);
+      const auto tokens = numbers.labels(rows, vocabulary);
+      const auto table = numbers(area(vocabulary, columns)), positions = numbers(area(length, columns)),
+                 delta = numbers(area(rows, columns));
+      auto out = zeros(area(rows, columns)), by_token = numbers(table.size()),
+           by_position = zeros(positions.size());
+      const auto of_table = on_device(*ops, table), of_positions = on_device(*ops, positions),
+                 of_delta = on_device(*ops, delta);
+      const auto of_tokens = tokens_on_device(*ops, tokens);
+      auto of_out = on_device(*ops, out), of_by_token = on_device(*ops, by_token),
+           of_by_position = on_device(*ops, by_position);
+      ops->embed(rows, length, columns, of_tokens.data(), of_table.data(), of_positions.data(),
+                 of_out.data());
+      reference->embed(rows, length, columns, tokens.data(), table.data(), positions.data(), out.data());
+      CHECK(on_host(*ops, of_out) == out);
+      ops->embed_backward(rows, length, columns, of_tokens.data(), of_delta.data(), of_by_token.data(),
+                          of_by_position.data());
+      reference->embed_backward(rows, length, columns, tokens.data(), delta.data(), by_token.data(),
+                                by_position.data());
+      CHECK(on_host(*ops, of_by_token) == by_token);
+      CHECK(on_host(*ops, of_by_position) == by_position);
+    }
   });
 }
 
@@ -116,9 +124,15 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const AttentionShape shape :
-         {AttentionShape{1, 1, 1, 1}, {2, 5, 3, 4}, {1, 70, 1, 33}, {0, 3, 1, 2}}) {
+    for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1},
+                                       {2, 5, 3, 4},
+                                       {1, 70, 1, 33},
+                                       {0, 3, 1, 2},
+                                       {2, 3, 2, 64},
+                                       {1, 70, 1, 64},
+                                       {1, 37, 2, 128}}) {
       CAPTURE(shape.length);
+      CAPTURE(shape.head_size);
       const std::size_t size = area(shape.batch * shape.length, shape.heads * shape.head_size);
       auto qkv = numbers(3 * size);
       for (float& value : qkv) value *= 3;
@@ -139,6 +153,33 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
       CHECK(furthest_apart(on_host(*ops, of_gradient), gradient) <= 1e-4);
     }
   });
+}
+
+TEST_CASE("attention takes tensors that are not aligned") {
+  constexpr AttentionShape shape{1, 3, 1, 64};
+  constexpr std::size_t size = 3 * 64;
+  for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
+    const auto ops = device_ops(precision), reference = make_reference_ops();
+    Numbers numbers;
+    const auto qkv = numbers(3 * size), delta = numbers(size);
+    auto out = zeros(size), log_sums = zeros(3), gradient = zeros(3 * size);
+    auto buffer = on_device(*ops, zeros(8 * size + 8));  // tensors of it, a number further than aligned ones
+    const auto of_qkv = std::span<float>(buffer).subspan(1, 3 * size),
+               of_out = std::span<float>(buffer).subspan(3 * size + 1, size),
+               of_delta = std::span<float>(buffer).subspan(4 * size + 1, size),
+               of_gradient = std::span<float>(buffer).subspan(5 * size + 1, 3 * size);
+    auto of_log_sums = ops->allocate<float>(3);
+    ops->write(qkv, of_qkv);
+    ops->write(delta, of_delta);
+    ops->attention(shape, of_qkv.data(), of_out.data(), of_log_sums.data());
+    ops->attention_backward(shape, of_qkv.data(), of_out.data(), of_log_sums.data(), of_delta.data(),
+                            of_gradient.data());
+    reference->attention(shape, qkv.data(), out.data(), log_sums.data());
+    reference->attention_backward(shape, qkv.data(), out.data(), log_sums.data(), delta.data(),
+                                  gradient.data());
+    CHECK(furthest_apart(on_host(*ops, of_out), out) <= 2e-5);
+    CHECK(furthest_apart(on_host(*ops, of_gradient), gradient) <= 1e-4);
+  }
 }
 
 TEST_CASE("dropout on the device drops the same numbers, and clipping keeps the norm") {

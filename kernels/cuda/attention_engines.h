@@ -1,0 +1,249 @@
+// The two engines of attention_tiles.h. Both have the same kernels around them.
+#pragma once
+
+#include "kernels/cuda/attention_tiles.h"
+#include "kernels/cuda/tensor_cores.h"
+
+namespace mlk::cuda {
+
+// 1 / sqrt(size).
+template <unsigned size>
+constexpr float score_scale = size == 64 ? 0.125f : 0.08838834764831845f;
+
+// Products of rounded vectors by tensor cores. Scores become the factor of the next product in their
+// registers, rounded; four lanes have a row.
+template <unsigned head_size>
+struct TensorCores {
+  using Number = BFloat16;
+  using Tile = cuda::Tile<head_size>;
+  static constexpr unsigned size = head_size, warps = 4, rows_of_lane = 2, lanes_of_row = 4;
+  // Positions of a tile, forward and backward: so many that the sums of a lane stay in its registers.
+  static constexpr unsigned forward_step = 64, backward_step = size == 64 ? 64 : 32;
+  template <unsigned columns>
+  static constexpr unsigned scratch = 0;
+
+  template <unsigned columns>
+  struct Scores {
+    Sums sums[columns / 8];
+
+    // work(row of the lane, row, column, number).
+    template <typename Work>
+    __device__ void each(Work work) {
+      const unsigned lane = threadIdx.x % warp_threads;
+#pragma unroll
+      for (unsigned j = 0; j < columns / 8; ++j) {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+          work(i / 2, lane / 4 + i / 2 * 8, j * 8 + lane % 4 * 2 + i % 2, sums[j][i]);
+      }
+    }
+
+    // work(row of the lane, column, number, that of the other).
+    template <typename Work>
+    __device__ void join(const Scores& other, Work work) {
+      const unsigned lane = threadIdx.x % warp_threads;
+#pragma unroll
+      for (unsigned j = 0; j < columns / 8; ++j) {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+          work(i / 2, j * 8 + lane % 4 * 2 + i % 2, sums[j][i], other.sums[j][i]);
+      }
+    }
+
+    // = rows row.. of `left` times the vectors of `right`, of which each makes a column.
+    __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
+#pragma unroll
+      for (Sums& of : sums) of[0] = of[1] = of[2] = of[3] = 0;
+#pragma unroll 2  // of all, the addresses take more registers than there are
+      for (unsigned k = 0; k < size; k += 16) {
+        Left a;
+        left.load(a, row, k);
+#pragma unroll
+        for (unsigned j = 0; j < columns / 8; j += 2) {
+          Right b[2];
+          right.template load<true>(b[0], b[1], k, j * 8);
+          multiply_add(sums[j], a, b[0]);
+          multiply_add(sums[j + 1], a, b[1]);
+        }
+      }
+    }
+  };
+
+  struct Means {
+    Sums sums[size / 8] = {};
+
+    __device__ void scale(unsigned row_of_lane, float factor) {
+#pragma unroll
+      for (Sums& of : sums) of[row_of_lane * 2] *= factor, of[row_of_lane * 2 + 1] *= factor;
+    }
+    // += weights times the vectors of `right`.
+    template <unsigned columns>
+    __device__ void add(const Scores<columns>& weights, const Tile& right, float*) {
+#pragma unroll
+      for (unsigned k = 0; k < columns; k += 16) {
+        Left a;
+        to_left(a, weights.sums[k / 8], weights.sums[k / 8 + 1]);
+#pragma unroll
+        for (unsigned j = 0; j < size / 8; j += 2) {
+          Right b[2];
+          right.load(b[0], b[1], k, j * 8);
+          multiply_add(sums[j], a, b[0]);
+          multiply_add(sums[j + 1], a, b[1]);
+        }
+      }
+    }
+    // Writes the vectors to the positions first..
+    __device__ void put(const HeadVectors<float>& to, unsigned first) const {
+      const unsigned lane = threadIdx.x % warp_threads;
+#pragma unroll
+      for (unsigned i = 0; i < rows_of_lane; ++i) {
+        const unsigned position = first + lane / 4 + i * 8;
+        if (position >= to.length) continue;
+        float* const out = to.at(position) + lane % 4 * 2;
+#pragma unroll
+        for (unsigned j = 0; j < size / 8; ++j)
+          *reinterpret_cast<float2*>(out + j * 8) = {sums[j][i * 2], sums[j][i * 2 + 1]};
+      }
+    }
+  };
+
+  __device__ static unsigned row_of(unsigned row_of_lane) {
+    return threadIdx.x % warp_threads / 4 + row_of_lane * 8;
+  }
+};
+
+// A matrix of floats in shared memory. The 4 numbers between the rows bring 8 rows of one column to different
+// banks.
+template <unsigned columns>
+struct FloatTile {
+  static constexpr unsigned stride = columns + 4;
+  float* numbers;
+
+  __device__ float* at(unsigned row, unsigned column) const { return numbers + row * stride + column; }
+  __device__ float4 four(unsigned row, unsigned column) const {
+    return *reinterpret_cast<const float4*>(at(row, column));
+  }
+};
+
+// Products of float32 by the units for float32, with inputs as they are. Scores go through shared memory on
+// their way to the next product; 16 lanes have a row.
+template <unsigned head_size>
+struct Floats {
+  using Number = float;
+  using Tile = FloatTile<head_size>;
+  static constexpr unsigned size = head_size, rows_of_lane = 8, lanes_of_row = 16;
+  // So many that a block has less than 99 KB.
+  static constexpr unsigned warps = size == 64 ? 4 : 2, forward_step = 32,
+                            backward_step = size == 64 ? 32 : 16;
+  template <unsigned columns>
+  static constexpr unsigned scratch = 16 * FloatTile<columns>::stride;
+
+  template <unsigned columns>
+  struct Scores {
+    float sums[rows_of_lane][columns / 16];
+
+    template <typename Work>
+    __device__ void each(Work work) {
+#pragma unroll
+      for (unsigned i = 0; i < rows_of_lane; ++i) {
+#pragma unroll
+        for (unsigned j = 0; j < columns / 16; ++j) work(i, row_of(i), threadIdx.x % 16 + j * 16, sums[i][j]);
+      }
+    }
+
+    template <typename Work>
+    __device__ void join(const Scores& other, Work work) {
+#pragma unroll
+      for (unsigned i = 0; i < rows_of_lane; ++i) {
+#pragma unroll
+        for (unsigned j = 0; j < columns / 16; ++j)
+          work(i, threadIdx.x % 16 + j * 16, sums[i][j], other.sums[i][j]);
+      }
+    }
+
+    __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
+      each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
+#pragma unroll 2
+      for (unsigned k = 0; k < size; k += 4) {
+        float4 b[columns / 16];
+#pragma unroll
+        for (unsigned j = 0; j < columns / 16; ++j) b[j] = right.four(threadIdx.x % 16 + j * 16, k);
+#pragma unroll
+        for (unsigned i = 0; i < rows_of_lane; ++i) {
+          const float4 a = left.four(row + row_of(i), k);
+#pragma unroll
+          for (unsigned j = 0; j < columns / 16; ++j) {
+            float& sum = sums[i][j];
+            sum = fmaf(a.w, b[j].w, fmaf(a.z, b[j].z, fmaf(a.y, b[j].y, fmaf(a.x, b[j].x, sum))));
+          }
+        }
+      }
+    }
+  };
+
+  struct Means {
+    float sums[rows_of_lane][size / 16] = {};
+
+    __device__ void scale(unsigned row_of_lane, float factor) {
+#pragma unroll
+      for (float& sum : sums[row_of_lane]) sum *= factor;
+    }
+    template <unsigned columns>
+    __device__ void add(Scores<columns>& weights, const Tile& right, float* scratch) {
+      const FloatTile<columns> left{scratch};
+      weights.each(
+          [&](unsigned, unsigned row, unsigned column, float& weight) { *left.at(row, column) = weight; });
+      __syncwarp();
+#pragma unroll 1
+      for (unsigned k = 0; k < columns; k += 4) {
+        float4 a[rows_of_lane];
+#pragma unroll
+        for (unsigned i = 0; i < rows_of_lane; ++i) a[i] = left.four(row_of(i), k);
+#pragma unroll
+        for (unsigned inner = 0; inner < 4; ++inner) {
+#pragma unroll
+          for (unsigned j = 0; j < size / 64; ++j) {
+            const float4 b = right.four(k + inner, j * 64 + threadIdx.x % 16 * 4);
+#pragma unroll
+            for (unsigned i = 0; i < rows_of_lane; ++i) {
+              const float weight = inner == 0 ? a[i].x : inner == 1 ? a[i].y : inner == 2 ? a[i].z : a[i].w;
+              float* const sum = sums[i] + j * 4;
+              sum[0] = fmaf(weight, b.x, sum[0]);
+              sum[1] = fmaf(weight, b.y, sum[1]);
+              sum[2] = fmaf(weight, b.z, sum[2]);
+              sum[3] = fmaf(weight, b.w, sum[3]);
+            }
+          }
+        }
+      }
+      __syncwarp();  // before the next weights are written over these
+    }
+    __device__ void put(const HeadVectors<float>& to, unsigned first) const {
+#pragma unroll
+      for (unsigned i = 0; i < rows_of_lane; ++i) {
+        if (first + row_of(i) >= to.length) continue;
+        float* const out = to.at(first + row_of(i)) + threadIdx.x % 16 * 4;
+#pragma unroll
+        for (unsigned j = 0; j < size / 64; ++j) {
+          const float* const sum = sums[i] + j * 4;
+          *reinterpret_cast<float4*>(out + j * 64) = {sum[0], sum[1], sum[2], sum[3]};
+        }
+      }
+    }
+  };
+
+  __device__ static unsigned row_of(unsigned row_of_lane) {
+    return threadIdx.x % warp_threads / 16 * 8 + row_of_lane;
+  }
+};
+
+// Of the lanes that have a row.
+template <typename Engine, typename Operation>
+__device__ float reduce_row(float value, Operation operation) {
+#pragma unroll
+  for (unsigned lanes = Engine::lanes_of_row / 2; lanes > 0; lanes /= 2)
+    value = operation(value, __shfl_xor_sync(all_lanes, value, static_cast<int>(lanes)));
+  return value;
+}
+
+}  // namespace mlk::cuda

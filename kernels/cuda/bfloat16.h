@@ -1,0 +1,39 @@
+// Matrices of bfloat16 in scratch memory: the rounded inputs of products.
+#pragma once
+
+#include <cstddef>
+
+#include <cuda_runtime.h>
+
+#include "kernels/bfloat16.h"
+#include "kernels/ops.h"
+
+namespace mlk::cuda {
+
+using kernels::BFloat16;
+
+// The rows of a rounded matrix have a multiple of 8 numbers, which is 16 bytes: what a matrix lacks is 0.
+constexpr std::size_t padded(std::size_t columns) { return (columns + 7) / 8 * 8; }
+
+// out[rows, padded(columns)] = x[rows, columns], rounded.
+void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t columns, const float* x,
+                       BFloat16* out);
+
+// Ops::gemm of matrices that are rounded, with the rows as they are stored.
+void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels::Transpose transpose_b, int m,
+                   int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c);
+
+// Ops::attention and its backward pass for heads of the sizes that have_fast_attention() knows, with qkv and
+// delta rounded, without padding. Weights and their gradients are rounded as well before they are multiplied.
+void attention_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape, const BFloat16* qkv,
+                        float* out, float* log_sums);
+void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape,
+                                 const BFloat16* qkv, const float* log_sums, const BFloat16* delta,
+                                 const float* dots, float* qkv_gradient);
+
+// What the fast backward passes need of `out`, in one pass over it: dots[batch, heads, length] = out . delta
+// of each head of a position, and unless it is null rounded = delta.
+void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
+                      const float* delta, BFloat16* rounded, float* dots);
+
+}  // namespace mlk::cuda

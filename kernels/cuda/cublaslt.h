@@ -1,0 +1,61 @@
+// Products by cuBLASLt, if that is on the machine.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/ops.h"
+
+namespace mlk::cuda {
+
+// For one thread, one device and one stream.
+class CublasLt {
+ public:
+  // Null where the library is not there, is of another version than 13, or cannot be used.
+  static std::unique_ptr<CublasLt> open();
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  std::string version() const;  // as 13.1.0
+
+  // A matrix of float32 or bfloat16 as it is stored: rows that begin `stride` numbers after each other.
+  struct Factor {
+    kernels::Transpose transpose = kernels::Transpose::no;
+    cudaDataType_t type = CUDA_R_32F;
+    const void* numbers = nullptr;
+    std::int64_t stride = 0;
+  };
+  // Ops::gemm, with float32 sums. False: cuBLASLt does not compute it, and nothing was queued.
+  bool gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,
+            float beta, float* c);
+
+ private:
+  struct Library;
+  struct Plan;
+  // What an algorithm is chosen for.
+  struct Key {
+    int m, n, k;
+    kernels::Transpose transpose_a, transpose_b;
+    cudaDataType_t type;
+    std::int64_t stride_a, stride_b;
+    std::uint32_t alignments[3];
+    auto operator<=>(const Key&) const = default;
+  };
+  explicit CublasLt(std::unique_ptr<Library> library);
+  const Plan& plan_for(const Key& key);
+
+  std::unique_ptr<Library> library_;
+  cublasLtHandle_t handle_ = nullptr;
+  Scratch<std::byte> workspace_;
+  std::size_t workspace_bytes_ = 0;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace mlk::cuda

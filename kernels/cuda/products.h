@@ -1,0 +1,43 @@
+// The operations that multiply matrices, with the precision of a device: which kernels compute them, and the
+// scratch memory that they need.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/bfloat16.h"
+#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/scratch.h"
+
+namespace mlk::cuda {
+
+// All work goes to one stream, so that scratch memory is free again when the next operation begins. Errors
+// are those of scratch memory; of kernels: cudaGetLastError().
+class Products {
+ public:
+  Products(kernels::Precision precision, int multiprocessors)
+      : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
+
+  // From now on gemm is cuBLASLt's, if that is on the machine. Its version, or nothing.
+  std::string use_cublaslt();
+
+  cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
+                   float alpha, const float* a, const float* b, float beta, float* c);
+  cudaError_t attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
+                        float* log_sums);
+  cudaError_t attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
+                                 const float* out, const float* log_sums, const float* delta,
+                                 float* qkv_gradient);
+
+ private:
+  cudaError_t round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv);  // to left_
+
+  const kernels::Precision precision_;
+  const std::size_t multiprocessors_;
+  Scratch<BFloat16> left_, right_;  // rounded inputs
+  Scratch<float> dots_;             // of the backward pass of attention
+  std::unique_ptr<CublasLt> cublaslt_;
+};
+
+}  // namespace mlk::cuda

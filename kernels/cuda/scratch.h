@@ -1,0 +1,35 @@
+// Memory of the device that grows, for what an operation needs while it runs.
+#pragma once
+
+#include <cstddef>
+
+#include <cuda_runtime.h>
+
+namespace mlk::cuda {
+
+template <typename Number>
+class Scratch {
+ public:
+  Scratch() = default;
+  ~Scratch() { cudaFree(numbers_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // Room for `wanted` numbers, whatever was in it. Waits for the device when it grows.
+  cudaError_t make_room(std::size_t wanted) {
+    if (wanted <= size_) return cudaSuccess;
+    cudaFree(numbers_);
+    numbers_ = nullptr;
+    size_ = 0;
+    const cudaError_t error = cudaMalloc(reinterpret_cast<void**>(&numbers_), wanted * sizeof(Number));
+    if (error == cudaSuccess) size_ = wanted;
+    return error;
+  }
+  Number* numbers() const { return numbers_; }
+
+ private:
+  Number* numbers_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mlk::cuda
