@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -183,6 +184,11 @@ class Ops {
   // out[i] = table[ids[i]].
   virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                              std::int32_t* out) = 0;
+
+  // Does `work`, which only queues operations of this object: no allocation once it has been done, nothing
+  // that reads, writes or returns a number. With the same key it always queues the same ones, on the same
+  // memory, so that a device may replay them from a recording.
+  virtual void repeat(std::uint64_t /*key*/, const std::function<void()>& work) { work(); }
 
   // Sums of buffers over the devices of several processes (communicator.h); null for a device that knows
   // none. Belongs to this object.

@@ -11,6 +11,7 @@
 #include "kernels/cuda/communicator.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/recordings.h"
 #include "kernels/cuda/scratch.h"
 
 using mlk::cuda::Scratch;
@@ -35,12 +36,15 @@ struct mlk_device {
   Scratch<double> squares;  // of clipping
   Scratch<float> partials;  // of sums of columns
   cuda::Products products;
+  cuda::Recordings recordings{stream};
 
   mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
 
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
     failure = name + ": " + doing + ": " + cudaGetErrorString(error);
+    if (error == cudaErrorECCUncorrectable)
+      failure += "; the memory of this GPU is faulty, so its node should be drained";
     return false;
   }
   // After kernels were put into the stream.
@@ -103,6 +107,7 @@ std::string unusable(int index, cudaDeviceProp& properties) {
 void close_device(mlk_device* device) {
   cudaFree(device->total);
   cudaFreeHost(device->result);
+  device->recordings.forget();
   if (device->stream) cudaStreamDestroy(device->stream);
   delete device;
 }
@@ -133,6 +138,7 @@ mlk_device* open_device(int index, int precision, char* why, std::size_t size) {
 
 void* allocate(mlk_device* device, std::size_t bytes) {
   void* memory = nullptr;
+  ++cuda::allocations;
   if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
     cudaGetLastError();  // the caller says it
     return nullptr;
@@ -284,6 +290,11 @@ void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs,
   device->check();
 }
 
+void repeat(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context) {
+  if (!device->failure.empty()) return;
+  device->holds(device->recordings.run(key, work, context), "a recorded step");
+}
+
 int collectives_version(char* why, std::size_t size) {
   std::snprintf(why, size, "%s", cuda::nccl().why_none.c_str());
   return cuda::nccl().version;
@@ -347,6 +358,7 @@ const mlk_device_table* mlk_device_v2() {
       .add_scaled = queue<cuda::add_scaled>,
       .scale_bytes = queue<cuda::scale_bytes>,
       .widen_labels = queue<cuda::widen_labels>,
+      .repeat = repeat,
       .collectives_version = collectives_version,
       .new_group = new_group,
       .join = join,

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <cuda_runtime.h>
 
 namespace mlk::cuda {
+
+// How often this process has allocated memory of devices. For one thread.
+inline std::uint64_t allocations = 0;
 
 template <typename Number>
 class Scratch {
@@ -18,6 +22,7 @@ class Scratch {
   // Room for `wanted` numbers, whatever was in it. Waits for the device when it grows.
   cudaError_t make_room(std::size_t wanted) {
     if (wanted <= size_) return cudaSuccess;
+    ++allocations;
     cudaFree(numbers_);
     numbers_ = nullptr;
     size_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <vector>
@@ -154,6 +155,25 @@ class DeviceOps final : public Ops {
                    float* out) override;
   void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                      std::int32_t* out) override;
+  void repeat(std::uint64_t key, const std::function<void()>& work) override {
+    struct Work {
+      const std::function<void()>& call;
+      std::exception_ptr failed = {};
+    } context{work};
+    table_.repeat(
+        device_, key,
+        [](void* given) {
+          auto& called = *static_cast<Work*>(given);
+          try {
+            called.call();
+          } catch (...) {  // not through C
+            called.failed = std::current_exception();
+          }
+          return !called.failed;
+        },
+        &context);
+    if (context.failed) std::rethrow_exception(context.failed);
+  }
   Collectives* collectives() override {
     if (!collectives_) collectives_ = make_device_collectives(table_, *device_);
     return collectives_.get();

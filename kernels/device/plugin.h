@@ -95,6 +95,9 @@ struct mlk_device_table {
                       float* out);
   void (*widen_labels)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
 
+  // As Ops::repeat(). work: false if it has not queued all of its operations.
+  void (*repeat)(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context);
+
   // Sums over the devices of several processes, as kernels/communicator.h has them. The library for it is
   // opened when its version is first asked for: 0 if it cannot be used; `why`, of `size` bytes, is then a
   // sentence. The other functions must not be called then.

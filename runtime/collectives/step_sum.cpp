@@ -83,10 +83,11 @@ void StepSum::weigh(const Bucket& bucket, const Step& step) {
 
 void StepSum::compute(const Step& step) {
   try {
-    step.compute([&](std::size_t from) {
+    const Model::Final final = [&](std::size_t from) {
       while (ready_ + 1 < buckets_.size() && buckets_[ready_].offset >= talk_end_ + from)
         weigh(buckets_[ready_], step);
-    });
+    };
+    step.compute(buckets_.size() > 1 ? final : Model::Final());
     while (ready_ < buckets_.size()) weigh(buckets_[ready_], step);
   } catch (...) {
     failed_ = true;

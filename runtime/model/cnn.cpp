@@ -115,7 +115,7 @@ const float* Cnn::forward(const Batch& batch) {
   return input;
 }
 
-float Cnn::loss_and_gradients(const Batch& batch, const Final& final) {
+void Cnn::compute_gradients(const Batch& batch, const Final& final) {
   const float* const layers_input = forward(batch);
   layers_.backward(static_cast<int>(batch.size), layers_input, batch.labels.data(), parameters_.data(),
                    gradients_.data(), final, convolutions_.back().out_delta.data());
@@ -133,7 +133,6 @@ float Cnn::loss_and_gradients(const Batch& batch, const Final& final) {
                            gradients_.data() + one.weight);
     if (final) final(one.weight);
   }
-  return layers_.loss();
 }
 
 Evaluation Cnn::score(const Batch& batch) {

@@ -241,7 +241,8 @@ void Gpt::loss_backward(const Batch& batch) {
   });
 }
 
-float Gpt::loss() {
+float Gpt::loss(const Batch& batch) {
+  place(batch.size);  // an evaluation in between may have left other sizes
   const auto losses = ops_.read(losses_);
   double sum = 0;
   for (int first = 0; first < rows_; first += rows_of_logits_) {
@@ -273,7 +274,7 @@ void Gpt::block_backward(const Block& block, const Kept& kept, const Final& fina
   all_from(block.norm_1);
 }
 
-float Gpt::loss_and_gradients(const Batch& batch, const Final& final) {
+void Gpt::compute_gradients(const Batch& batch, const Final& final) {
   forward(batch);
   loss_backward(batch);
   const std::span<float> stream{stream_delta_,
@@ -285,7 +286,6 @@ float Gpt::loss_and_gradients(const Batch& batch, const Final& final) {
   ops_.embed_backward(rows_, context_, width_, batch.tokens.data(), stream_delta_, gradient(tokens_tensor),
                       gradient(positions_tensor));
   if (final) final(0);
-  return loss();
 }
 
 }  // namespace mlk::rt

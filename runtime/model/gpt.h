@@ -22,12 +22,13 @@ class Gpt final : public Model {
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
   void initialise(std::uint64_t seed) override;
-  float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
   // The logits of so many tokens of the batch, from the token `first` on: [tokens, vocabulary].
   kernels::Floats logits(const Batch& batch, int first, int tokens);
   int context() const { return context_; }
 
  protected:
+  void compute_gradients(const Batch& batch, const Final& final) override;
+  float loss(const Batch& batch) override;
   Evaluation score(const Batch& batch) override;
 
  private:
@@ -69,8 +70,6 @@ class Gpt final : public Model {
 
   // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
   void loss_backward(const Batch& batch);
-  // Of the batch under way. Waits for the device.
-  float loss();
   // The residual stream's gradient in stream_delta_ becomes that before the block.
   void block_backward(const Block& block, const Kept& kept, const Final& final);
 

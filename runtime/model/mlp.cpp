@@ -26,12 +26,11 @@ Mlp::Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t
 
 void Mlp::initialise(std::uint64_t seed) { initialise_for_relu(seed); }
 
-float Mlp::loss_and_gradients(const Batch& batch, const Final& final) {
+void Mlp::compute_gradients(const Batch& batch, const Final& final) {
   const int rows = static_cast<int>(batch.size);
   layers_.forward(rows, batch.inputs.data(), parameters_.data());
   layers_.backward(rows, batch.inputs.data(), batch.labels.data(), parameters_.data(), gradients_.data(),
                    final);
-  return layers_.loss();
 }
 
 Evaluation Mlp::score(const Batch& batch) {

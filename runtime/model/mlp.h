@@ -14,9 +14,10 @@ class Mlp final : public Model {
   Mlp(const std::vector<int>& hidden, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
   void initialise(std::uint64_t seed) override;
-  float loss_and_gradients(const Batch& batch, const Final& final = {}) override;
 
  protected:
+  void compute_gradients(const Batch& batch, const Final& final) override;
+  float loss(const Batch&) override { return layers_.loss(); }
   Evaluation score(const Batch& batch) override;
 
  private:

@@ -10,6 +10,19 @@
 #include "runtime/model/mlp.h"
 
 namespace mlk::rt {
+namespace {
+
+// Differs for batches that lie elsewhere, or have another size.
+std::uint64_t key_of(const Batch& batch) {
+  std::uint64_t key = batch.size;
+  for (const void* part :
+       {static_cast<const void*>(batch.inputs.data()), static_cast<const void*>(batch.labels.data()),
+        static_cast<const void*>(batch.tokens.data())})
+    key = mix(key ^ reinterpret_cast<std::uintptr_t>(part));
+  return key;
+}
+
+}  // namespace
 
 Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops) : ops_(ops), tensors_(std::move(tensors)) {
   std::size_t end = 0;
@@ -37,6 +50,15 @@ void Model::initialise_for_relu(std::uint64_t seed) {
     ops_.write(place, weights);
     ++stream;
   }
+}
+
+float Model::loss_and_gradients(const Batch& batch, const Final& final) {
+  if (final) {
+    compute_gradients(batch, final);
+  } else {
+    ops_.repeat(key_of(batch), [&] { compute_gradients(batch, {}); });
+  }
+  return loss(batch);
 }
 
 std::optional<Evaluation> Model::evaluate(const Dataset& data, const std::function<bool()>& stop) {

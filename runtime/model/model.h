@@ -52,7 +52,8 @@ class Model {
   using Final = std::function<void(std::size_t from)>;
 
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
-  virtual float loss_and_gradients(const Batch& batch, const Final& final = {}) = 0;
+  // Without `final` a device may replay what it did for an earlier batch in the same memory.
+  float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   // Over all samples. Empty if `stop` returned true, which is asked every 256 samples or 2048 labels, since
   // large sets take minutes on small machines.
@@ -61,6 +62,12 @@ class Model {
  protected:
   // tensors: with name and shape. Parameters and gradients are zeros.
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
+
+  // Queues all operations of loss_and_gradients(): always the same ones for the same batch, which may be of
+  // other numbers.
+  virtual void compute_gradients(const Batch& batch, const Final& final) = 0;
+  // The mean loss of the batch for which they were done. Waits for the device.
+  virtual float loss(const Batch& batch) = 0;
 
   // Of a batch: the sum of the losses, and the number of labels that are right.
   virtual Evaluation score(const Batch& batch) = 0;

@@ -151,3 +151,20 @@ def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
         worker = run.start("worker", 0, **GPU)
         assert worker.wait() == 66
         assert "diverged: the loss is not a number" in worker.errors()
+
+
+def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(tmp_path):
+    with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as run:
+        worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"})
+        assert worker.wait() == 70
+        assert "uncorrectable ECC error encountered; the memory of this GPU is faulty, so its node should be drained" in worker.errors()
+        assert worker.result()["message"].startswith("emulated device: ")
+        failed_at = worker.step()
+        worker = run.start("worker", 0, **GPU)
+        assert_trained([worker], run.steps, worker)
+        assert 0 < worker.result()["restored_step"] <= failed_at + 10
+        whole = tmp_path / "whole"
+        with Run(whole, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as undisturbed:
+            other = undisturbed.start("worker", 0, **GPU)
+            assert_trained([other], undisturbed.steps, other)
+            assert newest_checkpoint(run.checkpoints)[1] == newest_checkpoint(undisturbed.checkpoints)[1]

@@ -68,7 +68,9 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 class Device {
  public:
   cudaError_t error = cudaSuccess;  // stays
-  bool waits_for_others = false;    // an operation, when step() was called last
+  std::uint64_t operations_run = 0;
+  const std::uint64_t memory_fails_at = from_environment("MLK_EMULATED_ECC", 0);
+  bool waits_for_others = false;  // an operation, when step() was called last
   std::size_t limit = from_environment("MLK_EMULATED_MEMORY", std::size_t{4} << 30), in_use = 0;
   std::map<const char*, std::size_t> memory, pinned;  // by address: bytes
   std::set<std::unique_ptr<Stream>> streams;
@@ -95,6 +97,7 @@ class Device {
     auto& operations = able[random() % able.size()]->operations;
     const Operation operation = std::move(operations.front());
     operations.pop_front();
+    if (++operations_run == memory_fails_at) error = cudaErrorECCUncorrectable;
     try {
       operation.run();
     } catch (const std::exception& fault) {
@@ -225,6 +228,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "unspecified launch failure";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorECCUncorrectable:
+      return "uncorrectable ECC error encountered";
     case cudaErrorInsufficientDriver:
       return "CUDA driver version is insufficient for CUDA runtime version";
     default:

@@ -28,6 +28,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> operation);
 void use_stream_seed(std::uint64_t seed);
 
 // How much memory the device has from now on, in bytes. MLK_EMULATED_MEMORY sets it at the start.
+// With MLK_EMULATED_ECC=N the N-th operation finds a fault in it.
 void use_device_memory(std::size_t bytes);
 
 }  // namespace mlk::emulator

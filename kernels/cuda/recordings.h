@@ -1,0 +1,39 @@
+// Work that is the same in every step, recorded as CUDA graphs: one call in place of hundreds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include <cuda_runtime.h>
+
+namespace mlk::cuda {
+
+// For one stream. The work of a key only queues operations of that stream: the same ones each time, on the
+// same memory. It runs as it is for the first time, when it may still allocate; the second time it is
+// recorded, and later that is replayed. Work is recorded anew once memory was allocated since, because an
+// operation may have other memory then (Scratch, or a buffer that has grown).
+class Recordings {
+ public:
+  explicit Recordings(cudaStream_t& stream) : stream_(stream) {}
+  ~Recordings() { forget(); }
+  Recordings(const Recordings&) = delete;
+  Recordings& operator=(const Recordings&) = delete;
+
+  // Calls work(context), or replays what it has queued. What returns false is not replayed.
+  cudaError_t run(std::uint64_t key, bool (*work)(void* context), void* context);
+  // To be called while the stream is there.
+  void forget();
+
+ private:
+  struct Recording {
+    std::uint64_t allocations = 0;  // when it was run or recorded
+    cudaGraphExec_t graph = nullptr;
+  };
+
+  cudaError_t record(Recording& recording, bool (*work)(void* context), void* context);
+
+  cudaStream_t& stream_;
+  std::map<std::uint64_t, Recording> recordings_;
+};
+
+}  // namespace mlk::cuda
