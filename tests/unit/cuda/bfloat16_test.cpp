@@ -89,7 +89,7 @@ TEST_CASE(
     for (const AttentionShape shape : {AttentionShape{2, 3, 2, 64},
                                        {1, 70, 1, 64},
                                        {1, 150, 1, 64},
-                                       {1, 70, 1, 128},
+                                       {1, 140, 1, 128},
                                        {0, 3, 1, 64},
                                        {2, 5, 3, 4}}) {
       CAPTURE(shape.length);
