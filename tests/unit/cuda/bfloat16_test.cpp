@@ -69,6 +69,22 @@ TEST_CASE("products with bfloat16 on the device are those of the rounded inputs,
   });
 }
 
+TEST_CASE("a long inner side is shared among blocks with bfloat16 too") {
+  in_each_order([] {
+    const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
+    Numbers numbers;
+    constexpr int m = 3, n = 5, k = 530;
+    const auto a = numbers(area(m, k)), b = numbers(area(k, n));
+    auto c = numbers(area(m, n));
+    const auto of_a = on_device(*ops, a), of_b = on_device(*ops, b);
+    auto of_c = on_device(*ops, c);
+    ops->gemm(Transpose::yes, Transpose::no, m, n, k, 0.5f, of_a.data(), of_b.data(), 0.5f, of_c.data());
+    reference->gemm(Transpose::yes, Transpose::no, m, n, k, 0.5f, rounded(a).data(), rounded(b).data(), 0.5f,
+                    c.data());
+    CHECK(furthest_apart(on_host(*ops, of_c), c) <= 2e-5);
+  });
+}
+
 TEST_CASE("a number that is none stays none in a product with bfloat16") {
   const auto ops = device_ops(Precision::bfloat16);
   auto a = Numbers()(3 * 20);
