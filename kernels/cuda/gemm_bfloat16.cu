@@ -1,5 +1,5 @@
-// The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 8 warps computes
-// 128 x 128 numbers of c, a warp 64 x 32 of them, from tiles of a and b that are 32 deep. Three pairs of
+// The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 4 warps computes
+// 128 x 128 numbers of c, a warp 64 x 64 of them, from tiles of a and b that are 32 deep. Three pairs of
 // tiles are in shared memory: one is multiplied while copies bring the next two.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/bfloat16.h"
@@ -11,8 +11,8 @@ namespace {
 
 using kernels::Transpose;
 
-constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 256;
-constexpr unsigned warp_rows = 64, warp_columns = 32, warps_beside = side / warp_columns;
+constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 128;
+constexpr unsigned warp_rows = 64, warp_columns = 64, warps_beside = side / warp_columns;
 constexpr unsigned tile_numbers = side * depth;
 
 // As it is stored: its rows have padded(columns) numbers.
