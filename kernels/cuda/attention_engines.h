@@ -11,98 +11,106 @@ template <unsigned size>
 constexpr float score_scale = size == 64 ? 0.125f : 0.08838834764831845f;
 
 // Products of rounded vectors by tensor cores. Scores become the factor of the next product in their
-// registers, rounded; four lanes have a row.
-template <unsigned head_size>
+// registers, rounded; four lanes have a row. A warp has `groups` groups of 16 rows: what it loads of a tile
+// serves all of them, as long as the sums of a lane stay in its registers.
+template <unsigned head_size, unsigned groups, unsigned positions>
 struct TensorCores {
   using Number = BFloat16;
   using Tile = cuda::Tile<head_size>;
-  static constexpr unsigned size = head_size, warps = 4, rows_of_lane = 2, lanes_of_row = 4;
-  // Positions of a tile, forward and backward: so many that the sums of a lane stay in its registers.
-  static constexpr unsigned forward_step = 64, backward_step = size == 64 ? 64 : 32;
-  template <unsigned columns>
+  static constexpr unsigned size = head_size, step = positions, warps = 4, rows = 16 * groups;
+  static constexpr unsigned rows_of_lane = 2 * groups, lanes_of_row = 4;
   static constexpr unsigned scratch = 0;
 
-  template <unsigned columns>
   struct Scores {
-    Sums sums[columns / 8];
+    Sums sums[groups][step / 8];
 
     // work(row of the lane, row, column, number).
     template <typename Work>
     __device__ void each(Work work) {
-      const unsigned lane = threadIdx.x % warp_threads;
+      const unsigned column = threadIdx.x % 4 * 2;
 #pragma unroll
-      for (unsigned j = 0; j < columns / 8; ++j) {
+      for (unsigned group = 0; group < groups; ++group) {
 #pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-          work(i / 2, lane / 4 + i / 2 * 8, j * 8 + lane % 4 * 2 + i % 2, sums[j][i]);
+        for (unsigned i = 0; i < step / 2; ++i) {
+          const unsigned row = group * 2 + i % 4 / 2;
+          work(row, row_of(row), i / 4 * 8 + column + i % 2, sums[group][i / 4][i % 4]);
+        }
       }
     }
 
     // work(row of the lane, column, number, that of the other).
     template <typename Work>
     __device__ void join(const Scores& other, Work work) {
-      const unsigned lane = threadIdx.x % warp_threads;
+      const unsigned column = threadIdx.x % 4 * 2;
 #pragma unroll
-      for (unsigned j = 0; j < columns / 8; ++j) {
+      for (unsigned group = 0; group < groups; ++group) {
 #pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-          work(i / 2, j * 8 + lane % 4 * 2 + i % 2, sums[j][i], other.sums[j][i]);
+        for (unsigned i = 0; i < step / 2; ++i)
+          work(group * 2 + i % 4 / 2, i / 4 * 8 + column + i % 2, sums[group][i / 4][i % 4],
+               other.sums[group][i / 4][i % 4]);
       }
     }
 
     // = rows row.. of `left` times the vectors of `right`, of which each makes a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
-#pragma unroll
-      for (Sums& of : sums) of[0] = of[1] = of[2] = of[3] = 0;
+      each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
 #pragma unroll 2  // of all, the addresses take more registers than there are
       for (unsigned k = 0; k < size; k += 16) {
-        Left a;
-        left.load(a, row, k);
+        Left a[groups];
 #pragma unroll
-        for (unsigned j = 0; j < columns / 8; j += 2) {
+        for (unsigned group = 0; group < groups; ++group) left.load(a[group], row + group * 16, k);
+#pragma unroll
+        for (unsigned j = 0; j < step / 8; j += 2) {
           Right b[2];
           right.template load<true>(b[0], b[1], k, j * 8);
-          multiply_add(sums[j], a, b[0]);
-          multiply_add(sums[j + 1], a, b[1]);
+#pragma unroll
+          for (unsigned group = 0; group < groups; ++group) {
+            multiply_add(sums[group][j], a[group], b[0]);
+            multiply_add(sums[group][j + 1], a[group], b[1]);
+          }
         }
       }
     }
   };
 
   struct Means {
-    Sums sums[size / 8] = {};
+    Sums sums[groups][size / 8] = {};
 
-    __device__ void scale(unsigned row_of_lane, float factor) {
+    __device__ void scale(unsigned row, float factor) {
 #pragma unroll
-      for (Sums& of : sums) of[row_of_lane * 2] *= factor, of[row_of_lane * 2 + 1] *= factor;
+      for (Sums& of : sums[row / 2]) of[row % 2 * 2] *= factor, of[row % 2 * 2 + 1] *= factor;
     }
     // += weights times the vectors of `right`.
-    template <unsigned columns>
-    __device__ void add(const Scores<columns>& weights, const Tile& right, float*) {
+    __device__ void add(const Scores& weights, const Tile& right, float*) {
 #pragma unroll
-      for (unsigned k = 0; k < columns; k += 16) {
-        Left a;
-        to_left(a, weights.sums[k / 8], weights.sums[k / 8 + 1]);
+      for (unsigned k = 0; k < step; k += 16) {
+        Left a[groups];
+#pragma unroll
+        for (unsigned group = 0; group < groups; ++group)
+          to_left(a[group], weights.sums[group][k / 8], weights.sums[group][k / 8 + 1]);
 #pragma unroll
         for (unsigned j = 0; j < size / 8; j += 2) {
           Right b[2];
           right.load(b[0], b[1], k, j * 8);
-          multiply_add(sums[j], a, b[0]);
-          multiply_add(sums[j + 1], a, b[1]);
+#pragma unroll
+          for (unsigned group = 0; group < groups; ++group) {
+            multiply_add(sums[group][j], a[group], b[0]);
+            multiply_add(sums[group][j + 1], a[group], b[1]);
+          }
         }
       }
     }
     // Writes the vectors to the positions first..
     __device__ void put(const HeadVectors<float>& to, unsigned first) const {
-      const unsigned lane = threadIdx.x % warp_threads;
 #pragma unroll
-      for (unsigned i = 0; i < rows_of_lane; ++i) {
-        const unsigned position = first + lane / 4 + i * 8;
-        if (position >= to.length) continue;
-        float* const out = to.at(position) + lane % 4 * 2;
+      for (unsigned row = 0; row < rows_of_lane; ++row) {
+        if (first + row_of(row) >= to.length) continue;
+        float* const out = to.at(first + row_of(row)) + threadIdx.x % 4 * 2;
 #pragma unroll
-        for (unsigned j = 0; j < size / 8; ++j)
-          *reinterpret_cast<float2*>(out + j * 8) = {sums[j][i * 2], sums[j][i * 2 + 1]};
+        for (unsigned j = 0; j < size / 8; ++j) {
+          const Sums& of = sums[row / 2][j];
+          *reinterpret_cast<float2*>(out + j * 8) = {of[row % 2 * 2], of[row % 2 * 2 + 1]};
+        }
       }
     }
   };
@@ -127,27 +135,24 @@ struct FloatTile {
 
 // Products of float32 by the units for float32, with inputs as they are. Scores go through shared memory on
 // their way to the next product; 16 lanes have a row.
-template <unsigned head_size>
+template <unsigned head_size, unsigned positions>
 struct Floats {
   using Number = float;
   using Tile = FloatTile<head_size>;
-  static constexpr unsigned size = head_size, rows_of_lane = 8, lanes_of_row = 16;
-  // So many that a block has less than 99 KB.
-  static constexpr unsigned warps = size == 64 ? 4 : 2, forward_step = 32,
-                            backward_step = size == 64 ? 32 : 16;
-  template <unsigned columns>
-  static constexpr unsigned scratch = 16 * FloatTile<columns>::stride;
+  static constexpr unsigned size = head_size, step = positions, rows = 16, rows_of_lane = 8,
+                            lanes_of_row = 16;
+  static constexpr unsigned warps = size == 64 ? 4 : 2;  // so many that a block has less than 99 KB
+  static constexpr unsigned scratch = rows * FloatTile<step>::stride;
 
-  template <unsigned columns>
   struct Scores {
-    float sums[rows_of_lane][columns / 16];
+    float sums[rows_of_lane][step / 16];
 
     template <typename Work>
     __device__ void each(Work work) {
 #pragma unroll
       for (unsigned i = 0; i < rows_of_lane; ++i) {
 #pragma unroll
-        for (unsigned j = 0; j < columns / 16; ++j) work(i, row_of(i), threadIdx.x % 16 + j * 16, sums[i][j]);
+        for (unsigned j = 0; j < step / 16; ++j) work(i, row_of(i), threadIdx.x % 16 + j * 16, sums[i][j]);
       }
     }
 
@@ -156,7 +161,7 @@ struct Floats {
 #pragma unroll
       for (unsigned i = 0; i < rows_of_lane; ++i) {
 #pragma unroll
-        for (unsigned j = 0; j < columns / 16; ++j)
+        for (unsigned j = 0; j < step / 16; ++j)
           work(i, threadIdx.x % 16 + j * 16, sums[i][j], other.sums[i][j]);
       }
     }
@@ -165,14 +170,14 @@ struct Floats {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
 #pragma unroll 2
       for (unsigned k = 0; k < size; k += 4) {
-        float4 b[columns / 16];
+        float4 b[step / 16];
 #pragma unroll
-        for (unsigned j = 0; j < columns / 16; ++j) b[j] = right.four(threadIdx.x % 16 + j * 16, k);
+        for (unsigned j = 0; j < step / 16; ++j) b[j] = right.four(threadIdx.x % 16 + j * 16, k);
 #pragma unroll
         for (unsigned i = 0; i < rows_of_lane; ++i) {
           const float4 a = left.four(row + row_of(i), k);
 #pragma unroll
-          for (unsigned j = 0; j < columns / 16; ++j) {
+          for (unsigned j = 0; j < step / 16; ++j) {
             float& sum = sums[i][j];
             sum = fmaf(a.w, b[j].w, fmaf(a.z, b[j].z, fmaf(a.y, b[j].y, fmaf(a.x, b[j].x, sum))));
           }
@@ -188,14 +193,13 @@ struct Floats {
 #pragma unroll
       for (float& sum : sums[row_of_lane]) sum *= factor;
     }
-    template <unsigned columns>
-    __device__ void add(Scores<columns>& weights, const Tile& right, float* scratch) {
-      const FloatTile<columns> left{scratch};
+    __device__ void add(Scores& weights, const Tile& right, float* scratch) {
+      const FloatTile<step> left{scratch};
       weights.each(
           [&](unsigned, unsigned row, unsigned column, float& weight) { *left.at(row, column) = weight; });
       __syncwarp();
 #pragma unroll 1
-      for (unsigned k = 0; k < columns; k += 4) {
+      for (unsigned k = 0; k < step; k += 4) {
         float4 a[rows_of_lane];
 #pragma unroll
         for (unsigned i = 0; i < rows_of_lane; ++i) a[i] = left.four(row_of(i), k);

@@ -8,9 +8,9 @@ namespace mlk::cuda {
 namespace {
 
 template <typename Engine>
-using Memory = AttentionMemory<Engine, 1, Engine::forward_step>;
+using Memory = AttentionMemory<Engine, 1>;
 
-// Of the 16 queries of a warp.
+// Of the queries of a warp.
 template <typename Engine>
 struct Rows {
   static constexpr unsigned own = Engine::rows_of_lane;
@@ -24,8 +24,7 @@ struct Rows {
 
   // Turns scores into weights, which are relative to the largest score so far. factor: of scores, for
   // exponentials of base 2. Totals are of the keys of this lane, until the end.
-  template <unsigned keys>
-  __device__ void weigh(typename Engine::template Scores<keys>& scores, float factor) {
+  __device__ void weigh(typename Engine::Scores& scores, float factor) {
     float most[own];
 #pragma unroll
     for (unsigned i = 0; i < own; ++i) most[i] = largest[i];
@@ -48,7 +47,7 @@ struct Rows {
 template <typename Engine>
 __global__ void __launch_bounds__(Memory<Engine>::threads)
     forward_kernel(Heads heads, const typename Engine::Number* qkv, float* out, float* log_sums) {
-  constexpr unsigned keys = Engine::forward_step, own = Memory<Engine>::own;
+  constexpr unsigned keys = Engine::step, own = Memory<Engine>::own;
   const Memory<Engine> memory{shared_memory<typename Engine::Number>()};
   const auto bring_tile = [&](unsigned number) {
     for (unsigned part : {0u, 1u})
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     end_copies();
   };
   const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // those with the most keys begin first
-  const unsigned warp_row = threadIdx.x / warp_threads * 16;
+  const unsigned warp_row = threadIdx.x / warp_threads * Engine::rows;
   const unsigned tiles = divide_up(first + own < heads.length ? first + own : heads.length, keys);
   constexpr float scale = score_scale<Engine::size>;
   memory.template bring<own>(heads.in_qkv(qkv, 0), first, memory.own_tile(0));
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     wait_for_copies<0>();
     __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
     if (number + 1 < tiles) bring_tile(number + 1);
-    typename Engine::template Scores<keys> scores;
+    typename Engine::Scores scores;
     scores.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     if ((number + 1) * keys > first) {  // on the diagonal: no key after its query
       scores.each([&](unsigned, unsigned row, unsigned column, float& score) {
@@ -100,13 +99,14 @@ void forward(cudaStream_t stream, const AttentionShape& shape, const typename En
 
 void attention_fast(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
                     float* log_sums) {
-  const auto of_size = shape.head_size == 64 ? forward<Floats<64>> : forward<Floats<128>>;
+  const auto of_size = shape.head_size == 64 ? forward<Floats<64, 32>> : forward<Floats<128, 32>>;
   of_size(stream, shape, qkv, out, log_sums);
 }
 
 void attention_bfloat16(cudaStream_t stream, const AttentionShape& shape, const BFloat16* qkv, float* out,
                         float* log_sums) {
-  const auto of_size = shape.head_size == 64 ? forward<TensorCores<64>> : forward<TensorCores<128>>;
+  const auto of_size =
+      shape.head_size == 64 ? forward<TensorCores<64, 2, 64>> : forward<TensorCores<128, 2, 32>>;
   of_size(stream, shape, qkv, out, log_sums);
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned prepare_warps = 4;
 
 template <typename Engine>
-using Memory = AttentionMemory<Engine, 2, Engine::backward_step>;
+using Memory = AttentionMemory<Engine, 2>;
 
 // A warp has a head of a position, in the order of `out`.
 __global__ void prepare_kernel(Heads heads, std::size_t rows, const float* out, const float* delta,
@@ -49,7 +49,7 @@ template <typename Engine>
 __global__ void __launch_bounds__(Memory<Engine>::threads)
     by_key_kernel(Heads heads, const typename Engine::Number* qkv, const float* log_sums,
                   const typename Engine::Number* delta, const float* dots, float* qkv_gradient) {
-  constexpr unsigned step = Engine::backward_step, own = Memory<Engine>::own;
+  constexpr unsigned step = Engine::step, own = Memory<Engine>::own;
   const Memory<Engine> memory{shared_memory<typename Engine::Number>()};
   const auto bring_queries = [&](unsigned number) {
     memory.template bring<step>(heads.in_qkv(qkv, 0), number * step, memory.tile(number, 0));
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     }
     end_copies();
   };
-  const unsigned first = blockIdx.x * own, warp_row = threadIdx.x / warp_threads * 16;
+  const unsigned first = blockIdx.x * own, warp_row = threadIdx.x / warp_threads * Engine::rows;
   const unsigned end = divide_up(heads.length, step);
   for (unsigned part : {0u, 1u})
     memory.template bring<own>(heads.in_qkv(qkv, 1 + part), first, memory.own_tile(part));
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     wait_for_copies<0>();
     __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
     if (number + 1 < end) bring_queries(number + 1);
-    typename Engine::template Scores<step> weights, products;  // of 16 keys, by queries
+    typename Engine::Scores weights, products;  // of own keys, by queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
     // Beyond the end everything is 0 but the weights, which are 1 and multiply zeros.
@@ -95,7 +95,7 @@ template <typename Engine>
 __global__ void __launch_bounds__(Memory<Engine>::threads)
     by_query_kernel(Heads heads, const typename Engine::Number* qkv, const float* log_sums,
                     const typename Engine::Number* delta, const float* dots, float* qkv_gradient) {
-  constexpr unsigned step = Engine::backward_step, own = Memory<Engine>::own;
+  constexpr unsigned step = Engine::step, own = Memory<Engine>::own;
   const Memory<Engine> memory{shared_memory<typename Engine::Number>()};
   const auto bring_keys = [&](unsigned number) {
     for (unsigned part : {0u, 1u})
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     end_copies();
   };
   const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // those with the most keys begin first
-  const unsigned warp_row = threadIdx.x / warp_threads * 16;
+  const unsigned warp_row = threadIdx.x / warp_threads * Engine::rows;
   const unsigned end = divide_up(first + own < heads.length ? first + own : heads.length, step);
   float log_sum[Engine::rows_of_lane] = {}, dot[Engine::rows_of_lane] = {};
 #pragma unroll
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     wait_for_copies<0>();
     __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
     if (number + 1 < end) bring_keys(number + 1);
-    typename Engine::template Scores<step> weights, products;  // of 16 queries, by keys
+    typename Engine::Scores weights, products;  // of own queries, by keys
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     products.multiply(memory.own_tile(1), warp_row, memory.tile(number, 1));
     weights.each([&](unsigned i, unsigned row, unsigned column, float& weight) {
@@ -162,14 +162,15 @@ void prepare_backward(cudaStream_t stream, const AttentionShape& shape, const fl
 void attention_fast_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
                              const float* log_sums, const float* delta, const float* dots,
                              float* qkv_gradient) {
-  const auto of_size = shape.head_size == 64 ? backward<Floats<64>> : backward<Floats<128>>;
+  const auto of_size = shape.head_size == 64 ? backward<Floats<64, 32>> : backward<Floats<128, 16>>;
   of_size(stream, shape, qkv, log_sums, delta, dots, qkv_gradient);
 }
 
 void attention_backward_bfloat16(cudaStream_t stream, const AttentionShape& shape, const BFloat16* qkv,
                                  const float* log_sums, const BFloat16* delta, const float* dots,
                                  float* qkv_gradient) {
-  const auto of_size = shape.head_size == 64 ? backward<TensorCores<64>> : backward<TensorCores<128>>;
+  const auto of_size =
+      shape.head_size == 64 ? backward<TensorCores<64, 2, 32>> : backward<TensorCores<128, 1, 32>>;
   of_size(stream, shape, qkv, log_sums, delta, dots, qkv_gradient);
 }
 

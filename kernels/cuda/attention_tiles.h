@@ -1,11 +1,12 @@
 // What the fast passes of attention have in common (Dao et al. 2022; Dao 2023). A block has one head of one
-// sequence and some positions of its own, 16 for each warp, and goes through the others tile by tile: while
-// one tile is multiplied, copies bring the next. Positions beyond the end are zeros in the tiles.
+// sequence and some positions of its own, `rows` for each warp, and goes through the others tile by tile,
+// `step` at a time: while one tile is multiplied, copies bring the next. Positions beyond the end are zeros
+// in the tiles.
 //
-// An engine multiplies. Its warps compute products of 16 rows, and each of its lanes has some numbers of
+// An engine multiplies. Its warps compute products of `rows` rows, and each of its lanes has some numbers of
 // `rows_of_lane` of them:
-//   Scores<columns>   weights of 16 positions on those of a tile, or their gradients
-//   Means             16 vectors of a head that are summed up
+//   Scores   weights of the positions of a warp on those of a tile, or their gradients
+//   Means    vectors of a head that are summed up
 #pragma once
 
 #include "kernels/cuda/async_copy.h"
@@ -55,15 +56,16 @@ inline Heads heads_of(const AttentionShape& shape) {
 }
 
 // The shared memory of a block: tiles of its own positions, then two stages of two tiles of others.
-template <typename Engine, unsigned own_tiles, unsigned step>
+template <typename Engine, unsigned own_tiles>
 struct AttentionMemory {
   using Number = typename Engine::Number;
   using Tile = typename Engine::Tile;
-  static constexpr unsigned own = Engine::warps * 16, threads = Engine::warps * warp_threads;
+  static constexpr unsigned step = Engine::step;
+  static constexpr unsigned own = Engine::warps * Engine::rows, threads = Engine::warps * warp_threads;
   static constexpr unsigned tile_numbers = (own_tiles * own + 4 * step) * Tile::stride;
   static constexpr unsigned query_numbers = own_tiles == 2 ? 4 * step : 0;
   static constexpr unsigned bytes = tile_numbers * sizeof(Number) + query_numbers * sizeof(float) +
-                                    Engine::warps * Engine::template scratch<step> * sizeof(float);
+                                    Engine::warps * Engine::scratch * sizeof(float);
   Number* numbers;
 
   __device__ Tile own_tile(unsigned which) const { return {numbers + which * own * Tile::stride}; }
@@ -77,7 +79,7 @@ struct AttentionMemory {
   // Of this warp.
   __device__ float* scratch() const {
     return reinterpret_cast<float*>(numbers + tile_numbers) + query_numbers +
-           threadIdx.x / warp_threads * Engine::template scratch<step>;
+           threadIdx.x / warp_threads * Engine::scratch;
   }
 
   // Begins to copy the vectors of `rows` positions to a tile.

@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/bfloat16.h"
-#include "kernels/ops.h"
+#include "kernels/cuda/kernels.h"
 
 namespace mlk::cuda {
 
@@ -19,9 +19,10 @@ constexpr std::size_t padded(std::size_t columns) { return (columns + 7) / 8 * 8
 void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t columns, const float* x,
                        BFloat16* out);
 
-// Ops::gemm of matrices that are rounded, with the rows as they are stored.
+// Ops::gemm of matrices that are rounded, with the rows as they are stored, in as many blocks as gemm_fast.
 void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels::Transpose transpose_b, int m,
-                   int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c);
+                   int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
+                   const ProductShares& shares);
 
 // Ops::attention and its backward pass for heads of the sizes that have_fast_attention() knows, with qkv and
 // delta rounded, without padding. Weights and their gradients are rounded as well before they are multiplied.

@@ -9,6 +9,10 @@ namespace mlk::cuda {
 namespace {
 
 constexpr unsigned threads_of_row = 256, threads_of_sum = 256;
+// Long rows have more threads, so that fewer are under way: when a row is read again, L2 still has most of
+// it.
+constexpr unsigned threads_of_long_row = 1024;
+constexpr int long_row = 4096;
 
 // The largest of some numbers, and the sum of the exponentials of what they have less: of numbers that come
 // one after the other (Milakov & Gimelshein 2018).
@@ -98,8 +102,8 @@ Grid one_block_a_row(int rows, unsigned threads) {
 
 void softmax_cross_entropy(cudaStream_t stream, int rows, int classes, const float* logits,
                            const std::int32_t* labels, float* losses, float* delta) {
-  launch(one_block_a_row<Exponentials>(rows, threads_of_row), stream, softmax_cross_entropy_kernel, rows,
-         classes, logits, labels, losses, delta);
+  launch(one_block_a_row<Exponentials>(rows, classes < long_row ? threads_of_row : threads_of_long_row),
+         stream, softmax_cross_entropy_kernel, rows, classes, logits, labels, losses, delta);
 }
 
 void mark_correct(cudaStream_t stream, int rows, int classes, const float* logits, const std::int32_t* labels,

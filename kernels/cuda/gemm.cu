@@ -6,7 +6,7 @@
 // deep, of which copies bring the next three while one is multiplied. Its blocks read half as much for each
 // number, but they are four times fewer.
 #include "kernels/cuda/async_copy.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm_result.h"
 #include "kernels/cuda/kernels.h"
 
@@ -74,7 +74,7 @@ constexpr unsigned stride = tile + 4, tile_numbers = depth * stride;
 template <bool across>
 __device__ void bring(const float* values, unsigned rows, unsigned columns, unsigned row, unsigned column,
                       float* to) {
-#pragma unroll
+#pragma unroll 2
   for (unsigned i = threadIdx.x; i < tile * depth; i += block_threads) {
     const unsigned inner = across ? i / tile : i % depth, outer = across ? i % tile : i / depth;
     const unsigned at_row = row + outer, at_column = column + inner;
@@ -101,17 +101,18 @@ __global__ void __launch_bounds__(block_threads, 2)
   float* const shared = shared_memory<float>();  // [stages][2][tile_numbers]
   const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
   const unsigned y = threadIdx.x / 16, x = threadIdx.x % 16;
+  const TilesOfShare tiles(divide_up(inner, depth));
   const auto bring_stage = [&](unsigned number) {
     float* const to = shared + number % stages * 2 * tile_numbers;
-    if (number * depth < inner) {
+    if (number < tiles.end) {
       bring<transposed_a>(a, result.rows, inner, row, number * depth, to);
       bring<!transposed_b>(b, result.columns, inner, column, number * depth, to + tile_numbers);
     }
     end_copies();  // of an empty group too, so that the count of groups is that of stages
   };
   float sums[own][own] = {};
-  for (unsigned number = 0; number + 1 < stages; ++number) bring_stage(number);
-  for (unsigned number = 0; number * depth < inner; ++number) {
+  for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);
+  for (unsigned number = tiles.begin; number < tiles.end; ++number) {
     wait_for_copies<stages - 2>();
     __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
     bring_stage(number + stages - 1);
@@ -129,21 +130,36 @@ __global__ void __launch_bounds__(block_threads, 2)
     }
   }
   const unsigned left = column + x * 4;
+  const ProductResult to = of_share(result);
 #pragma unroll
   for (unsigned i = 0; i < own; ++i) {
     const unsigned at_row = row + place(y, i);
     if (at_row >= result.rows) continue;
-    float* const out = result.c + std::size_t{at_row} * result.columns + left;
+    float* const out = to.c + std::size_t{at_row} * result.columns + left;
 #pragma unroll
     for (unsigned j = 0; j < own; ++j) {
-      if (left + place(0, j) < result.columns) result.put_at(out + place(0, j), sums[i][j]);
+      if (left + place(0, j) < result.columns) to.put_at(out + place(0, j), sums[i][j]);
     }
   }
 }
 
 }  // namespace fast
 
+__global__ void add_shares_kernel(ProductResult result, ProductShares shares) {
+  const std::size_t size = std::size_t{result.rows} * result.columns;
+  for_each(size, [=](std::size_t i) {
+    float sum = 0;
+    for (unsigned share = 0; share < shares.count; ++share) sum += shares.partials[share * size + i];
+    result.put_at(result.c + i, sum);
+  });
+}
+
 }  // namespace
+
+void add_shares(cudaStream_t stream, const ProductResult& result, const ProductShares& shares) {
+  if (shares.count > 1)
+    launch(grid_for(std::size_t{result.rows} * result.columns), stream, add_shares_kernel, result, shares);
+}
 
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c) {
@@ -163,15 +179,17 @@ std::size_t blocks_of_fast_gemm(int m, int n) {
 }
 
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
-               float alpha, const float* a, const float* b, float beta, float* c) {
+               float alpha, const float* a, const float* b, float beta, float* c,
+               const ProductShares& shares) {
   if (m == 0 || n == 0) return;
   const ProductResult result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
   const bool of_a = transpose_a == Transpose::yes, of_b = transpose_b == Transpose::yes;
   const auto kernel = of_a ? (of_b ? fast::fast_kernel<true, true> : fast::fast_kernel<true, false>)
                            : (of_b ? fast::fast_kernel<false, true> : fast::fast_kernel<false, false>);
-  launch({dim3(divide_up(result.columns, fast::tile), divide_up(result.rows, fast::tile)),
+  launch({dim3(divide_up(result.columns, fast::tile), divide_up(result.rows, fast::tile), shares.count),
           fast::block_threads, fast::stages * 2 * fast::tile_numbers * sizeof(float)},
-         stream, kernel, a, b, static_cast<unsigned>(k), result);
+         stream, kernel, a, b, static_cast<unsigned>(k), result_of_shares(result, shares));
+  add_shares(stream, result, shares);
 }
 
 }  // namespace mlk::cuda

@@ -1,5 +1,5 @@
-// The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 8 warps computes
-// 128 x 128 numbers of c, a warp 64 x 32 of them, from tiles of a and b that are 32 deep. Three pairs of
+// The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 4 warps computes
+// 128 x 128 numbers of c, a warp 64 x 64 of them, from tiles of a and b that are 32 deep. Three pairs of
 // tiles are in shared memory: one is multiplied while copies bring the next two.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/bfloat16.h"
@@ -11,8 +11,8 @@ namespace {
 
 using kernels::Transpose;
 
-constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 256;
-constexpr unsigned warp_rows = 64, warp_columns = 32, warps_beside = side / warp_columns;
+constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 128;
+constexpr unsigned warp_rows = 64, warp_columns = 64, warps_beside = side / warp_columns;
 constexpr unsigned tile_numbers = side * depth;
 
 // As it is stored: its rows have padded(columns) numbers.
@@ -58,17 +58,18 @@ __global__ void __launch_bounds__(block_threads)
   BFloat16* const shared = shared_memory<BFloat16>();  // [stages][2][tile_numbers]
   const unsigned row = blockIdx.y * side, column = blockIdx.x * side, warp = threadIdx.x / warp_threads;
   const unsigned warp_row = warp / warps_beside * warp_rows, warp_column = warp % warps_beside * warp_columns;
+  const TilesOfShare tiles(divide_up(inner, depth));
   const auto bring_stage = [&](unsigned number) {
     BFloat16* const to = shared + number % stages * 2 * tile_numbers;
-    if (number * depth < inner) {
+    if (number < tiles.end) {
       a.bring_part(row, number * depth, to);
       b.bring_part(column, number * depth, to + tile_numbers);
     }
     end_copies();  // of an empty group too, so that the count of groups is that of stages
   };
   Sums sums[warp_rows / 16][warp_columns / 8] = {};
-  for (unsigned number = 0; number + 1 < stages; ++number) bring_stage(number);
-  for (unsigned number = 0; number * depth < inner; ++number) {
+  for (unsigned ahead = 0; ahead + 1 < stages; ++ahead) bring_stage(tiles.begin + ahead);
+  for (unsigned number = tiles.begin; number < tiles.end; ++number) {
     wait_for_copies<stages - 2>();
     __syncthreads();  // all copies are seen, and nobody reads what the next ones are written over
     bring_stage(number + stages - 1);
@@ -92,6 +93,7 @@ __global__ void __launch_bounds__(block_threads)
     }
   }
   const unsigned lane = threadIdx.x % warp_threads;
+  const ProductResult to = of_share(result);
 #pragma unroll
   for (unsigned i = 0; i < warp_rows / 16; ++i) {
 #pragma unroll
@@ -99,18 +101,18 @@ __global__ void __launch_bounds__(block_threads)
       const unsigned at_row = row + warp_row + i * 16 + lane / 4;
       const unsigned at_column = column + warp_column + j * 8 + lane % 4 * 2;
 #pragma unroll
-      for (unsigned of = 0; of < 4; ++of) result.put(at_row + of / 2 * 8, at_column + of % 2, sums[i][j][of]);
+      for (unsigned of = 0; of < 4; ++of) to.put(at_row + of / 2 * 8, at_column + of % 2, sums[i][j][of]);
     }
   }
 }
 
 template <bool transposed_a, bool transposed_b>
 void launch_product(cudaStream_t stream, unsigned inner, const BFloat16* a, const BFloat16* b,
-                    const ProductResult& result) {
+                    const ProductResult& result, unsigned shares) {
   const auto stored = [inner](const BFloat16* numbers, unsigned outer, bool inner_first) {
     return Stored{numbers, inner_first ? inner : outer, inner_first ? outer : inner};
   };
-  const Grid grid{dim3(divide_up(result.columns, side), divide_up(result.rows, side)), block_threads,
+  const Grid grid{dim3(divide_up(result.columns, side), divide_up(result.rows, side), shares), block_threads,
                   stages * 2 * tile_numbers * sizeof(BFloat16)};
   launch(grid, stream, gemm_bfloat16_kernel<transposed_a, transposed_b>,
          Factor<transposed_a>{stored(a, result.rows, transposed_a)},
@@ -120,14 +122,16 @@ void launch_product(cudaStream_t stream, unsigned inner, const BFloat16* a, cons
 }  // namespace
 
 void gemm_bfloat16(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
-                   float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c) {
+                   float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
+                   const ProductShares& shares) {
   if (m == 0 || n == 0) return;
   const ProductResult result{alpha, beta, c, static_cast<unsigned>(m), static_cast<unsigned>(n)};
   const auto inner = static_cast<unsigned>(k);
   const bool of_a = transpose_a == Transpose::yes, of_b = transpose_b == Transpose::yes;
   const auto product = of_a ? (of_b ? launch_product<true, true> : launch_product<true, false>)
                             : (of_b ? launch_product<false, true> : launch_product<false, false>);
-  product(stream, inner, a, b, result);
+  product(stream, inner, a, b, result_of_shares(result, shares), shares.count);
+  add_shares(stream, result, shares);
 }
 
 }  // namespace mlk::cuda

@@ -1,6 +1,9 @@
-// Where a product goes: c[rows, columns] = alpha * sums + beta * c.
+// Where a product goes: c[rows, columns] = alpha * sums + beta * c. And how long inner sides are shared: a
+// product of a few large tiles has too few blocks for a device, so each of `shares` groups of blocks adds up
+// a part of the inner side, and another kernel adds up their sums, in the order of the shares.
 #pragma once
 
+#include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/cuda.h"
 
 namespace mlk::cuda {
@@ -19,5 +22,26 @@ struct ProductResult {
     if (row < rows && column < columns) put_at(c + std::size_t{row} * columns + column, sum);
   }
 };
+
+// Where the sums of a product with these shares go: to c, or to the partial sums of shares.
+inline ProductResult result_of_shares(const ProductResult& result, const ProductShares& shares) {
+  return shares.count == 1 ? result : ProductResult{1, 0, shares.partials, result.rows, result.columns};
+}
+
+// In a kernel whose blockIdx.z is the share: its part of `tiles` tiles of the inner side.
+struct TilesOfShare {
+  unsigned begin, end;
+  __device__ explicit TilesOfShare(unsigned tiles)
+      : begin(static_cast<unsigned>(std::size_t{tiles} * blockIdx.z / gridDim.z)),
+        end(static_cast<unsigned>(std::size_t{tiles} * (blockIdx.z + 1) / gridDim.z)) {}
+};
+// And where its sums go.
+__device__ inline ProductResult of_share(ProductResult result) {
+  result.c += std::size_t{blockIdx.z} * result.rows * result.columns;
+  return result;
+}
+
+// Puts the sum of the shares to its place; nothing if there is one share.
+void add_shares(cudaStream_t stream, const ProductResult& result, const ProductShares& shares);
 
 }  // namespace mlk::cuda

@@ -26,10 +26,19 @@ __host__ __device__ inline bool is_aligned(const void* address) {
 
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
-// The same for large products: it is faster where its blocks are enough for all multiprocessors.
+// The inner side of a product, shared among groups of blocks. partials: memory for count * m * n numbers, if
+// there is more than one.
+struct ProductShares {
+  unsigned count = 1;
+  float* partials = nullptr;
+};
+
+// The same for large products: it is faster where its blocks are enough for all multiprocessors. It has so
+// many for each share.
 std::size_t blocks_of_fast_gemm(int m, int n);
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
-               float alpha, const float* a, const float* b, float beta, float* c);
+               float alpha, const float* a, const float* b, float beta, float* c,
+               const ProductShares& shares);
 
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);

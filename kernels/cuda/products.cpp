@@ -43,14 +43,32 @@ std::string Products::use_cublaslt() {
   return cublaslt_ ? cublaslt_->version() : "";
 }
 
+// As many as there are multiprocessors for, and none for less than 256 of the inner side.
+cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
+  const std::size_t blocks = std::max<std::size_t>(blocks_of_fast_gemm(m, n), 1);
+  const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(k) / 256, 32);
+  shares.count = static_cast<unsigned>(
+      std::clamp<std::size_t>(most, 1, std::max<std::size_t>(multiprocessors_ / blocks, 1)));
+  if (shares.count == 1) return cudaSuccess;
+  const cudaError_t error =
+      partials_.make_room(shares.count * static_cast<std::size_t>(m) * static_cast<std::size_t>(n));
+  shares.partials = partials_.numbers();
+  return error;
+}
+
 cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
                            int k, float alpha, const float* a, const float* b, float beta, float* c) {
   const Stored of_a(transpose_a, m, k), of_b(transpose_b, k, n);
   if (precision_ == kernels::Precision::float32) {
     if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(a), of_b.factor(b), beta, c))
       return cudaSuccess;
-    const auto multiply = 2 * blocks_of_fast_gemm(m, n) > multiprocessors_ ? gemm_fast : cuda::gemm;
-    multiply(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    ProductShares shares;
+    if (const cudaError_t error = share(m, n, k, shares)) return error;
+    if (2 * blocks_of_fast_gemm(m, n) * shares.count > multiprocessors_) {
+      gemm_fast(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c, shares);
+    } else {
+      cuda::gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    }
     return cudaSuccess;
   }
   if (const cudaError_t error = left_.make_room(of_a.rows * padded(of_a.columns))) return error;
@@ -60,7 +78,9 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
   round_to_bfloat16(stream, of_b.rows, of_b.columns, b, right_.numbers());
   if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(left), of_b.factor(right), beta, c))
     return cudaSuccess;
-  gemm_bfloat16(stream, transpose_a, transpose_b, m, n, k, alpha, left, right, beta, c);
+  ProductShares shares;
+  if (const cudaError_t error = share(m, n, k, shares)) return error;
+  gemm_bfloat16(stream, transpose_a, transpose_b, m, n, k, alpha, left, right, beta, c, shares);
   return cudaSuccess;
 }
 

@@ -31,11 +31,14 @@ class Products {
                                  float* qkv_gradient);
 
  private:
+  // How the inner side of a product is shared, with memory for it.
+  cudaError_t share(int m, int n, int k, ProductShares& shares);
   cudaError_t round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv);  // to left_
 
   const kernels::Precision precision_;
   const std::size_t multiprocessors_;
   Scratch<BFloat16> left_, right_;  // rounded inputs
+  Scratch<float> partials_;         // of products whose inner side is shared
   Scratch<float> dots_;             // of the backward pass of attention
   std::unique_ptr<CublasLt> cublaslt_;
 };

@@ -61,6 +61,22 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
   });
 }
 
+TEST_CASE(
+    "large products with a long inner side agree with the reference on the device, whatever shares it has") {
+  in_each_order([] {
+    const auto ops = device_ops(), reference = make_reference_ops();
+    Numbers numbers;
+    constexpr int m = 130, n = 5, k = 530;
+    const auto a = numbers(area(m, k)), b = numbers(area(k, n));
+    auto c = numbers(area(m, n));
+    const auto of_a = on_device(*ops, a), of_b = on_device(*ops, b);
+    auto of_c = on_device(*ops, c);
+    ops->gemm(Transpose::yes, Transpose::no, m, n, k, 0.5f, of_a.data(), of_b.data(), 0.5f, of_c.data());
+    reference->gemm(Transpose::yes, Transpose::no, m, n, k, 0.5f, a.data(), b.data(), 0.5f, c.data());
+    CHECK(furthest_apart(on_host(*ops, of_c), c) <= 2e-5);
+  });
+}
+
 TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
@@ -115,7 +131,8 @@ TEST_CASE("the loss, its gradient and the right answers agree with the reference
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
-    for (const auto [rows, classes] : {Shape{1, 1}, {1, 2}, {5, 10}, {3, 33}, {2, 130}, {0, 3}, {3, 1031}}) {
+    for (const auto [rows, classes] :
+         {Shape{1, 1}, {1, 2}, {5, 10}, {3, 33}, {2, 130}, {0, 3}, {3, 1031}, {1, 4099}}) {
       CAPTURE(rows);
       CAPTURE(classes);
       auto logits = numbers(area(rows, classes));

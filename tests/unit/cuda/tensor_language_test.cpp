@@ -133,6 +133,38 @@ TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, tran
   }
 }
 
+// The layouts of CuTe (CUTLASS) for this instruction, SM80_16x8x16_F32BF16BF16F32_TN, as strides in matrices
+// whose columns follow each other: a and b by number 2 * register + half, and d by register.
+TEST_CASE("lanes hold the numbers of a product that the layouts of the hardware give them") {
+  Numbers numbers;
+  const auto a = to_numbers(numbers(16 * 16)), b = to_numbers(numbers(8 * 16));
+  std::vector<float> d(16 * 8);
+  run_grid({{1}, {32}}, [&] {
+    const unsigned across = threadIdx.x % 4, along = threadIdx.x / 4;
+    const auto of_a = [&](unsigned v) {
+      return across * 32 + along + v % 2 * 16 + v / 2 % 2 * 8 + v / 4 * 128;
+    };
+    const auto of_b = [&](unsigned v) { return across * 16 + along + v % 2 * 8 + v / 2 * 64; };
+    const auto of_d = [&](unsigned v) { return across * 32 + along + v % 2 * 16 + v / 2 * 8; };
+    Left left;
+    Right right;
+    Sums sums = {};
+    for (unsigned i = 0; i < 4; ++i) left[i] = pair_of(a[of_a(2 * i)].value(), a[of_a(2 * i + 1)].value());
+    for (unsigned i = 0; i < 2; ++i) right[i] = pair_of(b[of_b(2 * i)].value(), b[of_b(2 * i + 1)].value());
+    multiply_add(sums, left, right);
+    for (unsigned i = 0; i < 4; ++i) d[of_d(i)] = sums[i];
+  });
+  for (std::size_t row = 0; row < 16; ++row) {
+    for (std::size_t column = 0; column < 8; ++column) {
+      double expected = 0;
+      for (std::size_t k = 0; k < 16; ++k)
+        expected +=
+            static_cast<double>(a[row + 16 * k].value()) * static_cast<double>(b[column + 8 * k].value());
+      CHECK(static_cast<double>(d[row + 16 * column]) == doctest::Approx(expected).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("sums become the factor of another product, rounded") {
   std::vector<float> twice(16 * 8);
   run_grid({{1}, {32}}, [&] {
