@@ -69,6 +69,7 @@ constexpr Key model_keys[] = {
     {"type", choice, "mlp|cnn|gpt", "mlp",
      "multi-layer perceptron, convolutional network, or the transformer of GPT-2"},
     {"weights", path, "", "", "safetensors file with the first weights, as the pods see it"},
+    {"dropout", number, "0..1)", "", "probability with which training drops an activation; default: 0"},
     {"channels", wholes, "1..4096|16", "", "cnn: channels of each convolution; default: [32, 64]"},
     {"hidden", wholes, "1..65536|100", "", "mlp, cnn: widths of the hidden layers; default: [128]"},
     {"layers", whole, "1..1000", "", "gpt: blocks; default: 12"},

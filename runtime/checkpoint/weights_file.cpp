@@ -262,20 +262,13 @@ void replace_file(const fs::path& path, Write write) {
 json description_of(const ModelConfig& model, std::int64_t vocabulary) {
   constexpr std::int64_t end_of_text = 50256;  // of GPT-2's own tokens
   const json end = vocabulary > end_of_text ? json(end_of_text) : json();
-  return {{"model_type", "gpt2"},
-          {"architectures", {"GPT2LMHeadModel"}},
-          {"vocab_size", vocabulary},
-          {"n_positions", model.context},
-          {"n_embd", model.width},
-          {"n_layer", model.layers},
-          {"n_head", model.heads},
-          {"activation_function", activation},
-          {"layer_norm_epsilon", epsilon},
-          {"resid_pdrop", 0.0},
-          {"embd_pdrop", 0.0},
-          {"attn_pdrop", 0.0},
-          {"bos_token_id", end},
-          {"eos_token_id", end}};
+  return {{"model_type", "gpt2"},          {"architectures", {"GPT2LMHeadModel"}},
+          {"vocab_size", vocabulary},      {"n_positions", model.context},
+          {"n_embd", model.width},         {"n_layer", model.layers},
+          {"n_head", model.heads},         {"activation_function", activation},
+          {"layer_norm_epsilon", epsilon}, {"resid_pdrop", model.dropout},
+          {"embd_pdrop", model.dropout},   {"attn_pdrop", 0.0},
+          {"bos_token_id", end},           {"eos_token_id", end}};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/dropout.h"
 #include "kernels/ops.h"
 #include "kernels/shapes.h"
 #include "runtime/launch/config.h"
@@ -23,12 +24,25 @@ struct SampleShape {
   kernels::ImageShape image = {};  // of images, one of them: as many numbers as `inputs`
 };
 
+// What training drops at random of the numbers of a batch. It depends on a sample's position in the run, so
+// that it is the same in whatever batch, on whatever worker and device the sample is.
+struct Dropout {
+  float probability = 0;                 // 0: nothing is dropped
+  std::uint64_t seed = 0, position = 0;  // of the run; in the run, of the first sample
+
+  // Of a tensor with so many numbers for each sample. site: of the tensor in its model.
+  kernels::DropoutMask mask(std::uint64_t site, std::size_t numbers_of_sample) const {
+    return {probability, seed, site, position * numbers_of_sample};
+  }
+};
+
 // A view into a BatchBuffer: `size` samples, row-major, of numbers or of tokens, and their labels.
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   std::size_t size = 0;
   std::span<const std::int32_t> tokens = {};
+  Dropout dropout = {};
 };
 
 // Memory that one caller reuses for each batch, and what gathers it there. A gather invalidates the views of

@@ -23,6 +23,7 @@ struct ModelConfig {
   std::vector<int> channels = {};  // cnn: of each convolution; not empty
   // gpt: blocks; the width of a token's vector, which its heads share evenly; tokens of a sequence
   int layers = 0, width = 0, heads = 0, context = 0;
+  double dropout = 0;  // the probability with which training drops an activation
 };
 
 enum class DataFormat { idx, cifar10, text, tokens };

@@ -111,14 +111,14 @@ const float* Cnn::forward(const Batch& batch) {
     ops_.add_bias_relu(pooled.pixels(), pooled.channels, parameters_.data() + one.bias, one.out.data());
     input = one.out.data();
   }
-  layers_.forward(static_cast<int>(batch.size), input, parameters_.data());
+  layers_.forward(static_cast<int>(batch.size), input, parameters_.data(), batch.dropout);
   return input;
 }
 
 void Cnn::compute_gradients(const Batch& batch, const Final& final) {
   const float* const layers_input = forward(batch);
   layers_.backward(static_cast<int>(batch.size), layers_input, batch.labels.data(), parameters_.data(),
-                   gradients_.data(), final, convolutions_.back().out_delta.data());
+                   gradients_.data(), final, batch.dropout, convolutions_.back().out_delta.data());
   for (std::size_t i = convolutions_.size(); i-- > 0;) {
     Convolution& one = convolutions_[i];
     const kernels::ImageShape pooled = times(batch.size, one.pooled);

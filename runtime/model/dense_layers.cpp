@@ -25,7 +25,14 @@ DenseLayers::DenseLayers(const Widths& widths, const std::vector<TensorInfo>& te
   deltas_.resize(layers_.size());
 }
 
-void DenseLayers::forward(int rows, const float* input, const float* parameters) {
+void DenseLayers::drop(const Dropout& dropout, std::size_t layer, int rows, float* x) {
+  if (dropout.probability == 0) return;
+  const auto columns = static_cast<std::size_t>(layers_[layer].outputs);
+  const std::span<float> all(x, static_cast<std::size_t>(rows) * columns);
+  ops_.dropout(dropout.mask(layer, columns), all, all);
+}
+
+void DenseLayers::forward(int rows, const float* input, const float* parameters, const Dropout& dropout) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     kernels::Buffer<float>& output = activations_[i];
@@ -37,6 +44,7 @@ void DenseLayers::forward(int rows, const float* input, const float* parameters)
     const float* bias = parameters + layer.bias;
     if (i + 1 < layers_.size()) {
       ops_.add_bias_relu(rows, layer.outputs, bias, output.data());
+      drop(dropout, i, rows, output.data());
     } else {
       ops_.add_bias(rows, layer.outputs, bias, output.data());
     }
@@ -53,7 +61,7 @@ Evaluation DenseLayers::score(int rows, const std::int32_t* labels) {
 
 void DenseLayers::backward(int rows, const float* first_input, const std::int32_t* labels,
                            const float* parameters, float* gradients, const Model::Final& final,
-                           float* input_delta) {
+                           const Dropout& dropout, float* input_delta) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (deltas_[i].size() < activations_[i].size()) deltas_[i] = ops_.allocate<float>(activations_[i].size());
   }
@@ -67,6 +75,7 @@ void DenseLayers::backward(int rows, const float* first_input, const std::int32_
     if (i == last) {
       ops_.bias_backward(rows, layer.outputs, delta, bias_gradient);
     } else {
+      drop(dropout, i, rows, delta);
       ops_.bias_relu_backward(rows, layer.outputs, activations_[i].data(), delta, bias_gradient);
     }
     const float* input = i == 0 ? first_input : activations_[i - 1].data();

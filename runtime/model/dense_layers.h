@@ -23,17 +23,22 @@ class DenseLayers {
               kernels::Ops& ops);
 
   // Leaves each layer's output in memory of its own; the last one holds the logits. `input` has `rows` rows.
-  void forward(int rows, const float* input, const float* parameters);
+  // Dropout follows each ReLU, at the site of the layer's number.
+  void forward(int rows, const float* input, const float* parameters, const Dropout& dropout = {});
   // After forward(): the sum of the losses, and the number of labels that are right.
   Evaluation score(int rows, const std::int32_t* labels);
-  // After forward(): the gradients of the mean loss. Unless input_delta is null, it becomes the gradient by
-  // the input.
+  // After forward() with the same dropout: the gradients of the mean loss. Unless input_delta is null, it
+  // becomes the gradient by the input.
   void backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
-                float* gradients, const Model::Final& final, float* input_delta = nullptr);
+                float* gradients, const Model::Final& final, const Dropout& dropout,
+                float* input_delta = nullptr);
   // Of the last backward(). Waits for the device.
   float loss() { return ops_.read(loss_).front(); }
 
  private:
+  // Drops numbers of what follows layer `layer`, or of its gradient.
+  void drop(const Dropout& dropout, std::size_t layer, int rows, float* x);
+
   struct Layer {
     int inputs = 0, outputs = 0;
     std::size_t weight = 0, bias = 0;  // offsets in the arena

@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::size_t tokens_tensor = 0, positions_tensor = 1, first_block = 2, tensors_of_block = 12;
 constexpr int expansion_factor = 4;
+// Sites of dropout.
+constexpr std::uint64_t at_embeddings = 0;
+constexpr std::uint64_t after_attention(std::size_t block) { return 1 + 2 * block; }
+constexpr std::uint64_t after_layers(std::size_t block) { return 2 + 2 * block; }
 
 std::vector<TensorInfo> tensors_of(const ModelConfig& config, int vocabulary) {
   const std::int64_t width = config.width;
@@ -158,34 +162,50 @@ void Gpt::normalise_backward(std::size_t norm, const float* x, const Normalised&
                            gradient(norm), gradient(norm + 1));
 }
 
-void Gpt::block_forward(const Block& block, const Kept& kept, float* out) {
-  const auto add = [&](const Linear& linear, const float* stream, float* branch) {
-    const auto size = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_);
+void Gpt::drop(std::uint64_t site, float* x, float* out) {
+  if (dropout_.probability == 0) return;
+  const auto of_sample = static_cast<std::size_t>(context_) * static_cast<std::size_t>(width_);
+  ops_.dropout(dropout_.mask(site, of_sample), rows_of(x), rows_of(out));
+}
+
+const float* Gpt::branch_delta(std::uint64_t site, float* place) {
+  if (dropout_.probability == 0) return stream_delta_;
+  drop(site, stream_delta_, place);
+  return place;
+}
+
+void Gpt::block_forward(std::size_t i, float* out) {
+  const Block& block = blocks_[i];
+  const Kept& kept = kept_[i];
+  const auto add = [&](const Linear& linear, std::uint64_t site, float* stream, float* branch) {
     ops_.add_bias(rows_, width_, weight(linear.weight + 1), branch);
-    ops_.add_scaled({stream, size}, 1, {branch, size}, {branch, size});
+    drop(site, branch, branch);
+    ops_.add_scaled(rows_of(stream), 1, rows_of(branch), rows_of(branch));
   };
   normalise(block.norm_1, kept.in, kept.norm_1);
   multiply(block.qkv, kept.norm_1.out, kept.qkv);
   ops_.add_bias(rows_, 3 * width_, weight(block.qkv.weight + 1), kept.qkv);
   ops_.attention(attention_shape(), kept.qkv, kept.attended, kept.log_sums);
   multiply(block.projection, kept.attended, kept.middle);
-  add(block.projection, kept.in, kept.middle);
+  add(block.projection, after_attention(i), kept.in, kept.middle);
 
   normalise(block.norm_2, kept.middle, kept.norm_2);
   multiply(block.expansion, kept.norm_2.out, kept.expanded);
   ops_.add_bias_gelu(rows_, block.expansion.outputs, weight(block.expansion.weight + 1), kept.expanded,
                      kept.activated);
   multiply(block.contraction, kept.activated, out);
-  add(block.contraction, kept.middle, out);
+  add(block.contraction, after_layers(i), kept.middle, out);
 }
 
 void Gpt::forward(const Batch& batch) {
   place(batch.size);
+  dropout_ = batch.dropout;
   float* const first = kept_.front().in;
   ops_.embed(rows_, context_, width_, batch.tokens.data(), weight(tokens_tensor), weight(positions_tensor),
              first);
+  drop(at_embeddings, first, first);
   for (std::size_t i = 0; i < blocks_.size(); ++i)
-    block_forward(blocks_[i], kept_[i], i + 1 < blocks_.size() ? kept_[i + 1].in : last_in_);
+    block_forward(i, i + 1 < blocks_.size() ? kept_[i + 1].in : last_in_);
   normalise(last_norm_, last_in_, last_);
 }
 
@@ -253,20 +273,24 @@ float Gpt::loss(const Batch& batch) {
   return static_cast<float>(sum);
 }
 
-void Gpt::block_backward(const Block& block, const Kept& kept, const Final& final) {
+void Gpt::block_backward(std::size_t i, const Final& final) {
+  const Block& block = blocks_[i];
+  const Kept& kept = kept_[i];
   const auto all_from = [&](std::size_t tensor) {
     if (final) final(tensors_[tensor].offset);
   };
-  ops_.bias_backward(rows_, width_, stream_delta_, gradient(block.contraction.weight + 1));
-  multiply_backward(block.contraction, kept.activated, stream_delta_, wide_delta_);
+  const float* delta = branch_delta(after_layers(i), delta_);
+  ops_.bias_backward(rows_, width_, delta, gradient(block.contraction.weight + 1));
+  multiply_backward(block.contraction, kept.activated, delta, wide_delta_);
   ops_.bias_gelu_backward(rows_, block.expansion.outputs, kept.expanded, wide_delta_,
                           gradient(block.expansion.weight + 1));
   multiply_backward(block.expansion, kept.norm_2.out, wide_delta_, delta_);
   normalise_backward(block.norm_2, kept.middle, kept.norm_2);
   all_from(block.norm_2);
 
-  ops_.bias_backward(rows_, width_, stream_delta_, gradient(block.projection.weight + 1));
-  multiply_backward(block.projection, kept.attended, stream_delta_, delta_);
+  delta = branch_delta(after_attention(i), wide_delta_);
+  ops_.bias_backward(rows_, width_, delta, gradient(block.projection.weight + 1));
+  multiply_backward(block.projection, kept.attended, delta, delta_);
   ops_.attention_backward(attention_shape(), kept.qkv, kept.attended, kept.log_sums, delta_, wide_delta_);
   ops_.bias_backward(rows_, 3 * width_, wide_delta_, gradient(block.qkv.weight + 1));
   multiply_backward(block.qkv, kept.norm_1.out, wide_delta_, delta_);
@@ -277,12 +301,11 @@ void Gpt::block_backward(const Block& block, const Kept& kept, const Final& fina
 void Gpt::compute_gradients(const Batch& batch, const Final& final) {
   forward(batch);
   loss_backward(batch);
-  const std::span<float> stream{stream_delta_,
-                                static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
-  ops_.scale(0, stream, stream);
+  ops_.scale(0, rows_of(stream_delta_), rows_of(stream_delta_));
   normalise_backward(last_norm_, last_in_, last_);
   if (final) final(tensors_[last_norm_].offset);
-  for (std::size_t i = blocks_.size(); i-- > 0;) block_backward(blocks_[i], kept_[i], final);
+  for (std::size_t i = blocks_.size(); i-- > 0;) block_backward(i, final);
+  drop(at_embeddings, stream_delta_, stream_delta_);
   ops_.embed_backward(rows_, context_, width_, batch.tokens.data(), stream_delta_, gradient(tokens_tensor),
                       gradient(positions_tensor));
   if (final) final(0);

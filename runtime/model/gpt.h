@@ -13,8 +13,9 @@ namespace mlk::rt {
 
 // GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
 // layer four times as wide, each behind a layer norm and beside a residual connection; a last layer norm; and
-// as logits its products with the token embeddings. There is no dropout. Tensors have the names and layouts
-// of Hugging Face's GPT2LMHeadModel, so that it reads them from checkpoints: weights of layers are [inputs,
+// as logits its products with the token embeddings. Dropout is where GPT-2 has it but for the weights of
+// attention: at the embeddings, and at what each half of a block adds. Tensors have the names and layouts of
+// Hugging Face's GPT2LMHeadModel, so that it reads them from checkpoints: weights of layers are [inputs,
 // outputs].
 class Gpt final : public Model {
  public:
@@ -57,11 +58,19 @@ class Gpt final : public Model {
   const float* weight(std::size_t tensor) const { return parameters_.data() + tensors_[tensor].offset; }
   float* gradient(std::size_t tensor) { return gradients_.data() + tensors_[tensor].offset; }
   kernels::AttentionShape attention_shape() const;
+  std::span<float> rows_of(float* x) const {
+    return {x, static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
+  }
+  // out = x, or what dropout leaves of it.
+  void drop(std::uint64_t site, float* x, float* out);
+  // The gradient by what was added to the residual stream at that site. Needs `place` for it if something was
+  // dropped.
+  const float* branch_delta(std::uint64_t site, float* place);
 
   // Places everything in memory_ for a batch of so many sequences.
   void place(std::size_t sequences);
   void forward(const Batch& batch);
-  void block_forward(const Block& block, const Kept& kept, float* out);
+  void block_forward(std::size_t i, float* out);
   // After forward(): leaves the logits of these rows of tokens in logits_, which has room for
   // rows_of_logits_.
   void multiply_out(int first, int rows);
@@ -71,7 +80,7 @@ class Gpt final : public Model {
   // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
   void loss_backward(const Batch& batch);
   // The residual stream's gradient in stream_delta_ becomes that before the block.
-  void block_backward(const Block& block, const Kept& kept, const Final& final);
+  void block_backward(std::size_t i, const Final& final);
 
   // out = x * weight, without the bias.
   void multiply(const Linear& linear, const float* x, float* out);
@@ -86,7 +95,8 @@ class Gpt final : public Model {
   std::size_t last_norm_ = 0;
 
   // For the batch under way. memory_ grows to the largest batch and never shrinks.
-  int rows_ = 0;                            // its tokens
+  int rows_ = 0;  // its tokens
+  Dropout dropout_;
   int rows_of_logits_ = 0;                  // whose logits are computed together
   kernels::Buffer<float> memory_, losses_;  // losses_: the mean of each part of over_logits()
   std::vector<Kept> kept_;                  // of each block

@@ -28,9 +28,9 @@ void Mlp::initialise(std::uint64_t seed) { initialise_for_relu(seed); }
 
 void Mlp::compute_gradients(const Batch& batch, const Final& final) {
   const int rows = static_cast<int>(batch.size);
-  layers_.forward(rows, batch.inputs.data(), parameters_.data());
+  layers_.forward(rows, batch.inputs.data(), parameters_.data(), batch.dropout);
   layers_.backward(rows, batch.inputs.data(), batch.labels.data(), parameters_.data(), gradients_.data(),
-                   final);
+                   final, batch.dropout);
 }
 
 Evaluation Mlp::score(const Batch& batch) {

@@ -109,7 +109,8 @@ float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const
   for (std::uint64_t i = 0; i < samples; ++i) {
     ids_.push_back(sample_at(job_.config.seed, position + i, data_.train->size()));
   }
-  const Batch batch = data_.train->gather(ids_, buffer_);
+  Batch batch = data_.train->gather(ids_, buffer_);
+  batch.dropout = {static_cast<float>(job_.config.model.dropout), job_.config.seed, position};
   clock_.turn_to(StepClock::Activity::compute);
   return model_->loss_and_gradients(batch, final);
 }

@@ -47,6 +47,10 @@ def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, m
 TEXT = 4 * "".join(f"the {a} {b} the {c}.\n" for a in ("river", "ship", "horse") for b in ("meets", "follows") for c in ("stone", "garden"))
 MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2, "context": 24}, "data": {"format": "text", "batch": 2},
                   "text": TEXT, "optimizer": {"type": "adamw", "lr": 0.01}},
+          "gpt with dropout": {"model": {"type": "gpt", "layers": 1, "width": 16, "heads": 2, "context": 24, "dropout": 0.1},
+                               "data": {"format": "text", "batch": 2}, "text": TEXT, "optimizer": {"type": "adamw", "lr": 0.01}},
+          "mlp with dropout": {"model": {"type": "mlp", "hidden": [32, 16], "dropout": 0.2}, "data": {"format": "idx", "batch": 32},
+                               "optimizer": {"type": "adamw", "lr": 0.02}},
           "cnn": {"model": {"type": "cnn", "channels": [4, 4], "hidden": [8]}, "data": {"format": "idx", "batch": 32},
                   "optimizer": {"type": "adamw", "lr": 0.02}}}
 

@@ -23,6 +23,7 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   CHECK(
       all ==
       "name mode image image_pull_policy image_pull_secrets train.model.type train.model.weights "
+      "train.model.dropout "
       "train.model.channels "
       "train.model.hidden "
       "train.model.layers train.model.width train.model.heads train.model.context "

@@ -228,6 +228,16 @@ TEST_CASE("a micro-batch may be left out, and is a part of the batch") {
                        Failure);
 }
 
+TEST_CASE("nothing is dropped unless the configuration says so") {
+  CHECK(parse_config(contract_example.dump()).model.dropout == 0);
+  json config = contract_example;
+  config["model"]["dropout"] = 0.25;
+  CHECK(parse_config(config.dump()).model.dropout == 0.25);
+  for (const json& bad : {json(1), json(-0.1)})
+    CHECK(message_for("/model/dropout", bad) == "configuration: model.dropout must be from 0 to below 1");
+  CHECK(message_for("/model/dropout", "0") == "configuration: model.dropout must be a number");
+}
+
 TEST_CASE("a sample may be asked of a gpt") {
   CHECK(parse_config(contract_example.dump()).sample.tokens == 0);
   json config = contract_example;

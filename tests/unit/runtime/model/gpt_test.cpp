@@ -102,11 +102,12 @@ TEST_CASE("a GPT begins with GPT-2's weights: normal, residual projections small
   CHECK(model.loss_and_gradients(data.batch) == doctest::Approx(std::log(100.0)).epsilon(0.01));
 }
 
-TEST_CASE("the gradient of a whole GPT is the finite difference of its loss") {
-  for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); }}) {
-    auto ops = make();
+TEST_CASE("the gradient of a whole GPT is the finite difference of its loss, also with dropout") {
+  for (const bool reference_without_dropout : {true, false}) {
+    auto ops = reference_without_dropout ? kernels::make_reference_ops() : kernels::make_cpu_ops();
     CAPTURE(ops->name());
-    const RandomTokens data(3, 5, 7);
+    RandomTokens data(3, 5, 7);
+    if (!reference_without_dropout) data.batch.dropout = {0.3f, 2, 40};
     Gpt model(gpt_of(2, 6, 2, 5), sequences(5, 7), 3, *ops);
     disturb(model);
     model.loss_and_gradients(data.batch);

@@ -49,13 +49,14 @@ TEST_CASE("tensors lie one after the other and are named like PyTorch's layers")
   CHECK(model.gradients().size() == 74);
 }
 
-TEST_CASE("the gradient of the whole model is the finite difference of its loss") {
+TEST_CASE("the gradient of the whole model is the finite difference of its loss, also with dropout") {
   for (auto make : {kernels::make_reference_ops, +[] { return kernels::make_cpu_ops(); }}) {
     for (const std::vector<int>& hidden : {std::vector<int>{}, {9}, {9, 6}}) {
       auto ops = make();
       CAPTURE(ops->name());
       CAPTURE(hidden.size());
-      const RandomBatch data(13, 7, 5);
+      RandomBatch data(13, 7, 5);
+      if (hidden.size() == 2) data.batch.dropout = {0.3f, 2, 40};
       Mlp model(hidden, {7, 5}, 3, *ops);
       // Biases away from 0, where a rectifier would hide an error in their gradient.
       for (std::size_t i = 0; i < model.parameters().size(); ++i)

@@ -17,8 +17,8 @@ namespace kernels = mlk::kernels;
 
 namespace {
 
-const ModelConfig small_gpt{.type = ModelType::gpt, .layers = 1, .width = 16, .heads = 2, .context = 6};
-constexpr int vocabulary = 4;
+const ModelConfig gpt_of_letters{.type = ModelType::gpt, .layers = 1, .width = 16, .heads = 2, .context = 6};
+constexpr int letters = 4;
 
 const auto go_on = [] { return false; };
 
@@ -27,7 +27,7 @@ class Learnt {
  public:
   Learnt() {
     std::vector<std::int32_t> all;
-    for (int i = 0; i < 4 * 6 + 1; ++i) all.push_back(i % vocabulary);
+    for (int i = 0; i < 4 * 6 + 1; ++i) all.push_back(i % letters);
     const std::span<const std::int32_t> tokens = all;
     const Batch batch{{}, tokens.subspan(1), 4, tokens.first(24)};
     const Optimizer optimizer({.type = OptimizerType::adam, .lr = 0.01}, 60);
@@ -41,7 +41,7 @@ class Learnt {
     return sample_tokens(model, 0, config, seed, go_on);
   }
   std::unique_ptr<kernels::Ops> ops = kernels::make_cpu_ops(1);
-  Gpt model{small_gpt, {6, vocabulary, 6}, 1, *ops};
+  Gpt model{gpt_of_letters, {6, letters, 6}, 1, *ops};
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ TEST_CASE("the ends of the random numbers draw tokens that may be drawn") {
 TEST_CASE("a model goes on with what it has learnt, also beyond its context") {
   Learnt learnt;
   std::vector<std::int32_t> expected;
-  for (int i = 1; i <= 30; ++i) expected.push_back(i % vocabulary);
+  for (int i = 1; i <= 30; ++i) expected.push_back(i % letters);
   CHECK(learnt.sample({.tokens = 30, .temperature = 0}) == expected);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("the same seed draws the same tokens, and another seed others") {
   CHECK(first.size() == 60);
   CHECK(first == again);
   CHECK(first != other);
-  for (int token = 0; token < vocabulary; ++token) CHECK(std::ranges::count(first, token) > 3);
+  for (int token = 0; token < letters; ++token) CHECK(std::ranges::count(first, token) > 3);
 }
 
 TEST_CASE("a sample ends when the process is told to stop") {
@@ -104,10 +104,10 @@ TEST_CASE("logits of some tokens are those of all") {
   const std::array<std::int32_t, 12> tokens = {0, 3, 2, 1, 1, 0, 2, 2, 3, 0, 1, 2};
   const Batch batch{{}, {}, 2, tokens};
   const auto all = learnt.model.logits(batch, 0, 12), some = learnt.model.logits(batch, 7, 3);
-  REQUIRE(all.size() == 12 * vocabulary);
-  REQUIRE(some.size() == 3 * vocabulary);
+  REQUIRE(all.size() == 12 * letters);
+  REQUIRE(some.size() == 3 * letters);
   for (std::size_t i = 0; i < some.size(); ++i)
-    CHECK(some[i] == doctest::Approx(all[7 * vocabulary + i]).epsilon(1e-5));
+    CHECK(some[i] == doctest::Approx(all[7 * letters + i]).epsilon(1e-5));
 }
 
 TEST_CASE("a sample begins where texts and GPT-2's tokens do") {

@@ -54,6 +54,23 @@ TEST_CASE("the share of lost workers is computed batch by batch, with the same g
   }
 }
 
+TEST_CASE("dropout is by the position of a sample in the run, and evaluations are without") {
+  Worker in_parts(64, {16, 8}), at_once(64, {16, 8}), without(64, {16, 8});
+  in_parts.config.data.micro_batch = 9;
+  for (Worker* worker : {&in_parts, &at_once}) worker->config.model.dropout = 0.3;
+  Trainer parts(in_parts.job), whole(at_once.job), plain(without.job);
+  const double loss = whole.compute(100, 64);
+  CHECK(parts.compute(100, 64) == doctest::Approx(loss).epsilon(1e-5));
+  CHECK(whole.compute(100, 64) == loss);
+  CHECK(plain.compute(100, 64) != loss);
+  const std::uint64_t epoch = whole.data().train->size();
+  CHECK(whole.compute(100 + 64 * epoch, 64) != whole.compute(100 + 128 * epoch, 64));
+  const auto loss_of = [](Trainer& trainer) {
+    return trainer.model().evaluate(*trainer.data().held_out)->loss;
+  };
+  CHECK(loss_of(whole) == loss_of(plain));
+}
+
 TEST_CASE("a batch in micro-batches has the gradients and the loss of a whole one") {
   Worker in_parts(64, {8, 8}), at_once(64, {8, 8});
   for (const int micro_batch : {1, 7, 32, 64}) {
