@@ -1,13 +1,17 @@
 // mlk-runtime: its arguments, and what a process of its own needs; the run is in run.cpp.
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <fcntl.h>
 #include <iostream>
 #include <string>
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/base/exit_code.h"
 #include "runtime/base/freed_memory.h"
+#include "runtime/base/log.h"
+#include "runtime/launch/processes.h"
 #include "runtime/run.h"
 
 namespace mlk::rt {
@@ -29,6 +33,15 @@ void open_missing_streams() {
   while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
   }
   if (fd > STDERR_FILENO) close(fd);
+}
+
+int run_pod(int processes) {
+  try {
+    return run_processes(processes);
+  } catch (const std::exception& error) {
+    Log("mlk-runtime").line(error.what());
+    return static_cast<int>(ExitCode::internal_error);
+  }
 }
 
 }  // namespace
@@ -54,6 +67,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // A file that reaches a limit of its size is an error of the write, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (const int processes = mlk::rt::processes_of_pod(); processes > 1) return mlk::rt::run_pod(processes);
   const mlk::rt::ExitCode code = mlk::rt::run(std::cout);
   // containerd drops the tail of a log when the process exits right after writing it.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -216,9 +216,7 @@ class Rules {
     if (is_server && min) {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
-    if (!own_job_type_ && given("train") && number_in(value, "gpu").value_or(0) > 1) {
-      refuse(path + ".gpu", "a worker computes with one GPU so far; more workers use more GPUs");
-    }
+    if (!own_job_type_ && given("train")) check_gpus(path + ".gpu", number_in(value, "gpu").value_or(0));
     if (!count) return;
     if (is_server && given("train") && *count > most_servers) {
       refuse(path + ".count", fmt::format("the runtime has at most {} servers", most_servers));
@@ -230,6 +228,15 @@ class Rules {
     if (mode_ == "single" && role == "worker" && *count > 1) {
       refuse(path + ".count", "mode single has one worker; several need mode allreduce or ps");
     }
+  }
+
+  void check_gpus(const std::string& path, int gpus) {
+    constexpr int most_gpus = 16;  // of a worker, runtime/CONTRACT.md
+    if (gpus > 1 && mode_ == "single")
+      refuse(path, "mode single computes with one GPU; several need mode allreduce or ps");
+    if (gpus > most_gpus)
+      refuse(path,
+             fmt::format("a worker computes with {} GPUs at most; more workers use more GPUs", most_gpus));
   }
 
   void check_consistency() {

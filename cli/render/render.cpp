@@ -84,7 +84,8 @@ json runtime_config(const Experiment& experiment) {
   out["model"].erase("weights");
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");
-  out["workers"] = {{"count", workers.count}, {"min", workers.min}};
+  const int processes = std::max(1, workers.gpu);  // of a worker: one for each GPU
+  out["workers"] = {{"count", workers.count * processes}, {"min", workers.min * processes}};
   out["servers"] = {{"count", servers == experiment.roles.end() ? 0 : servers->second.count}};
   out["checkpoint"] = {{"every", checkpoint["every"]}, {"keep", checkpoint["keep"]}};
   out["patience_seconds"] = parse_duration(train["patience"].get<std::string>()).value().count();

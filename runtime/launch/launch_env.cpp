@@ -2,8 +2,10 @@
 // start.
 #include "runtime/launch/launch_env.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "runtime/base/exit_code.h"
 
@@ -70,6 +72,30 @@ void read_place_in_sweep(LaunchEnv& env) {
   if (env.rank != 0) refuse("MLK_RANK", "must be 0 in a trial, not '" + std::to_string(env.rank) + "'");
 }
 
+std::string plus_port(const std::string& address, int more) {
+  const std::size_t colon = address.rfind(':');
+  return address.substr(0, colon + 1) + std::to_string(std::stoi(address.substr(colon + 1)) + more);
+}
+
+// A pod with several GPUs has a process for each: what is said of the pod becomes what holds for the process.
+void read_place_in_pod(LaunchEnv& env) {
+  const std::string gpus = value_of("MLK_GPUS"), local = value_of("MLK_LOCAL_RANK");
+  if (!gpus.empty() && !parse_number(gpus, 0, most_gpus, env.gpus))
+    refuse("MLK_GPUS", "must be a number from 0 to " + std::to_string(most_gpus) + ", not '" + gpus + "'");
+  if (env.gpus < 2) return;
+  if (!parse_number(local, 0, env.gpus - 1, env.local_rank))
+    refuse("MLK_LOCAL_RANK",
+           "must be a rank from 0 to " + std::to_string(env.gpus - 1) + ", not '" + local + "'");
+  env.rank = env.rank * env.gpus + env.local_rank;
+  if (!env.address.empty()) env.address = plus_port(env.address, env.local_rank);
+  std::vector<std::string> seeds;
+  for (const std::string& pod : env.seeds_worker) {
+    for (int process = 0; process < env.gpus; ++process) seeds.push_back(plus_port(pod, process));
+  }
+  env.seeds_worker = std::move(seeds);
+  if (env.local_rank > 0) env.metrics_port = 0;
+}
+
 }  // namespace
 
 LaunchEnv read_launch_env() {
@@ -106,13 +132,12 @@ LaunchEnv read_launch_env() {
   const std::string late = value_of("MLK_LATE_SECONDS");
   if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
     refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
-  const std::string gpus = value_of("MLK_GPUS");
-  if (!gpus.empty() && !parse_number(gpus, 0, 1, env.gpus))
-    refuse("MLK_GPUS", "must be 0 or 1, not '" + gpus + "'");
   env.gpu_library = value_of("MLK_GPU_LIBRARY");
   // The variable is not ours: a value that is not one number of threads, such as OpenMP's list by level, is
   // ignored.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
+  read_place_in_pod(env);
+  env.threads = std::max(1, env.threads / std::max(1, env.gpus));
   return env;
 }
 

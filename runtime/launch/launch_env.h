@@ -9,8 +9,8 @@ namespace mlk::rt {
 // Addresses are host:port (an IPv6 host in brackets); paths are as given. Empty: the variable is unset.
 struct LaunchEnv {
   std::string run, role;  // role: worker or server
-  int rank = 0;
-  int failures = 0;  // how often this rank has failed before this start; 0 if the cluster does not say
+  int rank = 0;           // of this process; of the pod's first one if that has one for each of several GPUs
+  int failures = 0;       // how often this rank has failed before this start; 0 if the cluster does not say
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, weights, checkpoints, result, secret_path, incarnation;
@@ -23,12 +23,18 @@ struct LaunchEnv {
   // The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
   int threads = 1;          // for the matrix library, from OMP_NUM_THREADS
-  int gpus = 0;             // that this process computes with: none or one
+  int gpus = 0;             // of the pod; a process computes with none or one of them
+  int local_rank = 0;       // among the processes of the pod; the GPU that it computes with
   std::string gpu_library;  // the plugin, where it does not lie beside the program
 };
 
-// Reads and checks the environment. Requires MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers
-// MLK_DATA. Throws Failure{bad_configuration} that names the variable.
+// The most GPUs that a pod may have.
+inline constexpr int most_gpus = 16;
+
+// Reads and checks the environment. With several GPUs MLK_RANK counts pods. Then process i of pod p has rank
+// p * gpus + i, and its port is i above that of its pod; the seeds are those of all processes. Requires
+// MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers MLK_DATA. Throws Failure{bad_configuration}
+// that names the variable.
 LaunchEnv read_launch_env();
 
 // Requires what only modes with peers need: MLK_ADDRESS, MLK_SEEDS_WORKER (and MLK_SEEDS_SERVER if

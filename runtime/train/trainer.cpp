@@ -30,7 +30,8 @@ std::string gpu_library(const LaunchEnv& env) {
 
 std::unique_ptr<kernels::Ops> make_ops(const Job& job) {
   if (job.env.gpus == 0) return kernels::make_cpu_ops(job.env.threads, job.config.precision);
-  auto ops = kernels::make_device_ops(kernels::load_plugin(gpu_library(job.env)), 0, job.config.precision);
+  auto ops = kernels::make_device_ops(kernels::load_plugin(gpu_library(job.env)), job.env.local_rank,
+                                      job.config.precision);
   job.log.line("computes on " + std::string(ops->name()));
   return ops;
 }

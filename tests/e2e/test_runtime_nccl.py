@@ -1,5 +1,7 @@
 """Sums over emulated devices by a fake NCCL (tests/cuda/nccl): ranks that join, are lost, freeze, or hang in it."""
 
+import os
+import pathlib
 import signal
 
 import mlk
@@ -99,3 +101,64 @@ def test_the_order_in_which_streams_go_on_does_not_change_a_bit(tmp_path):
             assert_trained(workers, run.steps, workers[0])
             weights.append(newest_checkpoint(run.checkpoints)[1])
     assert weights[0] == weights[1] == weights[2]
+
+
+class Pods(Ranks):
+    """Each pod has two devices, and so two processes, which mlk-runtime starts by itself."""
+
+    def __init__(self, folder, pods, **config):
+        super().__init__(folder, "allreduce", **{"workers": 2 * pods, "minimum": 1, "step_delay_ms": 5, **config})
+        self.pods = pods
+
+    def enter(self, rank, fault="", **env):
+        seeds = ",".join(self.seeds["worker"][:self.pods])
+        return super().enter(rank, fault, **{"MLK_GPUS": "2", "MLK_EMULATED_DEVICES": "2", "MLK_SEEDS_WORKER": seeds, **env})
+
+    def begin(self, faults=()):
+        return [self.enter(pod) for pod in range(self.pods)]
+
+
+def processes_of(pod):
+    return [int(pid) for pid in pathlib.Path(f"/proc/{pod.popen.pid}/task/{pod.popen.pid}/children").read_text().split()]
+
+
+def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
+    with Pods(tmp_path, 2) as run:
+        pods = run.begin()
+        assert_trained(pods, run.steps, pods[0])
+        assert "sums go by NCCL, over 4 GPUs" in pods[0].errors()
+        for pod, ranks in ((pods[0], (0, 1)), (pods[1], (2, 3))):
+            assert all(f"mlk-runtime worker/{rank}: computes on emulated device" in pod.errors() for rank in ranks)
+
+
+def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(tmp_path):
+    with Pods(tmp_path, 2, steps=600) as run:
+        pods = run.begin()
+        run.until_logged(pods[0], "sums go by NCCL, over 4 GPUs")
+        os.kill(processes_of(pods[1])[0], signal.SIGKILL)
+        assert pods[1].wait() == 137
+        run.until_logged(pods[0], "sums go by NCCL, over 2 GPUs")
+        pods[1] = run.enter(1)
+        run.until_logged(pods[0], "sums go by NCCL, over 4 GPUs", times=2)
+        assert_trained(pods, run.steps, pods[0])
+
+
+def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path):
+    with Pods(tmp_path, 1, checkpoints=True, steps=100_000) as run:
+        (pod,) = run.begin()
+        run.until_step(pod, 20)
+        children = processes_of(pod)
+        assert len(children) == 2
+        pod.signal(signal.SIGTERM)
+        assert pod.wait() == 143
+        assert newest_checkpoint(run.checkpoints)
+        assert pod.result()["message"].startswith("terminated after step ")
+        assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_a_pod_with_more_gpus_than_its_machine_says_so(tmp_path):
+    with Pods(tmp_path, 1) as run:
+        pod = run.enter(0, MLK_EMULATED_DEVICES="1")
+        assert pod.wait() == 70
+        assert "GPU 1 is not there: this process sees 1" in pod.errors()
+        assert "GPU 1 is not there" in pod.result()["message"]

@@ -72,10 +72,13 @@ TEST_CASE("roles have these counts") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("a worker of train computes with one GPU at most, and programs get up to 64") {
+TEST_CASE("a worker of train computes with 16 GPUs at most, alone with one, and programs get up to 64") {
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
-        "x.yaml:4:11: a worker computes with one GPU so far; more workers use more GPUs");
+        "x.yaml:4:11: mode single computes with one GPU; several need mode allreduce or ps");
+  CHECK(in_mode("allreduce", std::string(train) + "workers: {gpu: 16}\n") == "accepted");
+  CHECK(in_mode("allreduce", std::string(train) + "workers: {gpu: 17}\n") ==
+        "x.yaml:4:11: a worker computes with 16 GPUs at most; more workers use more GPUs");
   CHECK(in_mode("single", "run: a\nworkers: {gpu: 64}\n") == "accepted");
   CHECK(contains(in_mode("single", "run: a\nworkers: {gpu: 65}\n"), "must be from 0 to 64, not '65'"));
 }

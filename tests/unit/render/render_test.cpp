@@ -66,6 +66,18 @@ TEST_CASE("the same experiment is the same run; what runs is part of its name, w
   CHECK(first.owner["metadata"]["labels"]["mlk.dev/hash"] == first.hash.substr(0, 16));
 }
 
+TEST_CASE("a worker with several GPUs has a process for each, which the runtime counts as workers") {
+  const char* text =
+      "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3, min: 2, gpu: 4}\n"
+      "data: [{name: d, mount: /d, files: f}]\n";
+  const json config = runtime_config(test::load(text));
+  CHECK(config["workers"] == json{{"count", 12}, {"min", 8}});
+  const Rendered run = rendered(text);
+  const json& job = object(run, "Job", run.run + "-worker");
+  CHECK(job["spec"]["completions"] == 3);
+  CHECK(variable(job, "MLK_GPUS") == "4");
+}
+
 TEST_CASE("a template of the user's is part of the run's identity") {
   Templates templates;
   templates.add("shapes/service.yaml",

@@ -23,7 +23,7 @@ class Environment {
           "MLK_SEEDS_SERVER", "MLK_CONFIG",   "MLK_DATA",         "MLK_WEIGHTS",     "MLK_CHECKPOINTS",
           "MLK_RESULT",       "MLK_SECRET",   "MLK_INCARNATION",  "MLK_TRANSPORT",   "MLK_TENSORBOARD",
           "MLK_METRICS_PORT", "MLK_FAILURES", "MLK_LATE_SECONDS", "OMP_NUM_THREADS", "MLK_POINTS",
-          "MLK_TRIAL_INDEX"}) {
+          "MLK_TRIAL_INDEX",  "MLK_GPUS",     "MLK_LOCAL_RANK",   "MLK_GPU_LIBRARY"}) {
       unsetenv(name);
     }
   }

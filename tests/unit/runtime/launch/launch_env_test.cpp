@@ -198,3 +198,26 @@ TEST_CASE("a thread count that makes no sense means one thread") {
     CHECK(read_launch_env().threads == 1);
   }
 }
+
+TEST_CASE("a process of a pod with several GPUs has a rank, a port and seeds of its own") {
+  Values values = complete;
+  values.insert({{"MLK_GPUS", "2"}, {"MLK_LOCAL_RANK", "1"}});
+  Environment environment(values);
+  const LaunchEnv env = read_launch_env();
+  CHECK(env.rank == 7);
+  CHECK(env.local_rank == 1);
+  CHECK(env.address == "digits-ab12c-worker-3.digits-ab12c:7001");
+  CHECK(env.seeds_worker ==
+        std::vector<std::string>{"127.0.0.2:7000", "127.0.0.2:7001", "[::1]:7001", "[::1]:7002"});
+  CHECK(env.seeds_server == std::vector<std::string>{"server-0:7000"});
+  CHECK(env.metrics_port == 0);
+  CHECK(env.threads == 2);
+}
+
+TEST_CASE("numbers of GPUs and local ranks that cannot be are refused") {
+  for (const char* gpus : {"17", "-1", "two"})
+    CHECK(refusal_of("MLK_GPUS", gpus) ==
+          "environment: MLK_GPUS must be a number from 0 to 16, not '" + std::string(gpus) + "'");
+  CHECK(refusal_of("MLK_GPUS", "2") == "environment: MLK_LOCAL_RANK must be a rank from 0 to 1, not ''");
+  CHECK(refusal_of("MLK_GPUS", "1") == "accepted");
+}
