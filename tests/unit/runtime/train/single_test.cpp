@@ -171,7 +171,7 @@ TEST_CASE("a GPT that was stopped goes on from its checkpoint and ends with the 
   // A slow disk may have made it later.
   std::set<fs::path> saved;
   for (const auto& entry : fs::directory_iterator(cut.folder.path() / "checkpoints"))
-    saved.insert(entry.path());
+    if (entry.path().filename() != "model") saved.insert(entry.path());
   REQUIRE(saved.size() > 1);
   for (auto later = std::next(saved.begin()); later != saved.end(); ++later) fs::remove_all(*later);
   REQUIRE(cut.run() == ExitCode::trained);
