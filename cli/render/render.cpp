@@ -32,8 +32,8 @@ json or_null(const json& object, const char* key) {
 }
 
 constexpr char no_local_gpus[] =
-    "gpu: the cluster on this machine gives no GPUs to pods, whether it has some or not: "
-    "they wait for ever; with `gpu: 0` they compute with processors";
+    "gpu: --local gives no GPUs to pods, even if this machine has some, so these pods wait; "
+    "with `gpu: 0` they compute on its processors";
 
 std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
 
