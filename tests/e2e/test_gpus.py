@@ -1,7 +1,10 @@
 """The examples for GPUs on the real cluster: as objects on nodes that are only pretended, and trained on emulated GPUs."""
 
+import array
 import json
 import os
+import pathlib
+import shutil
 
 import mlk
 import pytest
@@ -9,7 +12,8 @@ import pytest
 pytestmark = pytest.mark.alone  # GPUs are what other tests ask for in order to wait for ever
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 TRAINS = mlk.EXAMPLES / "digits-gpu.yaml"
-EXAMPLES = {TRAINS: 2, mlk.EXAMPLES / "gpt2-allreduce.yaml": 4}  # workers
+GPT2 = mlk.EXAMPLES / "gpt2-allreduce.yaml"
+EXAMPLES = {TRAINS: 2, GPT2: 4}  # workers
 ON_PRETENDED_NODES = ["--set", "scheduling.node.selector.type=kwok",
                       "--set", "scheduling.node.tolerations=[{key: kwok.x-k8s.io/node, operator: Exists, effect: NoSchedule}]"]
 
@@ -63,6 +67,20 @@ def test_workers_wait_for_gpus_that_are_taken(real, name, pretended_nodes):
     mlk.wait_until(waiting, "one worker without a GPU")
 
 
+@pytest.fixture
+def shards(real):
+    """Tokens 0 to 15 in turn, in the files that the example asks for; gives the settings that make its model fit them."""
+    folder = pathlib.Path(real.env["MLK_CLUSTER_DIR"]) / "volumes/datasets/fineweb"
+    folder.mkdir()
+    for part, count in (("train", 4096), ("val", 512)):
+        head = array.array("I", [20240520, 1, count] + [0] * 253)
+        (folder / f"fineweb_{part}_000000.bin").write_bytes(head.tobytes() + array.array("H", (i % 16 for i in range(count))).tobytes())
+    yield ["train.data.vocabulary=16", "train.data.batch=4", "train.data.micro_batch=2", "train.model.layers=1", "train.model.width=16",
+           "train.model.heads=2", "train.model.context=16", "train.optimizer.lr=0.01", "train.optimizer.schedule.warmup=10", "train.steps=60",
+           "workers.count=2", "workers.cpu=500m", "workers.memory=1Gi"]
+    shutil.rmtree(folder)
+
+
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
 def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
@@ -74,3 +92,12 @@ def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
     status = real.mlk("status", run, "-o", "json", check=0).json()
     assert status["phase"] == "Succeeded"
     assert status["result"]["metrics"]["accuracy"] > 0.9
+
+
+@pytest.mark.nodes
+@pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
+def test_gpt2_of_the_example_learns_shards_of_tokens_on_gpus_of_a_cluster_when_it_is_small(real, name, emulated_gpus, shards):
+    settings = [word for setting in (f"name={name}", *shards) for word in ("--set", setting)]
+    run = real.mlk("submit", "--wait", *settings, GPT2, check=0, timeout=240).stdout.strip()
+    assert "mlk-runtime worker/0: computes on emulated device" in real.mlk("logs", run, check=0).stdout
+    assert real.mlk("status", run, "-o", "json", check=0).json()["result"]["metrics"]["accuracy"] > 0.9
