@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/head.h"
 #include "cli/render/identity.h"
@@ -29,6 +30,10 @@ json or_null(const json& object, const char* key) {
   if (!object.contains(key)) return nullptr;
   return object[key].empty() ? json() : object[key];
 }
+
+constexpr char no_local_gpus[] =
+    "gpu: --local gives no GPUs to pods, even if this machine has some, so these pods wait; "
+    "with `gpu: 0` they compute on its processors";
 
 std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
 
@@ -318,6 +323,7 @@ class Renderer {
       out = merge(std::move(out), layer.overlay);
       check_job(out, identity_.run, layer.source);
     }
+    fit_to_devices(out["spec"]["template"]);
     scope_.erase("pod");
     scope_.erase("role");
     return out;
@@ -358,6 +364,7 @@ class Renderer {
       warnings.push_back(
           fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
     }
+    if (options_.local && asks_for_gpus()) warnings.push_back(no_local_gpus);
     if (!experiment_.has_train) return;
     const json& checkpoint = effective_["checkpoint"];
     if (!checkpoint.contains("volume")) {
@@ -369,6 +376,10 @@ class Renderer {
     warn_unless_mounted("train.data.path", effective_["train"]["data"]["path"], warnings);
     const json& model = effective_["train"]["model"];
     if (model.contains("weights")) warn_unless_mounted("train.model.weights", model["weights"], warnings);
+  }
+
+  bool asks_for_gpus() const {
+    return std::any_of(roles_.begin(), roles_.end(), [](const RoleInRun& role) { return role.size.gpu > 0; });
   }
 
   void warn_unless_mounted(const char* key, const std::string& path,

@@ -4,7 +4,9 @@ changed program is a small new layer; not compressed, as they only travel within
 that the same content gives the same digest.
 
 usage: image.py pause OUT.tar NAME PAUSE                 the program that holds a pod's namespaces
-       image.py runtime OUT.tar NAME MLK_RUNTIME MLK     mlk-runtime and mlk with their libraries, and busybox
+       image.py runtime OUT.tar NAME MLK_RUNTIME MLK [GPUS]
+                                  mlk-runtime and mlk with their libraries, and busybox. GPUS: a file, which gets the place
+                                  of the plugin for GPUs
 """
 
 import hashlib
@@ -111,7 +113,10 @@ def pause_image(out, name, program):
     write_image(out, name, [layer], {"Entrypoint": ["/pause"]})
 
 
-def runtime_image(out, name, *programs):
+def runtime_image(out, name, runtime, mlk, plugin=None):
+    programs = {f"/usr/local/bin/{os.path.basename(program)}": program for program in (runtime, mlk)}
+    if plugin:
+        programs["/usr/local/bin/libmlk-cuda.so"] = plugin
     base = Layer()
     for path in ("/dev", "/proc", "/sys", "/etc", "/root", "/var/run"):
         base.folder(path)
@@ -125,21 +130,21 @@ def runtime_image(out, name, *programs):
     base.link("/usr/bin/env", "/bin/busybox")
 
     shared = Layer()
-    for library in sorted({library for program in programs for library in libraries(program)}):
+    for library in sorted({library for program in programs.values() for library in libraries(program)}):
         shared.file(library, library)
     layers = [base, shared]
-    for program in programs:
+    for path, program in programs.items():
         own = Layer()
-        own.file(f"/usr/local/bin/{os.path.basename(program)}", program)
+        own.file(path, program)
         layers.append(own)
     write_image(out, name, layers, {
         "User": str(USER), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"], "Entrypoint": ["mlk-runtime"]})
 
 
 def main():
-    kinds = {"pause": (pause_image, 1), "runtime": (runtime_image, 2)}
-    make, programs = kinds.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
-    if make is None or len(sys.argv) != 4 + programs:
+    kinds = {"pause": (pause_image, (1,)), "runtime": (runtime_image, (2, 3))}
+    make, programs = kinds.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, ()))
+    if len(sys.argv) - 4 not in programs:
         sys.exit(__doc__)
     try:
         make(*sys.argv[2:])

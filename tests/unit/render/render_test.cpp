@@ -205,6 +205,17 @@ TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
             .warnings.size() == 2);
 }
 
+TEST_CASE("GPUs are a warning where the cluster of this machine gives none") {
+  const std::string text = "name: x\nmode: single\nimage: i\nrun: a\nworkers: {gpu: 1}\n";
+  RenderOptions options;
+  CHECK(rendered(text, {}, options).warnings.empty());
+  options.local = true;
+  CHECK(rendered(text, {}, options).warnings ==
+        std::vector<std::string>{
+            "gpu: --local gives no GPUs to pods, even if this machine has some, so these pods wait; "
+            "with `gpu: 0` they compute on its processors"});
+}
+
 TEST_CASE("an experiment without an image is a warning, unless it is for the embedded cluster") {
   const char text[] = "name: x\nmode: single\nrun: a\n";
   RenderOptions options;

@@ -1,0 +1,66 @@
+#include "cli/render/devices.h"
+
+#include <algorithm>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace mlk {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr char shared_memory[] = "/dev/shm";
+constexpr char shared_memory_volume[] = "mlk-shm";
+
+// The container of the experiment's program; null if a patch has left none.
+json* main_container(json& spec) {
+  const auto containers = spec.find("containers");
+  if (containers == spec.end()) return nullptr;
+  const auto found = std::find_if(containers->begin(), containers->end(), [](const json& container) {
+    return container.is_object() && container.value("name", json()) == "main";
+  });
+  return found == containers->end() ? nullptr : &*found;
+}
+
+bool asks_for_devices(const json& container) {
+  const json resources = container.value("resources", json());
+  if (!resources.is_object()) return false;
+  if (!resources.value("claims", json()).empty()) return true;
+  const json limits = resources.value("limits", json());
+  for (const auto& [name, unused] : limits.items()) {
+    if (name.find('/') != std::string::npos) return true;  // a vendor's; CPUs and memory have no slash
+  }
+  return false;
+}
+
+// Whether it was added: not if an entry has the same `key`, and not to what is no list, which the cluster
+// refuses.
+bool add_new(json& object, const char* list, const char* key, const json& entry) {
+  json& entries = object[list];
+  if (entries.is_null()) entries = json::array();
+  const bool there = std::any_of(entries.begin(), entries.end(), [&](const json& other) {
+    return other.is_object() && other.value(key, json()) == entry[key];
+  });
+  if (there || !entries.is_array()) return false;
+  entries.push_back(entry);
+  return true;
+}
+
+}  // namespace
+
+void fit_to_devices(json& pod) {
+  const auto spec = pod.find("spec");
+  if (spec == pod.end() || !spec->is_object()) return;
+  json* container = main_container(*spec);
+  if (container == nullptr) return;
+  if (!asks_for_devices(*container)) {
+    add_new(*container, "env", "name", {{"name", "NVIDIA_VISIBLE_DEVICES"}, {"value", "void"}});
+  } else if (add_new(*container, "volumeMounts", "mountPath",
+                     {{"name", shared_memory_volume}, {"mountPath", shared_memory}})) {
+    add_new(*spec, "volumes", "name", {{"name", shared_memory_volume}, {"emptyDir", {{"medium", "Memory"}}}});
+  }
+}
+
+}  // namespace mlk
