@@ -80,12 +80,15 @@ add_library(mlk-cuda-emulated SHARED $<TARGET_OBJECTS:mlk_cuda_emulated> $<TARGE
 target_link_libraries(mlk-cuda-emulated PRIVATE mlk_options)
 set_target_properties(mlk-cuda-emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
-# The NCCL of emulated devices, which their plugin opens like the real one.
+# The NCCL and the NVML of emulated devices, which their plugin opens like the real ones.
 add_library(mlk-fake-nccl SHARED tests/cuda/nccl/fake_nccl.cpp)
 target_link_libraries(mlk-fake-nccl PRIVATE mlk_options)
 target_include_directories(mlk-fake-nccl SYSTEM PRIVATE ${mlk_cuda_include})
 set_target_properties(mlk-fake-nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-add_dependencies(mlk-cuda-emulated mlk-fake-nccl)
+add_library(mlk-fake-nvml SHARED tests/cuda/nvml/fake_nvml.cpp)
+target_link_libraries(mlk-fake-nvml PRIVATE mlk_options)
+set_target_properties(mlk-fake-nvml PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+add_dependencies(mlk-cuda-emulated mlk-fake-nccl mlk-fake-nvml)
 
 mlk_test(cuda mlk_kernels_device mlk_kernels_cpu mlk_cuda_emulated)
 if(TARGET unit_cuda)

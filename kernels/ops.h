@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -22,6 +23,13 @@ enum class Transpose { no, yes };
 // A device cannot be used, or has failed. what() is a sentence for the user.
 struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// What a device tells of itself, as far as it is known.
+struct DeviceUsage {
+  std::optional<double> utilisation;   // share of the time in which it computed, of late
+  std::optional<double> memory_bytes;  // in use, by all processes
+  std::optional<double> watts;
 };
 
 // The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
@@ -184,6 +192,9 @@ class Ops {
   // out[i] = table[ids[i]].
   virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                              std::int32_t* out) = 0;
+
+  // Of the device as it is now; it may take some milliseconds.
+  virtual DeviceUsage usage() { return {}; }
 
   // Does `work`, which only queues operations of this object: no allocation once it has been done, nothing
   // that reads, writes or returns a number. With the same key it always queues the same ones, on the same

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/communicator.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/nvml.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/recordings.h"
 #include "kernels/cuda/scratch.h"
@@ -290,6 +291,13 @@ void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs,
   device->check();
 }
 
+void usage(mlk_device* device, double* utilisation, double* memory_bytes, double* watts) {
+  const cuda::GpuUsage now = cuda::usage_of(device->index);
+  *utilisation = now.utilisation;
+  *memory_bytes = now.memory_bytes;
+  *watts = now.watts;
+}
+
 void repeat(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context) {
   if (!device->failure.empty()) return;
   device->holds(device->recordings.run(key, work, context), "a recorded step");
@@ -358,6 +366,7 @@ const mlk_device_table* mlk_device_v2() {
       .add_scaled = queue<cuda::add_scaled>,
       .scale_bytes = queue<cuda::scale_bytes>,
       .widen_labels = queue<cuda::widen_labels>,
+      .usage = usage,
       .repeat = repeat,
       .collectives_version = collectives_version,
       .new_group = new_group,

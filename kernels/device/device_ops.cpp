@@ -155,6 +155,12 @@ class DeviceOps final : public Ops {
                    float* out) override;
   void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                      std::int32_t* out) override;
+  DeviceUsage usage() override {
+    double utilisation = -1, memory_bytes = -1, watts = -1;
+    table_.usage(device_, &utilisation, &memory_bytes, &watts);
+    const auto known = [](double value) { return value < 0 ? std::nullopt : std::optional(value); };
+    return {known(utilisation), known(memory_bytes), known(watts)};
+  }
   void repeat(std::uint64_t key, const std::function<void()>& work) override {
     struct Work {
       const std::function<void()>& call;

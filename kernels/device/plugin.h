@@ -95,6 +95,9 @@ struct mlk_device_table {
                       float* out);
   void (*widen_labels)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
 
+  // As Ops::usage(); negative numbers are not known.
+  void (*usage)(mlk_device* device, double* utilisation, double* memory_bytes, double* watts);
+
   // As Ops::repeat(). work: false if it has not queued all of its operations.
   void (*repeat)(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context);
 

@@ -65,6 +65,20 @@ void put_report(Families& families, const Report& report) {
   families.one("mlk_loss", "gauge", "Mean training loss of the last report.", report.loss);
   families.one("mlk_samples_per_second", "gauge", "Samples that the whole run trains on in a second.",
                report.samples_per_s);
+  if (report.tokens_per_s)
+    families.one("mlk_tokens_per_second", "gauge", "Tokens that the whole run trains on in a second.",
+                 *report.tokens_per_s);
+}
+
+void put_gpu(Families& families, const GpuView& gpu) {
+  if (gpu.utilization)
+    families.one("mlk_gpu_utilization", "gauge",
+                 "Share of the time in which the GPU of this process computed.", *gpu.utilization);
+  if (gpu.memory_bytes)
+    families.one("mlk_gpu_memory_bytes", "gauge", "Memory in use of the GPU of this process.",
+                 *gpu.memory_bytes);
+  if (gpu.watts)
+    families.one("mlk_gpu_power_watts", "gauge", "Power of the GPU of this process.", *gpu.watts);
 }
 
 }  // namespace
@@ -91,6 +105,7 @@ std::string prometheus_text(const Measurements& m) {
                  m.staleness->mean());
     families.one("mlk_staleness_max", "gauge", "The same, at most.", as_double(m.staleness->most));
   }
+  put_gpu(families, m.gpu);
   if (m.run) put_run(families, *m.run);
   return families.take();
 }

@@ -90,6 +90,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   report_ = {step, epoch, loss, report_.samples_per_s};
   if (elapsed > 0 && position > position_)
     report_.samples_per_s = static_cast<double>(position - position_) / elapsed;
+  if (tokens_of_sample_ > 0) report_.tokens_per_s = report_.samples_per_s * tokens_of_sample_;
   reported_at_ = now;
   position_ = position;
   reported_ = true;
@@ -128,13 +129,19 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
   if (accuracy_) add("accuracy", *accuracy_);
   if (held_out_loss_) add("held_out_loss", *held_out_loss_);
   add("samples_per_s", report.samples_per_s, "%.0f");
-  const std::optional<RunView> run = telemetry_.measurements().run;
+  if (report.tokens_per_s) add("tokens_per_s", *report.tokens_per_s, "%.0f");
+  const Measurements measured = telemetry_.measurements();
+  const std::optional<RunView>& run = measured.run;
   if (interval.steps > 0) {
     const double to_ms = 1000 / static_cast<double>(interval.steps);
     add("compute_ms", interval.times.compute * to_ms, "%.3f");
     add("data_ms", interval.times.data * to_ms, "%.3f");
     if (run) add("comm_ms", interval.times.communication * to_ms, "%.3f");
   }
+  constexpr double gib = 1 << 30;
+  if (measured.gpu.utilization) add("gpu_util", *measured.gpu.utilization, "%.2f");
+  if (measured.gpu.memory_bytes) add("gpu_memory_gib", *measured.gpu.memory_bytes / gib, "%.1f");
+  if (measured.gpu.watts) add("gpu_watts", *measured.gpu.watts, "%.0f");
   if (!run) return figures;
   count("world", run->workers);
   count("generation", run->generation);

@@ -40,6 +40,8 @@ class Reporter {
 
   // The number of steps of the run, if its configuration does not have it: part of each report.
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
+  // Of a model that predicts tokens: reports then tell these, too.
+  void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
 
   // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
@@ -86,6 +88,7 @@ class Reporter {
   Report report_;                // the last
   std::vector<Figure> figures_;  // of the last report
   std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
+  int tokens_of_sample_ = 0;
   std::optional<double> accuracy_, held_out_loss_;  // the newest, stay in the result
   bool evaluation_is_new_ = false;                  // not yet printed
   std::uint64_t position_ = 0;                      // at the last report

@@ -35,6 +35,11 @@ void Telemetry::run(const RunView& view) {
   all_.run = view;
 }
 
+void Telemetry::gpu(const GpuView& view) {
+  const std::lock_guard lock(mutex_);
+  all_.gpu = view;
+}
+
 void Telemetry::evaluated(double accuracy, std::optional<double> held_out_loss) {
   const std::lock_guard lock(mutex_);
   all_.accuracy = accuracy;

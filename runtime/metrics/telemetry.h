@@ -35,6 +35,12 @@ struct Staleness {
 struct Report {
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, samples_per_s = 0;
+  std::optional<double> tokens_per_s = {};  // of a model that predicts tokens
+};
+
+// The GPU of this process, as far as it tells: share of the time in which it computed, memory in use, power.
+struct GpuView {
+  std::optional<double> utilization, memory_bytes, watts;
 };
 
 // Upper bounds of the histogram of step times, in seconds; longer steps are counted beyond the last.
@@ -50,6 +56,7 @@ struct Measurements {
   std::optional<Report> report;                                   // of the reporting rank
   std::optional<double> accuracy, held_out_loss;                  // the same
   std::optional<RunView> run;
+  GpuView gpu;
   std::optional<Staleness> staleness;  // of the last report's interval
 };
 
@@ -60,6 +67,7 @@ class Telemetry {
   void step(std::uint64_t step, std::uint64_t samples, const StepTimes& times);
   void staleness(const Staleness& staleness);
   void run(const RunView& view);
+  void gpu(const GpuView& view);
   void evaluated(double accuracy, std::optional<double> held_out_loss = {});
 
   // What was added since the last report, or since the start of the interval.

@@ -49,6 +49,7 @@ Trainer::Trainer(const Job& job)
     initialise();
     job.log.line("begins with the weights in " + job.env.weights);
   }
+  if (const int labels = data_.train->shape().labels; labels > 1) job.reporter.tokens_of_sample(labels);
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
                std::to_string(model_->parameters().size()) + " parameters");
@@ -71,7 +72,16 @@ void Trainer::restore(const TrainingState& found, std::span<float> state) {
   ops_->write(found.optimizer_state, state.first(found.optimizer_state.size()));
 }
 
+void Trainer::watch_device() {
+  constexpr std::chrono::seconds interval{1};
+  if (job_.env.gpus == 0 || std::chrono::steady_clock::now() < next_look_) return;
+  const kernels::DeviceUsage usage = ops_->usage();
+  job_.reporter.telemetry().gpu({usage.utilisation, usage.memory_bytes, usage.watts});
+  next_look_ = std::chrono::steady_clock::now() + interval;
+}
+
 double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
+  watch_device();
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
   // A share is computed in parts that fit into memory. That of lost workers comes on top of the own one.

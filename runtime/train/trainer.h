@@ -1,6 +1,7 @@
 // What a worker computes with: the model, the data, batches at positions of the run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -63,6 +64,7 @@ class Trainer {
   std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train->size(); }
 
  private:
+  void watch_device();
   float compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final);
 
   const Job& job_;
@@ -75,6 +77,7 @@ class Trainer {
   kernels::Buffer<float>
       earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
   StepClock clock_;
+  std::chrono::steady_clock::time_point next_look_;  // at the GPU
 };
 
 // Reports for the run while this process is the lowest live rank. The step may jump: a report is due when a

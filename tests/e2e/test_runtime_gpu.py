@@ -172,3 +172,22 @@ def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(t
             other = undisturbed.start("worker", 0, **GPU)
             assert_trained([other], undisturbed.steps, other)
             assert newest_checkpoint(run.checkpoints)[1] == newest_checkpoint(undisturbed.checkpoints)[1]
+
+
+@pytest.mark.parametrize(("fake", "told"), [("", {"gpu_util": "0.87", "gpu_memory_gib": "3.0", "gpu_watts": "312"}),
+                                            ("no-power", {"gpu_util": "0.87", "gpu_memory_gib": "3.0"})])
+def test_metrics_tell_how_much_the_gpu_is_used(tmp_path, fake, told):
+    with Run(tmp_path, "single", workers=1, steps=40) as run:
+        worker = run.start("worker", 0, **GPU, MLK_NVML_LIBRARY=str(mlk.BUILD / "libmlk-fake-nvml.so"), MLK_FAKE_NVML=fake)
+        assert_trained([worker], run.steps, worker)
+        line = worker.lines()[-1]
+        assert {key: value for key, value in line.items() if key.startswith("gpu_")} == told
+
+
+def test_metrics_of_a_model_that_predicts_tokens_tell_them_a_second(tmp_path):
+    with Run(tmp_path, "single", workers=1, steps=20, **{key: value for key, value in MODELS["gpt"].items() if key != "text"}) as run:
+        (run.data / "train.txt").write_text(TEXT)
+        worker = run.start("worker", 0)
+        assert worker.wait() == 0
+        line = worker.lines()[-1]
+        assert float(line["tokens_per_s"]) == pytest.approx(24 * float(line["samples_per_s"]), rel=0.05, abs=24)

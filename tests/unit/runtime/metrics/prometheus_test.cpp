@@ -130,5 +130,21 @@ TEST_CASE("figures are told to fifteen digits, and what is no number in the word
   CHECK(value_of_loss(-std::numeric_limits<double>::infinity()) == "-Inf");
 }
 
+TEST_CASE("tokens and the GPU are served where they are known") {
+  Telemetry telemetry;
+  const auto served = [&](const std::string& line) {
+    return prometheus_text(telemetry.measurements()).find("\n" + line + "\n") != std::string::npos;
+  };
+  telemetry.report({.step = 1, .tokens_per_s = 6400});
+  telemetry.gpu({0.875, 1024, {}});
+  CHECK(served("mlk_tokens_per_second 6400"));
+  CHECK(served("mlk_gpu_utilization 0.875"));
+  CHECK(served("mlk_gpu_memory_bytes 1024"));
+  CHECK_FALSE(served("# TYPE mlk_gpu_power_watts gauge"));
+  telemetry.gpu({{}, {}, 312.5});
+  CHECK(served("mlk_gpu_power_watts 312.5"));
+  CHECK_FALSE(served("mlk_gpu_utilization 0.875"));
+}
+
 }  // namespace
 }  // namespace mlk::rt

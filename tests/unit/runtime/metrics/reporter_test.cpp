@@ -58,6 +58,18 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
         "mlk step=400 epoch=4 loss=1 accuracy=0.5 held_out_loss=1.25 samples_per_s=1000\n");
 }
 
+TEST_CASE("a line tells tokens where the model predicts them, and what is known of the GPU") {
+  Reports bench;
+  bench.reporter.tokens_of_sample(64);
+  bench.reporter.telemetry().gpu({0.875, 3.0 * (1 << 30), {}});
+  bench.reporter.started(0, 0);
+  bench.now += 2;
+  bench.reporter.report(100, 1, 200, 2.5);
+  CHECK(
+      bench.metrics.str() ==
+      "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
+}
+
 TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {
   Reports bench;
   bench.reporter.total_steps(470);

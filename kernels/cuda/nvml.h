@@ -1,0 +1,18 @@
+// What NVIDIA's management library tells of a GPU. libnvidia-ml.so.1 comes with the driver and is opened at
+// run time; the types are those of its ABI.
+#pragma once
+
+namespace mlk::cuda {
+
+// Negative: not known.
+struct GpuUsage {
+  double utilisation = -1;   // share of the time in which a kernel ran, of late
+  double memory_bytes = -1;  // in use, by all processes
+  double watts = -1;
+};
+
+// Of the GPU with this number in the process, for CUDA. All of it is unknown where the library is not there.
+// Any thread.
+GpuUsage usage_of(int index);
+
+}  // namespace mlk::cuda
