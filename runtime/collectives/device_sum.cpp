@@ -10,7 +10,7 @@ constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, i
 
 constexpr std::chrono::seconds join_patience{30};
 constexpr Milliseconds part_patience{500};
-constexpr std::size_t slowest_floats = 16 << 10;  // that a network carries in a millisecond
+constexpr std::size_t slowest_floats = 16 << 10;  // carried by a slow network in a millisecond
 constexpr int most_faults = 3;
 
 void put_id(const kernels::GroupId& id, std::span<float> talk) {
@@ -76,11 +76,12 @@ void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
     if (!agreed) return;
     group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
     joins_since_ = now;
-  } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
-    static_cast<void>(give_up(now - *joins_since_ > join_patience));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
+    // Asked before the clock, which members do not share: with this sum all change to the devices, or none.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
+  } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
+    static_cast<void>(give_up(now - *joins_since_ > join_patience));
   }
 }
 
