@@ -38,12 +38,12 @@ constexpr std::size_t most_result_bytes = 4096;  // as the kubelet takes
 
 class PodProcesses {
  public:
-  explicit PodProcesses(int count);
+  PodProcesses() = default;
   ~PodProcesses();
   PodProcesses(const PodProcesses&) = delete;
   PodProcesses& operator=(const PodProcesses&) = delete;
 
-  int run();
+  int run(int count);
 
  private:
   struct Process {
@@ -66,10 +66,6 @@ class PodProcesses {
   std::optional<std::size_t> first_failed_;
   std::string written_;
 };
-
-PodProcesses::PodProcesses(int count) {
-  for (int local_rank = 0; local_rank < count; ++local_rank) start(local_rank);
-}
 
 PodProcesses::~PodProcesses() {
   signal_all(SIGKILL);
@@ -140,7 +136,8 @@ void PodProcesses::write_result() {
   close(fd);
 }
 
-int PodProcesses::run() {
+int PodProcesses::run(int count) {
+  for (int local_rank = 0; local_rank < count; ++local_rank) start(local_rank);
   std::optional<steady_clock::time_point> stopped;
   bool told = false;
   auto next_result = steady_clock::now() + result_interval;
@@ -187,6 +184,6 @@ EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> 
   return {first && !trained, trained ? 0 : first.value_or(0)};
 }
 
-int run_processes(int count) { return PodProcesses(count).run(); }
+int run_processes(int count) { return PodProcesses().run(count); }
 
 }  // namespace mlk::rt
