@@ -30,7 +30,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
 constexpr std::chrono::seconds result_interval{1};
-// Of a process that was told to stop: it saves a checkpoint. The pod's own grace period ends it otherwise.
+// Of a process that was told to stop because another has failed: it may save a checkpoint. Once the pod
+// itself was told to stop, the grace period of the pod is what ends a process that takes too long.
 constexpr std::chrono::seconds stop_patience{20};
 constexpr std::size_t most_result_bytes = 4096;  // as the kubelet takes
 
@@ -155,7 +156,7 @@ int PodProcesses::run(int count) {
       stopped = now;
       signal_all(SIGTERM);
     }
-    if (stopped && now - *stopped > stop_patience) signal_all(SIGKILL);
+    if (stopped && !told && now - *stopped > stop_patience) signal_all(SIGKILL);
     if (now >= next_result) {
       write_result();
       next_result = now + result_interval;
