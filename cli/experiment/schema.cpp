@@ -124,8 +124,7 @@ constexpr Key role_keys[] = {
     {"memory", memory, "", "1Gi", "memory of each replica: its request and its limit"},
     {"gpu", whole, "0..64", "0",
      "GPUs of each replica (nvidia.com/gpu). A worker of train has one process for each of its GPUs, 16 at "
-     "most; "
-     "data.batch is of a process"},
+     "most; data.batch is of a process"},
     {"patch", section, "role.patch", "", "merged into the objects of this role"},
 };
 

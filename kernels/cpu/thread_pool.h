@@ -24,8 +24,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls part(0), ..., part(parts - 1), each once, in any thread and order. Returns when all have returned,
-  // or rethrows the first exception. For one caller at a time.
+  // Calls part(0), ..., part(parts - 1), each once: the first in the calling thread, the others in any thread
+  // and order. Returns when all have returned, or rethrows the first exception. For one caller at a time.
   void run(int parts, const std::function<void(int)>& part);
 
  private:

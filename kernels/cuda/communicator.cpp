@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -128,10 +129,14 @@ bool mlk_communicator::abort() {
   fail("NCCL was given up");
   std::promise<void> end;
   const auto ended = end.get_future();
-  std::thread([native = native_, end = std::move(end)]() mutable {
-    native->end();
-    end.set_value();
-  }).detach();
+  try {
+    std::thread([native = native_, end = std::move(end)]() mutable {
+      native->end();
+      end.set_value();
+    }).detach();
+  } catch (const std::system_error&) {  // no thread is left
+    return false;
+  }
   ended_ = ended.wait_for(abort_patience) == std::future_status::ready;
   return ended_;
 }

@@ -50,7 +50,7 @@ struct mlk_communicator {
   std::vector<cudaEvent_t> unused_;  // of native_->events
   std::atomic<std::size_t> done_ = 0;
   std::atomic<bool> aborted_ = false;
-  bool ended_ = false;  // the abort has come back
+  std::atomic<bool> ended_ = false;  // the abort has come back
   std::mutex text_;
   std::string failure_;
 };

@@ -38,8 +38,10 @@ Nccl open_nccl() {
   int version = 0;
   if (!nccl.get_version || nccl.get_version(&version) != ncclSuccess) {
     nccl.why_none = "its version is not known";
-  } else if (!whole || version < least_version) {
+  } else if (version < least_version) {
     nccl.why_none = "it is NCCL " + text_of(version) + ", and 2.18 or newer is needed";
+  } else if (!whole) {
+    nccl.why_none = "NCCL " + text_of(version) + " lacks a function that is needed";
   } else {
     nccl.version = version;
   }

@@ -10,8 +10,9 @@ constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, i
 
 constexpr std::chrono::seconds join_patience{30};
 constexpr Milliseconds part_patience{500};
-constexpr std::size_t slowest_floats = 16 << 10;  // that a network carries in a millisecond
+constexpr std::size_t slowest_floats = 16 << 10;  // carried by a slow network in a millisecond
 constexpr int most_faults = 3;
+constexpr std::size_t sums_of_good_group = 1000;
 
 void put_id(const kernels::GroupId& id, std::span<float> talk) {
   for (std::size_t at = 0; at < id.size(); at += 3) {
@@ -57,30 +58,36 @@ void DeviceSum::say(std::span<float> talk) {
   if (phase_ == Phase::offers && can()) {
     const auto id = index_ == 0 ? collectives_->new_group() : kernels::GroupId();
     talk[can_at] = id ? 1 : 0;
-    talk[version_at] = static_cast<float>(collectives_->version());
+    if (index_ == 0) talk[version_at] = static_cast<float>(collectives_->version());
     if (id) put_id(*id, talk);
   }
   if (phase_ == Phase::joins) {
-    const auto state = group_->state();
-    talk[ready_at] = state == kernels::Communicator::State::done ? 1 : 0;
-    talk[failed_at] = state == kernels::Communicator::State::failed ? 1 : 0;
+    using State = kernels::Communicator::State;
+    const State state = group_ ? group_->state() : State::failed;
+    talk[ready_at] = state == State::done ? 1 : 0;
+    talk[failed_at] = state == State::failed ? 1 : 0;
   }
 }
 
 void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
   const auto all = static_cast<float>(members_);
   if (phase_ == Phase::offers) {
-    const bool agreed =
-        can() && sum[can_at] == all && sum[version_at] == all * static_cast<float>(collectives_->version());
+    const bool agreed = can() && sum[can_at] == all;
     phase_ = agreed ? Phase::joins : Phase::off;
     if (!agreed) return;
-    group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
     joins_since_ = now;
-  } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
-    static_cast<void>(give_up(now - *joins_since_ > join_patience));
+    if (sum[version_at] !=
+        static_cast<float>(collectives_->version())) {  // the others hear so in the next sum
+      log_.line("NCCL is of another version than that of the first worker");
+      return;
+    }
+    group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
+    // Asked before the clock, which members do not share: with this sum all change to the devices, or none.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
+  } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
+    static_cast<void>(give_up(now - *joins_since_ > join_patience));
   }
 }
 
@@ -102,8 +109,10 @@ DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
 }
 
 bool DeviceSum::give_up(bool hangs) {
-  if (!group_) return true;
   phase_ = Phase::off;
+  if (!group_) return true;
+  // Where members come and go, NCCL itself may fail with each of them.
+  if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {
     ++faults_;

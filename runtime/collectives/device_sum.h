@@ -43,8 +43,8 @@ class DeviceSum {
   // stands_still: nothing has been done for a while. That need not be a fault: another member may compute.
   enum class Progress { under_way, stands_still, done, failed };
   Progress progress(SteadyTime now);
-  // Gives the group up. With `hangs`, or if it has failed, the log says so, and after three such groups this
-  // process takes part in none. False: the device may still write to the parts.
+  // Gives the group up. With `hangs`, or if it has failed, the log says so, and after three such groups in a
+  // row this process takes part in none. False: the device may still write to the parts.
   [[nodiscard]] bool give_up(bool hangs);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// While devices add up, the host looks without a pause for so long, and then ever so often.
+// While devices add up, the host asks them without a pause for 200 us, and from then on every 50 us.
 constexpr std::chrono::microseconds eager{200}, look_interval{50};
 constexpr Milliseconds hang_interval{250};
 
@@ -44,7 +44,8 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   if (!by_devices_) device_sum_.say(summed_.subspan(front_, DeviceSum::talk_floats));
   bool summed = false;
   if (by_devices_ || (buckets_.size() > 1 && group.ranks.size() > 1)) {
-    // Until both are done only the thread that sums receives events.
+    // Until both are done only the thread that sums receives events. This thread computes (part 0): a GPU is
+    // chosen for each thread, and it has been chosen for this one.
     overlap_.run(2, [&](int part) {
       if (part == 0) return compute(step);
       summed = by_devices_ ? sum_by_devices(step) : sum_by_hosts(group, step);
@@ -102,7 +103,7 @@ bool StepSum::sum_by_hosts(const Ring::Group& group, const Step& step) {
       [&](std::optional<Event>& event, Milliseconds time) { return step.pump(event, time) && !failed_; });
 }
 
-bool StepSum::sum_by_devices(const Step& step) {
+bool StepSum::sum_by_devices(const Step& step) try {
   const auto begin = steady_clock::now();
   auto next_question = begin;
   for (;;) {
@@ -120,6 +121,9 @@ bool StepSum::sum_by_devices(const Step& step) {
     }
     if (now - begin > eager) std::this_thread::sleep_for(look_interval);
   }
+} catch (...) {  // of the pump: memory that a sum still uses cannot be freed
+  give_up_devices(false);
+  throw;
 }
 
 bool StepSum::give_up_devices(bool hangs) {

@@ -158,7 +158,8 @@ ModelConfig read_model(Object object) {
   if (model.type == ModelType::cnn) read_channels(object, model);
   if (model.type != ModelType::gpt) read_hidden(object, model);
   if (object.has("dropout"))
-    model.dropout = object.number("dropout", "from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
+    model.dropout = object.number("dropout", "from 0 to below 1",  // as the float that it becomes, too
+                                  [](double x) { return x >= 0 && x < 1 && static_cast<float>(x) < 1; });
   object.finish();
   return model;
 }

@@ -87,6 +87,11 @@ void read_place_in_pod(LaunchEnv& env) {
     refuse("MLK_LOCAL_RANK",
            "must be a rank from 0 to " + std::to_string(env.gpus - 1) + ", not '" + local + "'");
   env.rank = env.rank * env.gpus + env.local_rank;
+  const std::string name = env.address.empty() ? "MLK_SEEDS_WORKER" : "MLK_ADDRESS";
+  for (const std::string& pod :
+       {env.address, env.seeds_worker.empty() ? std::string() : env.seeds_worker.back()}) {
+    if (!pod.empty()) check_address(name.c_str(), plus_port(pod, env.gpus - 1));
+  }
   if (!env.address.empty()) env.address = plus_port(env.address, env.local_rank);
   std::vector<std::string> seeds;
   for (const std::string& pod : env.seeds_worker) {

@@ -30,20 +30,23 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
 constexpr std::chrono::seconds result_interval{1};
-// Of a process that was told to stop: it saves a checkpoint. The pod's own grace period ends it otherwise.
+// Of a process that was told to stop because another has failed: it may save a checkpoint. Once the pod
+// itself was told to stop, the grace period of the pod is what ends a process that takes too long.
 constexpr std::chrono::seconds stop_patience{20};
+// Longer than a process of a trained run stays for others (MLK_LATE_SECONDS).
+constexpr std::chrono::seconds trained_patience{120};
 constexpr std::size_t most_result_bytes = 4096;  // as the kubelet takes
 
 [[noreturn]] void fail(const char* doing) { throw std::system_error(errno, std::generic_category(), doing); }
 
 class PodProcesses {
  public:
-  explicit PodProcesses(int count);
+  PodProcesses() = default;
   ~PodProcesses();
   PodProcesses(const PodProcesses&) = delete;
   PodProcesses& operator=(const PodProcesses&) = delete;
 
-  int run();
+  int run(int count);
 
  private:
   struct Process {
@@ -66,10 +69,6 @@ class PodProcesses {
   std::optional<std::size_t> first_failed_;
   std::string written_;
 };
-
-PodProcesses::PodProcesses(int count) {
-  for (int local_rank = 0; local_rank < count; ++local_rank) start(local_rank);
-}
 
 PodProcesses::~PodProcesses() {
   signal_all(SIGKILL);
@@ -140,8 +139,9 @@ void PodProcesses::write_result() {
   close(fd);
 }
 
-int PodProcesses::run() {
-  std::optional<steady_clock::time_point> stopped;
+int PodProcesses::run(int count) {
+  for (int local_rank = 0; local_rank < count; ++local_rank) start(local_rank);
+  std::optional<steady_clock::time_point> trained, stopped;
   bool told = false;
   auto next_result = steady_clock::now() + result_interval;
   for (;;) {
@@ -154,11 +154,12 @@ int PodProcesses::run() {
     }
     const auto now = steady_clock::now();
     if (stop_.requested() && !std::exchange(told, true)) signal_all(SIGTERM);
-    if (end.stop_others && !stopped) {
+    if (!trained && std::ranges::count(ends_, EndOfProcess(0)) > 0) trained = now;
+    if (!stopped && (end.stop_others || (trained && now - *trained > trained_patience))) {
       stopped = now;
       signal_all(SIGTERM);
     }
-    if (stopped && now - *stopped > stop_patience) signal_all(SIGKILL);
+    if (stopped && !told && now - *stopped > stop_patience) signal_all(SIGKILL);
     if (now >= next_result) {
       write_result();
       next_result = now + result_interval;
@@ -187,6 +188,6 @@ EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> 
   return {first && !trained, trained ? 0 : first.value_or(0)};
 }
 
-int run_processes(int count) { return PodProcesses(count).run(); }
+int run_processes(int count) { return PodProcesses().run(count); }
 
 }  // namespace mlk::rt

@@ -23,9 +23,9 @@ struct EndOfPod {
 EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> first);
 
 // Runs `count` copies of this program, whose MLK_LOCAL_RANK is 0, 1, ..., and returns the exit code of the
-// pod when all have ended. Passes SIGTERM and SIGINT on. The result of the pod is that of the process that
-// has trained the run to its end, else of the one that has failed first, else of the first. Throws
-// std::system_error if a process cannot be started; then none is left.
+// pod when all have ended. Passes SIGTERM and SIGINT on, as SIGTERM. The result of the pod is that of the
+// process that has trained the run to its end, else of the one that has failed first, else of the first.
+// Throws std::system_error if a process cannot be started; then none is left.
 int run_processes(int count);
 
 }  // namespace mlk::rt

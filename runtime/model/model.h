@@ -52,7 +52,7 @@ class Model {
   using Final = std::function<void(std::size_t from)>;
 
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
-  // Without `final` a device may replay what it did for an earlier batch in the same memory.
+  // Without `final` and dropout a device may replay what it did for an earlier batch in the same memory.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   // Over all samples. Empty if `stop` returned true, which is asked every 256 samples or 2048 labels, since

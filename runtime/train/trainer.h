@@ -74,8 +74,7 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
-  kernels::Buffer<float>
-      earlier_;  // of a step in several batches: the weighted gradients of the earlier ones
+  kernels::Buffer<float> earlier_;  // of a step in several parts: the weighted gradients of those so far
   StepClock clock_;
   std::chrono::steady_clock::time_point next_look_;  // at the GPU
 };

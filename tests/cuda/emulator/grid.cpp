@@ -308,6 +308,9 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   if (launch.shared_bytes > most_shared_bytes)
     throw KernelFault("a block wants " + std::to_string(launch.shared_bytes) +
                       " bytes of shared memory, and some devices have " + std::to_string(most_shared_bytes));
+  if (const unsigned across = std::max(launch.blocks.y, launch.blocks.z); across > most_blocks_across)
+    throw KernelFault("a grid has " + std::to_string(across) + " blocks along y or z, and devices take " +
+                      std::to_string(most_blocks_across));
   Grid(launch, kernel).run();
 }
 

@@ -33,6 +33,8 @@ struct Launch {
 // What a block may have on each device with a compute capability of 8.0 or more: 8.6, 8.9 and 12.0 have the
 // least.
 inline constexpr std::size_t most_shared_bytes = 99 * 1024;
+// How many blocks a grid may have along y, and along z; along x there may be 2^31 - 1.
+inline constexpr unsigned most_blocks_across = 65535;
 
 // The kernel is wrong. Says which rule it breaks, with the thread and the line.
 struct KernelFault : std::logic_error {

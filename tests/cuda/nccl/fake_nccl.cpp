@@ -9,7 +9,7 @@
 //   hangs=N         the sums of a group wait for ever from number N on
 //   fails=N         the N-th sum of a group ends with an error
 //   miscounts=N     the N-th sum of a group has one number less than the caller has asked for
-//   abort-hangs     and so does sum 5 of the first group
+//   abort-hangs     the abort of the first group does not come back; sums wait for ever from number 5 on
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -200,8 +200,7 @@ extern "C" {
     const std::scoped_lock lock(mutex);
     return communicator == communicators().front().get();
   };
-  while (fault().is("abort-hangs") && is_first())
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+  while (fault().is("abort-hangs") && is_first()) std::this_thread::sleep_for(std::chrono::seconds(1));
   return ncclSuccess;
 }
 

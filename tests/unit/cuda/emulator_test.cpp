@@ -38,6 +38,12 @@ TEST_CASE("threads of a block meet at a barrier, and without it they read shared
 #endif
 }
 
+TEST_CASE("a grid with more blocks along y or z than devices take is a fault") {
+  CHECK(fault_of({{0, 65535}, {1}}, [] {}).empty());  // none along x: nothing runs
+  for (const Extent& blocks : {Extent{1, 65536}, Extent{1, 1, 65536}})
+    CHECK(contains(fault_of({blocks, {1}}, [] {}), "65536 blocks along y or z, and devices take 65535"));
+}
+
 TEST_CASE("threads of one block that wait at different barriers are a fault, with both lines") {
   const std::string fault = fault_of({{1}, {32}}, [] {
     if (threadIdx.x < 3) {

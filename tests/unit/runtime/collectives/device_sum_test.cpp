@@ -151,6 +151,21 @@ TEST_CASE("a group that a member cannot join, or that takes too long, is given u
   }
 }
 
+TEST_CASE("once all have joined, all change to their devices, even if one of them would wait no longer") {
+  Members members(2);
+  members.begin();
+  members.add_up();
+  members.all_become(Communicator::State::done);
+  std::vector<float> sum(DeviceSum::talk_floats), own(DeviceSum::talk_floats);
+  for (const auto& member : members.sums) {
+    member->say(own);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+  }
+  members.sums[0]->hear(sum, members.now);
+  members.sums[1]->hear(sum, members.now + std::chrono::seconds(31));
+  CHECK(members.all_use_devices());
+}
+
 TEST_CASE("a sum stands still when no part of it is done for a while, and longer for larger parts") {
   Members members(2);
   members.begin();
@@ -172,6 +187,19 @@ TEST_CASE("a sum stands still when no part of it is done for a while, and longer
   CHECK(after(1117) == stands_still);
   group.state = Communicator::State::failed;
   CHECK(after(1200) == failed);
+}
+
+TEST_CASE("a group that has made many sums makes up for those that have failed before it") {
+  Members members(2);
+  for (int generation = 0; generation < 8; ++generation) {
+    members.begin();
+    members.add_up();
+    members.all_become(Communicator::State::done);
+    members.add_up();
+    REQUIRE(members.all_use_devices());
+    for (auto& each : members.collectives) each.group.sums_done = 1000;
+    for (const auto& member : members.sums) CHECK(member->give_up(true));
+  }
 }
 
 TEST_CASE(

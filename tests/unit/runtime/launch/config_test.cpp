@@ -233,7 +233,7 @@ TEST_CASE("nothing is dropped unless the configuration says so") {
   json config = contract_example;
   config["model"]["dropout"] = 0.25;
   CHECK(parse_config(config.dump()).model.dropout == 0.25);
-  for (const json& bad : {json(1), json(-0.1)})
+  for (const json& bad : {json(1), json(-0.1), json(0.99999999)})
     CHECK(message_for("/model/dropout", bad) == "configuration: model.dropout must be from 0 to below 1");
   CHECK(message_for("/model/dropout", "0") == "configuration: model.dropout must be a number");
 }

@@ -220,4 +220,10 @@ TEST_CASE("numbers of GPUs and local ranks that cannot be are refused") {
           "environment: MLK_GPUS must be a number from 0 to 16, not '" + std::string(gpus) + "'");
   CHECK(refusal_of("MLK_GPUS", "2") == "environment: MLK_LOCAL_RANK must be a rank from 0 to 1, not ''");
   CHECK(refusal_of("MLK_GPUS", "1") == "accepted");
+  Values values = complete;
+  values.insert({{"MLK_GPUS", "2"}, {"MLK_LOCAL_RANK", "1"}});
+  values["MLK_ADDRESS"] = "a:65535";
+  Environment environment(values);
+  CHECK_THROWS_WITH_AS(read_launch_env(), "environment: MLK_ADDRESS must hold host:port, but has 'a:65536'",
+                       Failure);
 }
