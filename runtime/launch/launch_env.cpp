@@ -72,9 +72,12 @@ void read_place_in_sweep(LaunchEnv& env) {
   if (env.rank != 0) refuse("MLK_RANK", "must be 0 in a trial, not '" + std::to_string(env.rank) + "'");
 }
 
-std::string plus_port(const std::string& address, int more) {
+std::string plus_port(const char* name, const std::string& address, int more) {
   const std::size_t colon = address.rfind(':');
-  return address.substr(0, colon + 1) + std::to_string(std::stoi(address.substr(colon + 1)) + more);
+  const std::string other =
+      address.substr(0, colon + 1) + std::to_string(std::stoi(address.substr(colon + 1)) + more);
+  check_address(name, other);
+  return other;
 }
 
 // A pod with several GPUs has a process for each: what is said of the pod becomes what holds for the process.
@@ -87,15 +90,11 @@ void read_place_in_pod(LaunchEnv& env) {
     refuse("MLK_LOCAL_RANK",
            "must be a rank from 0 to " + std::to_string(env.gpus - 1) + ", not '" + local + "'");
   env.rank = env.rank * env.gpus + env.local_rank;
-  const std::string name = env.address.empty() ? "MLK_SEEDS_WORKER" : "MLK_ADDRESS";
-  for (const std::string& pod :
-       {env.address, env.seeds_worker.empty() ? std::string() : env.seeds_worker.back()}) {
-    if (!pod.empty()) check_address(name.c_str(), plus_port(pod, env.gpus - 1));
-  }
-  if (!env.address.empty()) env.address = plus_port(env.address, env.local_rank);
+  if (!env.address.empty()) env.address = plus_port("MLK_ADDRESS", env.address, env.local_rank);
   std::vector<std::string> seeds;
   for (const std::string& pod : env.seeds_worker) {
-    for (int process = 0; process < env.gpus; ++process) seeds.push_back(plus_port(pod, process));
+    for (int process = 0; process < env.gpus; ++process)
+      seeds.push_back(plus_port("MLK_SEEDS_WORKER", pod, process));
   }
   env.seeds_worker = std::move(seeds);
   if (env.local_rank > 0) env.metrics_port = 0;
