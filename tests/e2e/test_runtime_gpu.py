@@ -10,6 +10,9 @@ from runtime_processes import Run, assert_trained, newest_checkpoint
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 GPU = {"MLK_GPUS": "1", "MLK_GPU_LIBRARY": str(PLUGIN)}
 
+# The emulator under a thread sanitizer takes minutes for them; unit_cuda runs the kernels there.
+HEAVY = pytest.mark.timed
+
 pytestmark = [pytest.mark.runtime, pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")]
 
 
@@ -55,6 +58,7 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
                   "optimizer": {"type": "adamw", "lr": 0.02}}}
 
 
+@HEAVY
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, model):
@@ -65,6 +69,7 @@ def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path,
     assert losses[1][-1] < losses[1][0] * 0.8
 
 
+@HEAVY
 @pytest.mark.parametrize("name", ["digits-mlp", "digits-cnn", "gpt"])
 def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
     curve = torch_curves.RECORDED["curves"][name]
@@ -76,6 +81,7 @@ def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
 
 
 # Heads of 64 numbers have the kernels for tensor cores.
+@HEAVY
 @pytest.mark.parametrize("model", [{}, {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64, "heads": 1, "context": 24},
                                         "optimizer": {"type": "adamw", "lr": 0.003}}], ids=["mlp", "gpt"])
 def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_processor(tmp_path, model):

@@ -7,7 +7,7 @@ import signal
 import mlk
 import pytest
 from runtime_processes import Run, assert_trained, newest_checkpoint
-from test_runtime_gpu import GPU, MODELS, losses_of, pytestmark  # noqa: F401
+from test_runtime_gpu import GPU, HEAVY, MODELS, losses_of, pytestmark  # noqa: F401
 
 FAKE = {"MLK_NCCL_LIBRARY": str(mlk.BUILD / "libmlk-fake-nccl.so")}
 
@@ -16,6 +16,7 @@ def nccl(folder, fault=""):
     return {**GPU, **FAKE, "MLK_FAKE_NCCL_FOLDER": str(folder), "MLK_FAKE_NCCL": fault}
 
 
+@HEAVY
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("model", ["mlp", *MODELS])
 def test_losses_with_sums_by_nccl_are_those_of_processors(tmp_path, model, workers):
@@ -93,6 +94,7 @@ def test_sums_go_through_the_hosts_if_one_rank_cannot_take_part(tmp_path, env, w
         assert words is None or words in workers[1].errors()
 
 
+@HEAVY
 def test_the_order_in_which_streams_go_on_does_not_change_a_bit(tmp_path):
     weights = []
     for seed in range(3):
