@@ -226,6 +226,9 @@ TEST_CASE("a sum hangs only if the other rank tells, once this one waits, that i
   rank.say(encode(StatusMessage{1, 7, 0}));  // of the step before
   wait();
   CHECK_FALSE(hangs);
+  rank.say(encode(StatusMessage{0, 0, 1}));  // of no generation
+  wait();
+  CHECK_FALSE(hangs);
   rank.say(encode(StatusMessage{1, 7, 1}));
   wait();
   CHECK(hangs);
