@@ -28,7 +28,7 @@ struct mlk_communicator {
  private:
   // What a call that does not come back may still use.
   struct Native {
-    std::timed_mutex calls;  // one call of NCCL at a time
+    std::mutex calls;  // one call of NCCL at a time
     ncclComm_t communicator = nullptr;
     cudaStream_t stream = nullptr;
     cudaEvent_t before = nullptr;     // what the device had to do before a sum

@@ -163,6 +163,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
         assert "diverged: the loss is not a number" in worker.errors()
 
 
+@HEAVY
 def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(tmp_path):
     with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as run:
         worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"})

@@ -27,6 +27,16 @@ def test_losses_with_sums_by_nccl_are_those_of_processors(tmp_path, model, worke
     assert any("sums go by NCCL" in log.read_text() for log in (tmp_path / "gpu").glob("worker-0-*.log"))
 
 
+def test_two_ranks_add_up_by_nccl(tmp_path):
+    with Ranks(tmp_path, "allreduce", workers=2, steps=20, report_every=1) as run:
+        ranks = run.begin()
+        for rank in ranks:
+            assert rank.wait() == 0, rank.errors()
+        assert "sums go by NCCL, over 2 GPUs" in ranks[0].errors()
+        losses = [float(line["loss"]) for line in ranks[0].lines() if "loss" in line]
+        assert losses[-1] < 0.75 * losses[0]
+
+
 class Ranks(Run):
     """A run of ranks with emulated devices, each with the fault that is given for it."""
 
@@ -44,6 +54,7 @@ def slow(tmp_path, **more):
     return Ranks(tmp_path, "allreduce", step_delay_ms=5, minimum=1, **{"workers": 3, **more})
 
 
+@HEAVY
 def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_joins_a_new_one(tmp_path):
     with slow(tmp_path, steps=600) as run:
         workers = run.begin()
@@ -56,6 +67,7 @@ def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_j
         assert "given up" not in workers[0].errors()
 
 
+@HEAVY
 def test_a_rank_that_is_frozen_is_gone_on_without_and_let_in_again(tmp_path):
     with slow(tmp_path, steps=600) as run:
         workers = run.begin()
@@ -67,6 +79,7 @@ def test_a_rank_that_is_frozen_is_gone_on_without_and_let_in_again(tmp_path):
         assert_trained(workers, run.steps, workers[0])
 
 
+@HEAVY
 @pytest.mark.parametrize(("fault", "words"), [
     ("hangs=7", "NCCL is given up for now: it does not come to an end"),
     ("abort-hangs", "NCCL is given up for now: it does not come to an end"),
@@ -80,6 +93,7 @@ def test_training_goes_on_when_nccl(tmp_path, fault, words):
         assert words in workers[1].errors()
 
 
+@HEAVY
 @pytest.mark.parametrize(("env", "words"), [
     ({"MLK_FAKE_NCCL": "version=22705"}, None),
     ({"MLK_FAKE_NCCL": "version=21600"}, "NCCL cannot be used, so sums go through the hosts: it is NCCL 2.16.0, and 2.18 or newer is needed"),
@@ -124,6 +138,7 @@ def processes_of(pod):
     return [int(pid) for pid in pathlib.Path(f"/proc/{pod.popen.pid}/task/{pod.popen.pid}/children").read_text().split()]
 
 
+@HEAVY
 def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
     with Pods(tmp_path, 2) as run:
         pods = run.begin()
@@ -133,6 +148,7 @@ def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
             assert all(f"mlk-runtime worker/{rank}: computes on emulated device" in pod.errors() for rank in ranks)
 
 
+@HEAVY
 def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(tmp_path):
     with Pods(tmp_path, 2, steps=600) as run:
         pods = run.begin()
@@ -145,6 +161,7 @@ def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(
         assert_trained(pods, run.steps, pods[0])
 
 
+@HEAVY
 def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path):
     with Pods(tmp_path, 1, checkpoints=True, steps=100_000) as run:
         (pod,) = run.begin()
@@ -158,6 +175,7 @@ def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path
         assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
 
 
+@HEAVY
 def test_a_pod_with_more_gpus_than_its_machine_says_so(tmp_path):
     with Pods(tmp_path, 1) as run:
         pod = run.enter(0, MLK_EMULATED_DEVICES="1")
