@@ -14,7 +14,12 @@ constexpr std::chrono::seconds least_stay{5};
 TransportOptions options_of(const Job& job) {
   TransportOptions options;
   options.unix_sockets = job.env.unix_sockets;
-  if (job.config.mode == Mode::ps) options.retry_max = server_retry_max;
+  if (job.config.mode == Mode::ps) {
+    options.retry_max = server_retry_max;
+  } else {
+    options.suspected_after = gpu_suspect_after;  // of this rank: some ranks may have GPUs, and others none
+    if (job.env.gpus > 0) options.suspect_after = gpu_suspect_after;
+  }
   return options;
 }
 

@@ -16,6 +16,9 @@ namespace mlk::rt {
 // Between two attempts to dial, with parameter servers. Servers are few, and all ranks wait for a lost one: a
 // new one is found within half a second.
 inline constexpr Milliseconds server_retry_max{500};
+// Of ranks that compute on GPUs, with allreduce. All GPUs stand still while they wait for a rank that is
+// stopped, and such a rank has processors to spare for its heartbeats.
+inline constexpr Milliseconds gpu_suspect_after{1500};
 
 class Peers {
  public:

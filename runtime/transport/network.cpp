@@ -85,7 +85,7 @@ std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
 
 // A pause of this process itself: the loop has not run for so long that peers may have given it up.
 void Transport::Impl::notice_pause(SteadyTime now) {
-  if (since_tick(now) > options_.suspect_after)
+  if (since_tick(now) > options_.suspected_after)
     peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
 }
 

@@ -24,6 +24,8 @@ std::chrono::nanoseconds time_suspended();
 struct TransportOptions {
   Milliseconds heartbeat{500};
   Milliseconds suspect_after{5000};
+  // The shortest suspect_after of the peers: after a longer pause of this process they may have given it up.
+  Milliseconds suspected_after{5000};
   // A peer is lost after this silence, if its host does not acknowledge either, or if something waits for it.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};

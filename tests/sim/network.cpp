@@ -8,7 +8,7 @@ namespace {
 
 using rt::Event;
 
-constexpr Duration heartbeat = 500ms, suspect_after = 5s, lost_after = 15s, handshake_timeout = 5s;
+constexpr Duration heartbeat = 500ms, lost_after = 15s, handshake_timeout = 5s;
 constexpr rt::Milliseconds retry_min{50};
 constexpr Duration retransmitted = 300ms;  // until TCP tries again a way that was cut
 
@@ -101,7 +101,7 @@ void Network::thaw(Place rank) {
   Host& host = hosts_[rank];
   if (!host.running || !host.frozen) return;
   host.frozen = false;
-  if (clock_.now() - host.frozen_at > suspect_after)
+  if (clock_.now() - host.frozen_at > settings_.suspected_after)
     host.peers_return_until = clock_.now() + handshake_timeout + 2 * settings_.retry_max;
   release_all(rank);
   plan_round(rank);
@@ -410,9 +410,10 @@ void Network::listen(Place rank, Place peer) {
   } else if (!quiet) {
     ++its.quiet;
     const auto heard = random_.between(Duration(0), heartbeat);
-    clock_.after(suspect_after - heard, [this, rank, peer, own = host.incarnation, count = its.quiet] {
-      note_silence(rank, peer, own, count);
-    });
+    clock_.after(settings_.suspect_after - heard,
+                 [this, rank, peer, own = host.incarnation, count = its.quiet] {
+                   note_silence(rank, peer, own, count);
+                 });
     clock_.after(lost_after - heard, [this, rank, peer, own = host.incarnation, count = its.quiet] {
       note_loss(rank, peer, own, count);
     });
@@ -443,8 +444,9 @@ void Network::note_loss(Place rank, Place peer, std::uint64_t incarnation, std::
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
   const Place other = its.connection->rank[its.connection->rank[0] == rank ? 1 : 0];
   if (hosts_[other].frozen && !is_cut(other, rank) && !settings_.frozen_are_lost) {
-    return clock_.after(
-        suspect_after, [this, rank, peer, incarnation, quiet] { note_loss(rank, peer, incarnation, quiet); });
+    return clock_.after(settings_.suspect_after, [this, rank, peer, incarnation, quiet] {
+      note_loss(rank, peer, incarnation, quiet);
+    });
   }
   lose(rank, peer, false, !settings_.plants.given_up_ends);
 }

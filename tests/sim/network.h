@@ -3,7 +3,7 @@
 //
 // Of the real transport (runtime/transport) this keeps: one connection for each pair, dialled by one side
 // with the real Dialer; messages in order, those under way lost with the connection; a cut way only delays,
-// since TCP sends again; silence after 5 s, and a loss after 15 s that proves nothing; an end of stream or a
+// since TCP sends again; silence, and a loss after 15 s that proves nothing; an end of stream or a
 // refused attempt that proves the end of a process; of two incarnations the newer stays and the older is
 // told.
 #pragma once
@@ -28,8 +28,8 @@ struct Plants {
 };
 
 struct NetworkSettings {
-  Duration shortest{50us}, longest{5ms};  // the way of a message
-  rt::Milliseconds retry_max{1000};
+  Duration shortest{50us}, longest{5ms};                                         // the way of a message
+  rt::Milliseconds retry_max{1000}, suspect_after{5000}, suspected_after{5000};  // as TransportOptions
   bool frozen_are_lost = false;  // messages are so large that a process that takes nothing is given up
   Plants plants;
 };

@@ -2,10 +2,19 @@
 
 #include <cstdio>
 
+#include "runtime/membership/peers.h"
+
 namespace mlk::sim {
 namespace {
 
 constexpr std::uint64_t most_events = 20'000'000;
+
+NetworkSettings network_of(const RunSettings& settings) {
+  NetworkSettings network = settings.network;
+  network.suspected_after = rt::gpu_suspect_after;
+  if (settings.devices) network.suspect_after = rt::gpu_suspect_after;
+  return network;
+}
 
 class Run {
  public:
@@ -16,7 +25,7 @@ class Run {
         random_(mix(scenario.seed, 2)),
         begin_(clock_.now()),
         network_(
-            clock_, random_, settings_.network, workers(settings_.ranks),
+            clock_, random_, network_of(settings_), workers(settings_.ranks),
             [this](std::uint32_t rank, rt::Event&& event) { deliver(rank, std::move(event)); },
             print ? Network::Trace([this](std::uint32_t rank, const std::string& line) { say(rank, line); })
                   : Network::Trace()),

@@ -36,7 +36,8 @@ inline rt::Key raw_key(char digit = 'a') { return rt::parse_key(std::string(64, 
 // Nothing happens by time, but what a test asks for.
 inline rt::TransportOptions calm_options() {
   rt::TransportOptions options;
-  options.heartbeat = options.suspect_after = options.lost_after = rt::Milliseconds(3'600'000);
+  options.heartbeat = options.suspect_after = options.suspected_after = options.lost_after =
+      rt::Milliseconds(3'600'000);
   options.handshake_timeout = rt::Milliseconds(60'000);
   options.retry_min = options.retry_max = rt::Milliseconds(20);
   options.unix_sockets = false;

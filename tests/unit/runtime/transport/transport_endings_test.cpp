@@ -308,7 +308,7 @@ TEST_CASE("a silent peer is dialled anew, and the connection that works takes ov
 TEST_CASE("after a pause of this host a peer that ended is dead only if it does not come back in time") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
-  options.suspect_after = 60s;
+  options.suspected_after = 60s;
   options.handshake_timeout = 500ms;
   options.suspended = [&] { return suspended.load(); };
   Subject subject(options);

@@ -24,6 +24,7 @@ TEST_CASE("the limits and times of a transport are these, if nobody names others
   const TransportOptions options;
   CHECK(options.heartbeat == 500ms);
   CHECK(options.suspect_after == 5s);
+  CHECK(options.suspected_after == 5s);
   CHECK(options.lost_after == 15s);
   CHECK(options.handshake_timeout == 5s);
   CHECK(options.retry_min == 50ms);
