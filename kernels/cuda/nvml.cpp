@@ -16,7 +16,14 @@ struct Utilisation {
 struct Memory {
   unsigned long long total = 0, free = 0, used = 0;
 };
+struct EventData {
+  Handle device = nullptr;
+  unsigned long long type = 0, data = 0;
+  unsigned gpu_instance = 0, compute_instance = 0;
+};
 constexpr int success = 0;
+constexpr unsigned long long xid_event = 8;
+constexpr unsigned event_patience = 200;  // ms
 
 struct Nvml {
   int (*init)() = nullptr;
@@ -25,6 +32,22 @@ struct Nvml {
   int (*memory)(Handle handle, Memory* info) = nullptr;
   int (*power)(Handle handle, unsigned* milliwatts) = nullptr;
   bool usable = false;
+
+  int (*create_events)(nvmlEventSet_st** set) = nullptr;
+  int (*register_events)(Handle handle, unsigned long long types, nvmlEventSet_st* set) = nullptr;
+  int (*wait_for_event)(nvmlEventSet_st* set, EventData* data, unsigned milliseconds) = nullptr;
+  int (*free_events)(nvmlEventSet_st* set) = nullptr;
+  bool has_events = false;
+
+  // Of the GPU with this number for CUDA; null if it is not known. The numbers of NVML and of CUDA differ
+  // where CUDA_VISIBLE_DEVICES is set; the place on the bus does not.
+  Handle handle_of(int index) const {
+    std::array<char, 32> bus_id{};
+    Handle handle = nullptr;
+    const bool found = usable && cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), index) == cudaSuccess &&
+                       handle_by_bus_id(bus_id.data(), &handle) == success;
+    return found ? handle : nullptr;
+  }
 };
 
 template <typename Function>
@@ -42,28 +65,50 @@ Nvml open_nvml() {
                 find(library, "nvmlDeviceGetUtilizationRates", nvml.utilisation) &&
                 find(library, "nvmlDeviceGetMemoryInfo", nvml.memory) &&
                 find(library, "nvmlDeviceGetPowerUsage", nvml.power) && nvml.init() == success;
+  nvml.has_events = nvml.usable && find(library, "nvmlEventSetCreate", nvml.create_events) &&
+                    find(library, "nvmlDeviceRegisterEvents", nvml.register_events) &&
+                    find(library, "nvmlEventSetWait_v2", nvml.wait_for_event) &&
+                    find(library, "nvmlEventSetFree", nvml.free_events);
   return nvml;
+}
+
+const Nvml& nvml() {
+  static const Nvml opened = open_nvml();
+  return opened;
 }
 
 }  // namespace
 
 GpuUsage usage_of(int index) {
-  static const Nvml nvml = open_nvml();
   GpuUsage usage;
-  std::array<char, 32> bus_id{};
-  Handle handle = nullptr;
-  // The numbers of NVML and of CUDA differ where CUDA_VISIBLE_DEVICES is set; the place on the bus does not.
-  const bool found = nvml.usable &&
-                     cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), index) == cudaSuccess &&
-                     nvml.handle_by_bus_id(bus_id.data(), &handle) == success;
-  if (!found) return usage;
+  const Handle handle = nvml().handle_of(index);
+  if (!handle) return usage;
   Utilisation rates;
-  if (nvml.utilisation(handle, &rates) == success) usage.utilisation = rates.gpu / 100.0;
+  if (nvml().utilisation(handle, &rates) == success) usage.utilisation = rates.gpu / 100.0;
   Memory info;
-  if (nvml.memory(handle, &info) == success) usage.memory_bytes = static_cast<double>(info.used);
+  if (nvml().memory(handle, &info) == success) usage.memory_bytes = static_cast<double>(info.used);
   unsigned milliwatts = 0;
-  if (nvml.power(handle, &milliwatts) == success) usage.watts = milliwatts / 1000.0;
+  if (nvml().power(handle, &milliwatts) == success) usage.watts = milliwatts / 1000.0;
   return usage;
+}
+
+XidEvents::XidEvents(int index) {
+  const Handle handle = nvml().handle_of(index);
+  if (!handle || !nvml().has_events || nvml().create_events(&set_) != success) return;
+  if (nvml().register_events(handle, xid_event, set_) == success) return;  // some GPUs have none
+  nvml().free_events(set_);
+  set_ = nullptr;
+}
+
+XidEvents::~XidEvents() {
+  if (set_) nvml().free_events(set_);
+}
+
+std::optional<unsigned> XidEvents::next() {
+  EventData event;
+  if (!set_ || nvml().wait_for_event(set_, &event, event_patience) != success || event.type != xid_event)
+    return {};
+  return static_cast<unsigned>(event.data);
 }
 
 }  // namespace mlk::cuda

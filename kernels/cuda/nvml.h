@@ -2,6 +2,10 @@
 // run time; the types are those of its ABI.
 #pragma once
 
+#include <optional>
+
+struct nvmlEventSet_st;
+
 namespace mlk::cuda {
 
 // Negative: not known.
@@ -14,5 +18,22 @@ struct GpuUsage {
 // Of the GPU with this number in the process, for CUDA. All of it is unknown where the library is not there.
 // Any thread.
 GpuUsage usage_of(int index);
+
+// Hears of the faults that the driver finds in a GPU from the construction on. They have numbers, called Xid,
+// of which NVIDIA has a list. For one thread.
+class XidEvents {
+ public:
+  explicit XidEvents(int index);  // as above
+  ~XidEvents();
+  XidEvents(const XidEvents&) = delete;
+  XidEvents& operator=(const XidEvents&) = delete;
+
+  // The number of the first that has not been told yet. After a failure it may come late: waits for it at
+  // most 200 ms.
+  std::optional<unsigned> next();
+
+ private:
+  nvmlEventSet_st* set_ = nullptr;
+};
 
 }  // namespace mlk::cuda

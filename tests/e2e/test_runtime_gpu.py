@@ -62,7 +62,7 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, model):
-    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", steps=20, **MODELS[model])
+    losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", **MODELS[model])
               for name, env in (("cpu", {}), ("gpu", GPU))]
     assert len(losses[0]) == len(losses[1]) >= 20
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
@@ -78,6 +78,13 @@ def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
     assert "computes on emulated device" in worker.errors()
     assert len(losses) == 50
     assert losses == pytest.approx(curve["losses"], abs=1e-4)
+
+
+@HEAVY
+@pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
+def test_with_bfloat16_products_fifty_steps_on_a_gpu_are_those_of_pytorch_within_its_noise(tmp_path, name):
+    curve = torch_curves.RECORDED["curves"][name]
+    torch_curves.assert_within_noise(torch_curves.train(tmp_path, curve, env=GPU, precision="bfloat16")[1], curve)
 
 
 # Heads of 64 numbers have the kernels for tensor cores.
@@ -166,9 +173,10 @@ def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
 @HEAVY
 def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(tmp_path):
     with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as run:
-        worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"})
+        worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"}, MLK_NVML_LIBRARY=str(mlk.BUILD / "libmlk-fake-nvml.so"),
+                           MLK_FAKE_NVML="xid-48")
         assert worker.wait() == 70
-        assert "uncorrectable ECC error encountered; the memory of this GPU is faulty, so its node should be drained" in worker.errors()
+        assert "uncorrectable ECC error encountered (Xid 48); the memory of this GPU is faulty, so its node should be drained" in worker.errors()
         assert worker.result()["message"].startswith("emulated device: ")
         failed_at = worker.step()
         worker = run.start("worker", 0, **GPU)

@@ -13,6 +13,7 @@ from runtime_processes import Run, complete_optimizer, write_digits
 
 FILE = mlk.ROOT / "tests/torch_curves/curves.json"
 RECORDED = json.loads(FILE.read_text()) if FILE.exists() else {}
+WITH_BFLOAT16 = [name for name, curve in RECORDED.get("curves", {}).items() if "bfloat16" in curve]
 
 
 def write_tokens(path, tokens):
@@ -72,6 +73,15 @@ def losses_of(folder):
         if name >= 0:
             losses[_varint(event, 10)] = struct.unpack_from("<f", event, name + 7)[0]
     return [losses[step] for step in sorted(losses)]
+
+
+def assert_within_noise(losses, curve):
+    """That bfloat16 losses are PyTorch's. The noise is that of eight runs, so others may be somewhat further off."""
+    recorded = curve["bfloat16"]
+    assert len(losses) == len(recorded["losses"])
+    for step, (ours, theirs, noise) in enumerate(zip(losses, recorded["losses"], recorded["noise"])):
+        assert abs(ours - theirs) <= 2 * noise, f"step {step}"
+    assert max(abs(ours - theirs) for ours, theirs in zip(losses, curve["losses"])) > 1e-6, "these are losses of float32"
 
 
 def _varint(data, at):

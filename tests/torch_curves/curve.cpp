@@ -1,14 +1,16 @@
 // A model trained by PyTorch from given weights on given batches, to be recorded. Prints the loss of every
 // step, and leaves the trained weights in OUT. Without steps it prints the logits of one batch.
-//   curve MODEL IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
-//   curve MODEL IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
-// MODEL is mlp, cnn, or the number of heads of a gpt. IN, all little-endian: the int32 number of tensors; for
-// each its int32 number of axes, int32 axes and float32 values; the int32 batch and steps; the int32 number
-// of axes of a sample, and its axes; for each step, and once without any, the float32 learning rate, the
-// samples (float32 pixels, or of a gpt int32 tokens) and int32 labels, of a gpt one for each token. Tensors
-// have the layouts of mlk-runtime's models: those of PyTorch, but for convolutions [outputs, height, width,
-// inputs], the images [height, width, channels] and the layers of a gpt [inputs, outputs].
+//   curve MODEL float32|bfloat16 IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
+//   curve MODEL float32|bfloat16 IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
+// MODEL is mlp, cnn, or the number of heads of a gpt. bfloat16: with PyTorch's automatic mixed precision. IN,
+// all little-endian: the int32 number of tensors; for each its int32 number of axes, int32 axes and float32
+// values; the int32 batch and steps; the int32 number of axes of a sample, and its axes; for each step, and
+// once without any, the float32 learning rate, the samples (float32 pixels, or of a gpt int32 tokens) and
+// int32 labels, of a gpt one for each token. Tensors have the layouts of mlk-runtime's models: those of
+// PyTorch, but for convolutions [outputs, height, width, inputs], the images [height, width, channels] and
+// the layers of a gpt [inputs, outputs].
 
+#include <ATen/autocast_mode.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -108,6 +110,17 @@ torch::Tensor logits_of(const std::string& model, const torch::Tensor& x, const 
   return gpt(x, w, std::atoi(model.c_str()));
 }
 
+// The loss of a batch. Only the forward pass is under automatic mixed precision, as its manual says.
+torch::Tensor loss_of(const std::string& model, bool mixed, const torch::Tensor& x,
+                      const torch::Tensor& labels, const Tensors& w) {
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::set_autocast_enabled(at::kCPU, mixed);
+  const torch::Tensor loss = torch::cross_entropy_loss(logits_of(model, x, w), labels);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::clear_cache();
+  return loss;
+}
+
 void print_rows(const torch::Tensor& logits) {
   for (int64_t row = 0; row < logits.size(0); ++row) {
     for (int64_t i = 0; i < logits.size(1); ++i)
@@ -118,34 +131,33 @@ void print_rows(const torch::Tensor& logits) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 8) return 2;
+  if (argc < 9) return 2;
   const std::string model = argv[1];
-  const bool images = model == "mlp" || model == "cnn";
+  const bool images = model == "mlp" || model == "cnn", mixed = std::string(argv[2]) == "bfloat16";
   at::set_num_threads(1);
-  in.open(argv[2], std::ios::binary);
+  in.open(argv[3], std::ios::binary);
   Tensors parameters(static_cast<std::size_t>(integer()));
   for (torch::Tensor& parameter : parameters) parameter = tensor(integers()).requires_grad_();
   const int64_t batch = integer(), steps = integer();
   std::vector<int64_t> shape = integers();
   shape.insert(shape.begin(), batch);
-  const auto rule = optimizer(parameters, argv + 4);
+  const auto rule = optimizer(parameters, argv + 5);
   for (int64_t step = 0; step < std::max<int64_t>(steps, 1); ++step) {
     rule->param_groups()[0].options().set_lr(tensor({1}).item<float>());
     const torch::Tensor x = images ? tensor(shape) : tensor(shape, torch::kInt32).to(torch::kInt64);
-    const torch::Tensor logits = logits_of(model, x, parameters);
-    const torch::Tensor labels = tensor({logits.size(0)}, torch::kInt32).to(torch::kInt64);
+    const torch::Tensor labels = tensor({images ? batch : x.numel()}, torch::kInt32).to(torch::kInt64);
     if (steps == 0) {
-      print_rows(logits);
+      print_rows(logits_of(model, x, parameters));
       break;
     }
-    const torch::Tensor loss = torch::cross_entropy_loss(logits, labels);
+    const torch::Tensor loss = loss_of(model, mixed, x, labels, parameters);
     rule->zero_grad();
     loss.backward();
     rule->step();
     std::printf("%.9g\n", loss.item<double>());
   }
   if (!in) return 1;
-  std::ofstream out(argv[3], std::ios::binary);
+  std::ofstream out(argv[4], std::ios::binary);
   for (const torch::Tensor& parameter : parameters) {
     const torch::Tensor values = parameter.detach().contiguous();
     out.write(static_cast<const char*>(values.data_ptr()), static_cast<std::streamsize>(values.nbytes()));

@@ -1,5 +1,6 @@
 // The part of NVML that mlk uses, of one GPU at the place on the bus that the emulator names: 87 % used, 3
-// GiB in use, 312.5 W. With MLK_FAKE_NVML=no-power the last is not supported, as on some GPUs.
+// GiB in use, 312.5 W. With MLK_FAKE_NVML=no-power the last is not supported, as on some GPUs. With
+// MLK_FAKE_NVML=xid-N the driver reports that fault.
 #include <cstdlib>
 #include <cstring>
 
@@ -36,6 +37,40 @@ extern "C" {
   constexpr int not_supported = 3;
   if (fault && std::strcmp(fault, "no-power") == 0) return not_supported;
   *milliwatts = 312500;
+  return 0;
+}
+
+struct nvmlEventSet_st {
+  bool registered = false;
+};
+struct EventData {
+  void* device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+
+[[gnu::visibility("default")]] int nvmlEventSetCreate(nvmlEventSet_st** set) {
+  *set = new nvmlEventSet_st;
+  return 0;
+}
+
+[[gnu::visibility("default")]] int nvmlEventSetFree(nvmlEventSet_st* set) {
+  delete set;
+  return 0;
+}
+
+[[gnu::visibility("default")]] int nvmlDeviceRegisterEvents(void*, unsigned long long types,
+                                                            nvmlEventSet_st* set) {
+  constexpr unsigned long long xid = 8;
+  set->registered = types == xid;
+  return 0;
+}
+
+[[gnu::visibility("default")]] int nvmlEventSetWait_v2(nvmlEventSet_st* set, EventData* event, unsigned) {
+  constexpr int timeout = 10;
+  const char* const fault = std::getenv("MLK_FAKE_NVML");
+  if (!set->registered || !fault || std::strncmp(fault, "xid-", 4) != 0) return timeout;
+  *event = {nullptr, 8, std::strtoull(fault + 4, nullptr, 10), 0, 0};
   return 0;
 }
 }
