@@ -33,8 +33,9 @@ struct DeviceUsage {
 };
 
 // The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
-// float32.
-enum class Precision { float32, bfloat16 };
+// float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that does not
+// multiply it computes with float32.
+enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
 // will do. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input shows in
@@ -185,7 +186,12 @@ class Ops {
   virtual void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
                           std::span<float> out) = 0;
 
-  // A batch of samples from a table of them: row i of out[ids.size(), columns] is row ids[i] of
+  // A table of samples, for the next two: what follows data() of the result is not for the host. The bytes
+  // must not change while the result is in use, and must outlive it.
+  virtual Buffer<std::uint8_t> hold(std::span<const std::uint8_t> bytes) {
+    return {Memory(const_cast<std::uint8_t*>(bytes.data()), [](void*) {}), bytes.size()};
+  }
+  // A batch of samples from such a table: row i of out[ids.size(), columns] is row ids[i] of
   // table[, columns], times scale.
   virtual void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
                            float scale, float* out) = 0;

@@ -46,7 +46,7 @@ constexpr Key train_keys[] = {
     {"model", section, "model", "{}", "the network"},
     {"data", section, "train.data", required, "the data set"},
     {"optimizer", section, "optimizer", "{}", "how weights are updated"},
-    {"precision", choice, "float32|bfloat16", "float32",
+    {"precision", choice, "float32|bfloat16|tf32", "float32",
      "of the inputs of matrix products; weights and sums are always float32"},
     {"consistency", consistency, "", "sync", "in mode ps: sync, async or {staleness: N}"},
     {"steps", whole, "1..1000000000000", "", "updates of the whole run, not of one worker"},

@@ -131,7 +131,7 @@ bool multiply(Arguments...) {
 
 void CpuOps::gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
                   const float* a, const float* b, float beta, float* c) {
-  if (precision_ == Precision::float32)
+  if (precision_ != Precision::bfloat16)
     return product(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
   const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
              inner = static_cast<std::size_t>(k);

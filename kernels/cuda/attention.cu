@@ -37,10 +37,12 @@ struct Head {
   }
 };
 
-// The position of this warp, or `length` for a warp that has none.
-__device__ unsigned position_of_warp(unsigned length) {
-  const unsigned position = blockIdx.x * warps_of_block + threadIdx.x / warp_threads;
-  return position < length ? position : length;
+// The position of this warp, or `length` for a warp that has none. Chooses its head.
+__device__ unsigned position_of_warp(Head& head) {
+  const unsigned blocks = divide_up(head.length, warps_of_block);  // of a head
+  head.batch_and_head = blockIdx.x / blocks;
+  const unsigned position = blockIdx.x % blocks * warps_of_block + threadIdx.x / warp_threads;
+  return position < head.length ? position : head.length;
 }
 
 // sums[size] += the sum over the lanes of weight * vector(lane), for lanes below `count`. Each lane adds to
@@ -61,8 +63,7 @@ __device__ unsigned smaller(unsigned a, unsigned b) { return a < b ? a : b; }
 // (Milakov & Gimelshein 2018).
 __global__ void attention_kernel(Head head, const float* qkv, float* out, float* log_sums) {
   const unsigned lane = threadIdx.x % warp_threads;
-  head.batch_and_head = blockIdx.y;
-  const unsigned position = position_of_warp(head.length);
+  const unsigned position = position_of_warp(head);
   if (position == head.length) return;
   float* const sums = shared_memory<float>() + threadIdx.x / warp_threads * head.size;
   for (unsigned i = lane; i < head.size; i += warp_threads) sums[i] = 0;
@@ -102,8 +103,7 @@ __device__ Pair pair_of(const Head& head, unsigned of, unsigned on, const float*
 __global__ void by_query_kernel(Head head, const float* qkv, const float* out, const float* log_sums,
                                 const float* delta, float* qkv_gradient) {
   const unsigned lane = threadIdx.x % warp_threads;
-  head.batch_and_head = blockIdx.y;
-  const unsigned position = position_of_warp(head.length);
+  const unsigned position = position_of_warp(head);
   if (position == head.length) return;
   float* const sums = shared_memory<float>() + threadIdx.x / warp_threads * head.size;
   for (unsigned i = lane; i < head.size; i += warp_threads) sums[i] = 0;
@@ -121,8 +121,7 @@ __global__ void by_query_kernel(Head head, const float* qkv, const float* out, c
 __global__ void by_key_and_value_kernel(Head head, const float* qkv, const float* out, const float* log_sums,
                                         const float* delta, float* qkv_gradient) {
   const unsigned lane = threadIdx.x % warp_threads;
-  head.batch_and_head = blockIdx.y;
-  const unsigned position = position_of_warp(head.length);
+  const unsigned position = position_of_warp(head);
   if (position == head.length) return;
   float* const keys = shared_memory<float>() + threadIdx.x / warp_threads * 2 * head.size;
   float* const values = keys + head.size;
@@ -149,9 +148,8 @@ Head head_of(const AttentionShape& shape) {
 
 // vectors: of head_size numbers, that each warp adds up.
 Grid grid_of(const AttentionShape& shape, unsigned vectors) {
-  const auto warps = static_cast<unsigned>(shape.batch * shape.heads);
   const unsigned blocks = divide_up(static_cast<std::size_t>(shape.length), warps_of_block);
-  return {dim3(warps == 0 ? 0 : blocks, warps == 0 ? 1 : warps), warps_of_block * warp_threads,
+  return {static_cast<unsigned>(shape.batch * shape.heads) * blocks, warps_of_block * warp_threads,
           warps_of_block * vectors * static_cast<unsigned>(shape.head_size) * sizeof(float)};
 }
 

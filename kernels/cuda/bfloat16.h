@@ -24,7 +24,7 @@ void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels:
                    int n, int k, float alpha, const BFloat16* a, const BFloat16* b, float beta, float* c,
                    const ProductShares& shares);
 
-// Ops::attention and its backward pass for heads of the sizes that have_fast_attention() knows, with qkv and
+// Ops::attention and its backward pass for the shapes that have_fast_attention() knows, with qkv and
 // delta rounded, without padding. Weights and their gradients are rounded as well before they are multiplied.
 void attention_bfloat16(cudaStream_t stream, const kernels::AttentionShape& shape, const BFloat16* qkv,
                         float* out, float* log_sums);

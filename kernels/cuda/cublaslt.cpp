@@ -78,11 +78,11 @@ struct CublasLt::Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  bool describe(const Key& key);
+  bool describe(const Key& key, cublasComputeType_t compute);
   bool choose(cublasLtHandle_t handle, const Key& key, std::uint64_t workspace_bytes);
 };
 
-bool CublasLt::Plan::describe(const Key& key) {
+bool CublasLt::Plan::describe(const Key& key, cublasComputeType_t compute) {
   const auto add_layout = [&](cublasLtMatrixLayout_t& layout, cudaDataType_t type, Transpose transpose,
                               int rows, int columns, std::int64_t stride) {
     if (transpose == Transpose::yes) std::swap(rows, columns);
@@ -95,8 +95,7 @@ bool CublasLt::Plan::describe(const Key& key) {
     return library.cublasLtMatmulDescSetAttribute_(product, attribute, &value, sizeof value) ==
            CUBLAS_STATUS_SUCCESS;
   };
-  return library.cublasLtMatmulDescCreate_(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
-             CUBLAS_STATUS_SUCCESS &&
+  return library.cublasLtMatmulDescCreate_(&product, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
          set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b) &&
          set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a) &&
          add_layout(of_a, key.type, key.transpose_a, key.m, key.k, key.stride_a) &&
@@ -130,17 +129,18 @@ bool CublasLt::Plan::choose(cublasLtHandle_t handle, const Key& key, std::uint64
   return chosen;
 }
 
-CublasLt::CublasLt(std::unique_ptr<Library> library) : library_(std::move(library)) {}
+CublasLt::CublasLt(std::unique_ptr<Library> library, cublasComputeType_t compute)
+    : library_(std::move(library)), compute_(compute) {}
 
 CublasLt::~CublasLt() {
   plans_.clear();
   if (handle_) library_->cublasLtDestroy_(handle_);
 }
 
-std::unique_ptr<CublasLt> CublasLt::open() {
+std::unique_ptr<CublasLt> CublasLt::open(cublasComputeType_t compute) {
   auto library = std::make_unique<Library>();
   if (!library->complete || library->cublasLtGetVersion_() / 10000 != wanted_version) return nullptr;
-  std::unique_ptr<CublasLt> opened(new CublasLt(std::move(library)));
+  std::unique_ptr<CublasLt> opened(new CublasLt(std::move(library), compute));
   if (opened->library_->cublasLtCreate_(&opened->handle_) != CUBLAS_STATUS_SUCCESS) return nullptr;
   // Without memory for it there are algorithms that need none.
   if (opened->workspace_.make_room(wanted_workspace) == cudaSuccess) {
@@ -161,7 +161,7 @@ const CublasLt::Plan& CublasLt::plan_for(const Key& key) {
   if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
   if (plans_.size() == most_plans) plans_.clear();
   auto plan = std::make_unique<Plan>(*library_);
-  plan->usable = plan->describe(key) && plan->choose(handle_, key, workspace_bytes_);
+  plan->usable = plan->describe(key, compute_) && plan->choose(handle_, key, workspace_bytes_);
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 

@@ -17,8 +17,9 @@ namespace mlk::cuda {
 // For one thread, one device and one stream.
 class CublasLt {
  public:
-  // Null where the library is not there, is of another version than 13, or cannot be used.
-  static std::unique_ptr<CublasLt> open();
+  // Null where the library is not there, is of another version than 13, or cannot be used. compute: how
+  // products are computed.
+  static std::unique_ptr<CublasLt> open(cublasComputeType_t compute);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
@@ -48,10 +49,11 @@ class CublasLt {
     std::uint32_t alignments[3];
     auto operator<=>(const Key&) const = default;
   };
-  explicit CublasLt(std::unique_ptr<Library> library);
+  CublasLt(std::unique_ptr<Library> library, cublasComputeType_t compute);
   const Plan& plan_for(const Key& key);
 
   std::unique_ptr<Library> library_;
+  const cublasComputeType_t compute_;
   cublasLtHandle_t handle_ = nullptr;
   Scratch<std::byte> workspace_;
   std::size_t workspace_bytes_ = 0;

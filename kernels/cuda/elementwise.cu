@@ -39,14 +39,6 @@ __global__ void add_scaled_kernel(std::size_t size, std::size_t head, const floa
   });
 }
 
-__global__ void scale_bytes_kernel(std::size_t size, const std::uint8_t* bytes, float factor, float* out) {
-  for_each(size, [=](std::size_t i) { out[i] = static_cast<float>(bytes[i]) * factor; });
-}
-
-__global__ void widen_labels_kernel(std::size_t size, const std::uint8_t* bytes, std::int32_t* out) {
-  for_each(size, [=](std::size_t i) { out[i] = bytes[i]; });
-}
-
 }  // namespace
 
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x) {
@@ -68,14 +60,6 @@ void scale(cudaStream_t stream, std::size_t size, float factor, const float* x, 
 void add_scaled(cudaStream_t stream, std::size_t size, const float* x, float factor, const float* y,
                 float* out) {
   launch(wide_grid_for(size), stream, add_scaled_kernel, size, head_of(size, x, y, out), x, factor, y, out);
-}
-
-void scale_bytes(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, float factor, float* out) {
-  launch(grid_for(size), stream, scale_bytes_kernel, size, bytes, factor, out);
-}
-
-void widen_labels(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, std::int32_t* out) {
-  launch(grid_for(size), stream, widen_labels_kernel, size, bytes, out);
 }
 
 }  // namespace mlk::cuda

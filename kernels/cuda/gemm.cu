@@ -29,7 +29,8 @@ struct Matrix {
 __global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
   float* const of_a = shared_memory<float>();  // [depth][tile], of a transposed
   float* const of_b = of_a + depth * tile;     // [depth][tile]
-  const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
+  const Corner corner = corner_of_block(result, tile);
+  const unsigned row = corner.row, column = corner.column;
   const unsigned thread = threadIdx.y * side + threadIdx.x;
   float sums[own][own] = {};
   for (unsigned k = 0; k < a.columns; k += depth) {
@@ -99,7 +100,8 @@ template <bool transposed_a, bool transposed_b>
 __global__ void __launch_bounds__(block_threads, 2)
     fast_kernel(const float* a, const float* b, unsigned inner, ProductResult result) {
   float* const shared = shared_memory<float>();  // [stages][2][tile_numbers]
-  const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
+  const Corner corner = corner_of_block(result, tile);
+  const unsigned row = corner.row, column = corner.column;
   const unsigned y = threadIdx.x / 16, x = threadIdx.x % 16;
   const TilesOfShare tiles(divide_up(inner, depth));
   const auto bring_stage = [&](unsigned number) {
@@ -166,11 +168,10 @@ void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int
   const auto rows = static_cast<unsigned>(m), columns = static_cast<unsigned>(n),
              inner = static_cast<unsigned>(k);
   if (rows == 0 || columns == 0) return;
-  launch({dim3(divide_up(columns, tile), divide_up(rows, tile)), dim3(side, side),
-          2 * depth * tile * sizeof(float)},
-         stream, simple_kernel, Matrix{a, rows, inner, transpose_a == Transpose::yes},
-         Matrix{b, inner, columns, transpose_b == Transpose::yes},
-         ProductResult{alpha, beta, c, rows, columns});
+  const ProductResult result{alpha, beta, c, rows, columns};
+  launch({blocks_of(result, tile), dim3(side, side), 2 * depth * tile * sizeof(float)}, stream, simple_kernel,
+         Matrix{a, rows, inner, transpose_a == Transpose::yes},
+         Matrix{b, inner, columns, transpose_b == Transpose::yes}, result);
 }
 
 std::size_t blocks_of_fast_gemm(int m, int n) {
@@ -186,8 +187,8 @@ void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b
   const bool of_a = transpose_a == Transpose::yes, of_b = transpose_b == Transpose::yes;
   const auto kernel = of_a ? (of_b ? fast::fast_kernel<true, true> : fast::fast_kernel<true, false>)
                            : (of_b ? fast::fast_kernel<false, true> : fast::fast_kernel<false, false>);
-  launch({dim3(divide_up(result.columns, fast::tile), divide_up(result.rows, fast::tile), shares.count),
-          fast::block_threads, fast::stages * 2 * fast::tile_numbers * sizeof(float)},
+  launch({dim3(blocks_of(result, fast::tile), 1, shares.count), fast::block_threads,
+          fast::stages * 2 * fast::tile_numbers * sizeof(float)},
          stream, kernel, a, b, static_cast<unsigned>(k), result_of_shares(result, shares));
   add_shares(stream, result, shares);
 }

@@ -56,7 +56,9 @@ __global__ void __launch_bounds__(block_threads)
     gemm_bfloat16_kernel(Factor<transposed_a> a, Factor<!transposed_b> b, unsigned inner,
                          ProductResult result) {
   BFloat16* const shared = shared_memory<BFloat16>();  // [stages][2][tile_numbers]
-  const unsigned row = blockIdx.y * side, column = blockIdx.x * side, warp = threadIdx.x / warp_threads;
+  const Corner corner = corner_of_block(result, side);
+  const unsigned row = corner.row, column = corner.column;
+  const unsigned warp = threadIdx.x / warp_threads;
   const unsigned warp_row = warp / warps_beside * warp_rows, warp_column = warp % warps_beside * warp_columns;
   const TilesOfShare tiles(divide_up(inner, depth));
   const auto bring_stage = [&](unsigned number) {
@@ -112,7 +114,7 @@ void launch_product(cudaStream_t stream, unsigned inner, const BFloat16* a, cons
   const auto stored = [inner](const BFloat16* numbers, unsigned outer, bool inner_first) {
     return Stored{numbers, inner_first ? inner : outer, inner_first ? outer : inner};
   };
-  const Grid grid{dim3(divide_up(result.columns, side), divide_up(result.rows, side), shares), block_threads,
+  const Grid grid{dim3(blocks_of(result, side), 1, shares), block_threads,
                   stages * 2 * tile_numbers * sizeof(BFloat16)};
   launch(grid, stream, gemm_bfloat16_kernel<transposed_a, transposed_b>,
          Factor<transposed_a>{stored(a, result.rows, transposed_a)},

@@ -28,6 +28,19 @@ inline ProductResult result_of_shares(const ProductResult& result, const Product
   return shares.count == 1 ? result : ProductResult{1, 0, shares.partials, result.rows, result.columns};
 }
 
+// Each block has a tile of c, of `side` rows and columns. They follow each other along x, row by row, where a
+// grid may have 2^31 blocks; along y it may have 65535.
+inline unsigned blocks_of(const ProductResult& result, unsigned side) {
+  return divide_up(result.rows, side) * divide_up(result.columns, side);
+}
+struct Corner {
+  unsigned row, column;
+};
+__device__ inline Corner corner_of_block(const ProductResult& result, unsigned side) {
+  const unsigned across = divide_up(result.columns, side);
+  return {blockIdx.x / across * side, blockIdx.x % across * side};
+}
+
 // In a kernel whose blockIdx.z is the share: its part of `tiles` tiles of the inner side.
 struct TilesOfShare {
   unsigned begin, end;

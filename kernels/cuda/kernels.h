@@ -71,9 +71,13 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
 
-// The same for heads of these sizes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots:
-// of prepare_backward (bfloat16.h).
-constexpr bool have_fast_attention(int head_size) { return head_size == 64 || head_size == 128; }
+// The same for these shapes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots: of
+// prepare_backward (bfloat16.h). The heads of all sequences lie along y, where a grid has at most 65535
+// blocks.
+constexpr bool have_fast_attention(const AttentionShape& shape) {
+  return (shape.head_size == 64 || shape.head_size == 128) &&
+         std::int64_t{shape.batch} * shape.heads <= 65535;
+}
 void attention_fast(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
                     float* log_sums);
 void attention_fast_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
@@ -114,8 +118,10 @@ void scale(cudaStream_t stream, std::size_t size, float factor, const float* x, 
 void add_scaled(cudaStream_t stream, std::size_t size, const float* x, float factor, const float* y,
                 float* out);
 
-// out[i] = bytes[i] * factor: rows that the host has gathered.
-void scale_bytes(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, float factor, float* out);
-void widen_labels(cudaStream_t stream, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
+// Row i of out[count, columns] = row ids[i] of the table, times factor; out[i] = table[ids[i]].
+void gather_rows(cudaStream_t stream, int count, const std::uint64_t* ids, int columns,
+                 const std::uint8_t* table, float factor, float* out);
+void gather_labels(cudaStream_t stream, int count, const std::uint64_t* ids, const std::uint8_t* table,
+                   std::int32_t* out);
 
 }  // namespace mlk::cuda

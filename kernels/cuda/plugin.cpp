@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <cuda_runtime.h>
@@ -38,12 +40,15 @@ struct mlk_device {
   Scratch<float> partials;  // of sums of columns
   cuda::Products products;
   cuda::Recordings recordings{stream};
+  std::unique_ptr<cuda::XidEvents> faults;  // that the driver finds
 
   mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
 
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
     failure = name + ": " + doing + ": " + cudaGetErrorString(error);
+    const auto xid = faults && error != cudaErrorMemoryAllocation ? faults->next() : std::nullopt;
+    if (xid) failure += " (Xid " + std::to_string(*xid) + ")";
     if (error == cudaErrorECCUncorrectable)
       failure += "; the memory of this GPU is faulty, so its node should be drained";
     return false;
@@ -130,6 +135,7 @@ mlk_device* open_device(int index, int precision, char* why, std::size_t size) {
   if (device->failure.empty()) {
     const std::string version = device->products.use_cublaslt();
     if (!version.empty()) device->name += " (cuBLASLt " + version + ")";
+    device->faults = std::make_unique<cuda::XidEvents>(index);
     return device;
   }
   std::snprintf(why, size, "%s", device->failure.c_str());
@@ -153,6 +159,13 @@ void* allocate_host(std::size_t bytes) {
   if (cudaMallocHost(&memory, bytes) == cudaSuccess) return memory;
   cudaGetLastError();
   return nullptr;
+}
+
+std::size_t memory_left(mlk_device*) {
+  std::size_t left = 0, all = 0;
+  if (cudaMemGetInfo(&left, &all) == cudaSuccess) return left;
+  cudaGetLastError();
+  return 0;
 }
 
 void to_device(mlk_device* device, const void* values, void* memory, std::size_t bytes) {
@@ -321,7 +334,7 @@ mlk_communicator* join(mlk_device* device, const unsigned char* id, int members,
 
 }  // namespace
 
-const mlk_device_table* mlk_device_v2() {
+const mlk_device_table* mlk_device_v3() {
   static const mlk_device_table table{
       .open = open_device,
       .close = close_device,
@@ -331,6 +344,7 @@ const mlk_device_table* mlk_device_v2() {
       },
       .allocate = allocate,
       .free = [](void* memory) { cudaFree(memory); },
+      .memory_left = memory_left,
       .allocate_host = allocate_host,
       .free_host = [](void* memory) { cudaFreeHost(memory); },
       .to_device = to_device,
@@ -364,8 +378,8 @@ const mlk_device_table* mlk_device_v2() {
       .adam = queue<adam>,
       .scale = queue<cuda::scale>,
       .add_scaled = queue<cuda::add_scaled>,
-      .scale_bytes = queue<cuda::scale_bytes>,
-      .widen_labels = queue<cuda::widen_labels>,
+      .gather_rows = queue<cuda::gather_rows>,
+      .gather_labels = queue<cuda::gather_labels>,
       .usage = usage,
       .repeat = repeat,
       .collectives_version = collectives_version,

@@ -39,7 +39,8 @@ bool are_aligned(std::initializer_list<const float*> tensors) {
 }  // namespace
 
 std::string Products::use_cublaslt() {
-  cublaslt_ = CublasLt::open();
+  cublaslt_ = CublasLt::open(precision_ == kernels::Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                    : CUBLAS_COMPUTE_32F);
   return cublaslt_ ? cublaslt_->version() : "";
 }
 
@@ -59,7 +60,7 @@ cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
 cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
                            int k, float alpha, const float* a, const float* b, float beta, float* c) {
   const Stored of_a(transpose_a, m, k), of_b(transpose_b, k, n);
-  if (precision_ == kernels::Precision::float32) {
+  if (precision_ != kernels::Precision::bfloat16) {
     if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(a), of_b.factor(b), beta, c))
       return cudaSuccess;
     ProductShares shares;
@@ -86,9 +87,9 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
 
 cudaError_t Products::attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
                                 float* out, float* log_sums) {
-  if (!have_fast_attention(shape.head_size) || !are_aligned({qkv, out})) {
+  if (!have_fast_attention(shape) || !are_aligned({qkv, out})) {
     cuda::attention(stream, shape, qkv, out, log_sums);
-  } else if (precision_ == kernels::Precision::float32) {
+  } else if (precision_ != kernels::Precision::bfloat16) {
     attention_fast(stream, shape, qkv, out, log_sums);
   } else {
     if (const cudaError_t error = round_qkv(stream, shape, qkv)) return error;
@@ -107,12 +108,12 @@ cudaError_t Products::round_qkv(cudaStream_t stream, const AttentionShape& shape
 cudaError_t Products::attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
                                          const float* out, const float* log_sums, const float* delta,
                                          float* qkv_gradient) {
-  if (!have_fast_attention(shape.head_size) || !are_aligned({qkv, out, delta, qkv_gradient})) {
+  if (!have_fast_attention(shape) || !are_aligned({qkv, out, delta, qkv_gradient})) {
     cuda::attention_backward(stream, shape, qkv, out, log_sums, delta, qkv_gradient);
     return cudaSuccess;
   }
   if (const cudaError_t error = dots_.make_room(vectors(shape))) return error;
-  if (precision_ == kernels::Precision::float32) {
+  if (precision_ != kernels::Precision::bfloat16) {
     prepare_backward(stream, shape, out, delta, nullptr, dots_.numbers());
     attention_fast_backward(stream, shape, qkv, log_sums, delta, dots_.numbers(), qkv_gradient);
     return cudaSuccess;

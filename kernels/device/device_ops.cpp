@@ -151,10 +151,15 @@ class DeviceOps final : public Ops {
                   std::span<float> out) override {
     table_.add_scaled(device_, out.size(), x.data(), factor, y.data(), out.data());
   }
+  Buffer<std::uint8_t> hold(std::span<const std::uint8_t> bytes) override;
   void gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table, float scale,
-                   float* out) override;
+                   float* out) override {
+    table_.gather_rows(device_, static_cast<int>(ids.size()), send(ids), columns, table, scale, out);
+  }
   void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
-                     std::int32_t* out) override;
+                     std::int32_t* out) override {
+    table_.gather_labels(device_, static_cast<int>(ids.size()), send(ids), table, out);
+  }
   DeviceUsage usage() override {
     double utilisation = -1, memory_bytes = -1, watts = -1;
     table_.usage(device_, &utilisation, &memory_bytes, &watts);
@@ -195,7 +200,7 @@ class DeviceOps final : public Ops {
     Memory host{nullptr, nullptr};
   };
   std::byte* place_of(const void* tensor, std::size_t bytes);
-  std::uint8_t* stage(std::size_t bytes);
+  const std::uint64_t* send(std::span<const std::uint64_t> ids);
   void check() const {
     if (const char* failure = table_.failure(device_)) throw DeviceFailure(failure);
   }
@@ -210,9 +215,10 @@ class DeviceOps final : public Ops {
   std::unique_ptr<Collectives> collectives_;
   std::map<const std::byte*, Mirror> mirrors_;  // by the first byte of the buffer
   Buffer<float> loss_;
-  // Rows of a batch on their way: on the host, and on the device.
-  Memory staged_{nullptr, nullptr}, on_device_{nullptr, nullptr};
-  std::size_t staged_bytes_ = 0;
+  // Of the last batch: in memory of the host that the device can reach, and on the device.
+  Memory ids_on_host_{nullptr, nullptr};
+  std::span<const std::uint64_t> sent_ids_;
+  Buffer<std::uint64_t> ids_;
 };
 
 Memory DeviceOps::allocate_bytes(std::size_t bytes) {
@@ -238,36 +244,36 @@ std::byte* DeviceOps::place_of(const void* tensor, std::size_t bytes) {
   return static_cast<std::byte*>(mirror.host.get()) + (first - base);
 }
 
-// Memory of the host for the rows of a batch. The device may still be copying the previous ones.
-std::uint8_t* DeviceOps::stage(std::size_t bytes) {
-  table_.wait(device_);
-  if (bytes > staged_bytes_) {
-    staged_ = {table_.allocate_host(bytes), table_.free_host};
-    if (!staged_) out_of_memory(bytes, "host that the device can reach");
-    on_device_ = {table_.allocate(device_, bytes), table_.free};
-    if (!on_device_) out_of_memory(bytes, "device");
-    staged_bytes_ = bytes;
+// The device reads a table that would take much of its memory where it is, on the host.
+Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t most_share = 4;  // of the memory that is left
+  if (bytes.size() <= table_.memory_left(device_) / most_share) {
+    auto table = allocate<std::uint8_t>(bytes.size());
+    table_.to_device(device_, bytes.data(), table.data(), bytes.size());
+    table_.wait(device_);
+    check();
+    return table;
   }
-  return static_cast<std::uint8_t*>(staged_.get());
+  Memory table(table_.allocate_host(bytes.size()), table_.free_host);
+  if (!table) out_of_memory(bytes.size(), "host that the device can reach");
+  std::memcpy(table.get(), bytes.data(), bytes.size());
+  return {std::move(table), bytes.size()};
 }
 
-// The host gathers, and the bytes become floats on the device: the table may be larger than its memory.
-void DeviceOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
-                            float scale, float* out) {
-  const auto width = static_cast<std::size_t>(columns);
-  std::uint8_t* const rows = stage(ids.size() * width);
-  for (std::size_t i = 0; i < ids.size(); ++i) std::memcpy(rows + i * width, table + ids[i] * width, width);
-  table_.to_device(device_, rows, on_device_.get(), ids.size() * width);
-  table_.scale_bytes(device_, ids.size() * width, static_cast<const std::uint8_t*>(on_device_.get()), scale,
-                     out);
-}
-
-void DeviceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
-                              std::int32_t* out) {
-  std::uint8_t* const labels = stage(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) labels[i] = table[ids[i]];
-  table_.to_device(device_, labels, on_device_.get(), ids.size());
-  table_.widen_labels(device_, ids.size(), static_cast<const std::uint8_t*>(on_device_.get()), out);
+// The ids on the device, until those of another batch. It may still be copying the last ones.
+const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
+  if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // rows first, and then their labels
+  table_.wait(device_);
+  if (ids.size() > ids_.size()) {
+    ids_on_host_ = {table_.allocate_host(ids.size_bytes()), table_.free_host};
+    if (!ids_on_host_) out_of_memory(ids.size_bytes(), "host that the device can reach");
+    ids_ = allocate<std::uint64_t>(ids.size());
+  }
+  auto* const place = static_cast<std::uint64_t*>(ids_on_host_.get());
+  sent_ids_ = {place, ids.size()};
+  std::ranges::copy(ids, place);
+  table_.to_device(device_, place, ids_.data(), ids.size_bytes());
+  return ids_.data();
 }
 
 }  // namespace
@@ -275,7 +281,7 @@ void DeviceOps::gather_labels(std::span<const std::uint64_t> ids, const std::uin
 const mlk_device_table& load_plugin(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw DeviceFailure("the library for GPUs cannot be loaded: " + std::string(dlerror()));
-  const auto table = reinterpret_cast<decltype(&mlk_device_v2)>(dlsym(library, "mlk_device_v2"));
+  const auto table = reinterpret_cast<decltype(&mlk_device_v3)>(dlsym(library, "mlk_device_v3"));
   if (!table) throw DeviceFailure(path + " is of another version than mlk-runtime: install both from one");
   return *table();
 }

@@ -34,6 +34,7 @@ struct mlk_device_table {
 
   void* (*allocate)(mlk_device* device, std::size_t bytes);  // zeros; null: there is no memory left
   void (*free)(void* memory);                                // waits until no operation uses it; any thread
+  std::size_t (*memory_left)(mlk_device* device);            // bytes, for all processes; 0: not known
   // Memory of the host that the device reads and writes by itself.
   void* (*allocate_host)(std::size_t bytes);
   void (*free_host)(void* memory);
@@ -90,10 +91,11 @@ struct mlk_device_table {
   void (*scale)(mlk_device* device, std::size_t size, float factor, const float* x, float* out);
   void (*add_scaled)(mlk_device* device, std::size_t size, const float* x, float factor, const float* y,
                      float* out);
-  // From rows that the host has gathered: out[i] = bytes[i] * factor, and out[i] = bytes[i].
-  void (*scale_bytes)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, float factor,
-                      float* out);
-  void (*widen_labels)(mlk_device* device, std::size_t size, const std::uint8_t* bytes, std::int32_t* out);
+  // The table and the ids, `count` of them, may lie in memory of either `allocate` or `allocate_host`.
+  void (*gather_rows)(mlk_device* device, int count, const std::uint64_t* ids, int columns,
+                      const std::uint8_t* table, float factor, float* out);
+  void (*gather_labels)(mlk_device* device, int count, const std::uint64_t* ids, const std::uint8_t* table,
+                        std::int32_t* out);
 
   // As Ops::usage(); negative numbers are not known.
   void (*usage)(mlk_device* device, double* utilisation, double* memory_bytes, double* watts);
@@ -117,6 +119,6 @@ struct mlk_device_table {
 };
 
 // The one symbol of the library. The number is that of this file: a change of the table gets the next one.
-[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v2();
+[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v3();
 
 }  // extern "C"

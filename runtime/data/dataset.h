@@ -36,6 +36,8 @@ struct Dropout {
   }
 };
 
+class Dataset;
+
 // A view into a BatchBuffer: `size` samples, row-major, of numbers or of tokens, and their labels.
 struct Batch {
   std::span<const float> inputs;
@@ -54,6 +56,9 @@ struct BatchBuffer {
   kernels::Buffer<float> inputs;
   kernels::Buffer<std::int32_t> labels, tokens;
   std::vector<std::int32_t> on_host;  // tokens on their way
+  // The samples of a dataset, where the device reads them. The dataset must outlive this object then.
+  const Dataset* held = nullptr;
+  kernels::Buffer<std::uint8_t> held_rows, held_labels;
 };
 
 // Immutable, so threads may share it, each with its own BatchBuffer.

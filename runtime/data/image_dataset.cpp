@@ -18,8 +18,13 @@ Batch ImageDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buff
   if (buffer.inputs.size() < ids.size() * width)
     buffer.inputs = buffer.ops.allocate<float>(ids.size() * width);
   if (buffer.labels.size() < ids.size()) buffer.labels = buffer.ops.allocate<std::int32_t>(ids.size());
-  buffer.ops.gather_rows(ids, shape().inputs, pixels_.data(), scale_, buffer.inputs.data());
-  buffer.ops.gather_labels(ids, labels_.data(), buffer.labels.data());
+  if (buffer.held != this) {
+    buffer.held_rows = buffer.ops.hold(pixels_);
+    buffer.held_labels = buffer.ops.hold(labels_);
+    buffer.held = this;
+  }
+  buffer.ops.gather_rows(ids, shape().inputs, buffer.held_rows.data(), scale_, buffer.inputs.data());
+  buffer.ops.gather_labels(ids, buffer.held_labels.data(), buffer.labels.data());
   return {{buffer.inputs.data(), ids.size() * width}, {buffer.labels.data(), ids.size()}, ids.size()};
 }
 

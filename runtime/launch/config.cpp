@@ -113,8 +113,9 @@ constexpr std::uint64_t most_steps = 1'000'000'000'000;
 constexpr std::uint64_t most_epochs = 1'000'000;
 
 kernels::Precision read_precision(Object& root) {
-  constexpr kernels::Precision precisions[] = {kernels::Precision::float32, kernels::Precision::bfloat16};
-  return precisions[root.choice("precision", {"float32", "bfloat16"})];
+  using enum kernels::Precision;
+  constexpr kernels::Precision precisions[] = {float32, bfloat16, tf32};
+  return precisions[root.choice("precision", {"float32", "bfloat16", "tf32"})];
 }
 
 Mode read_mode(Object& root) {

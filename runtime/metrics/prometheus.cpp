@@ -68,6 +68,9 @@ void put_report(Families& families, const Report& report) {
   if (report.tokens_per_s)
     families.one("mlk_tokens_per_second", "gauge", "Tokens that the whole run trains on in a second.",
                  *report.tokens_per_s);
+  if (report.mfu)
+    families.one("mlk_mfu", "gauge", "What the model needs, of the most that the GPUs can compute.",
+                 *report.mfu);
 }
 
 void put_gpu(Families& families, const GpuView& gpu) {

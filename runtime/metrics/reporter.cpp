@@ -91,6 +91,10 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   if (elapsed > 0 && position > position_)
     report_.samples_per_s = static_cast<double>(position - position_) / elapsed;
   if (tokens_of_sample_ > 0) report_.tokens_per_s = report_.samples_per_s * tokens_of_sample_;
+  if (peak_seconds_of_sample_ > 0) {
+    const auto run = telemetry_.measurements().run;
+    report_.mfu = report_.samples_per_s * peak_seconds_of_sample_ / std::max(1u, run ? run->workers : 1u);
+  }
   reported_at_ = now;
   position_ = position;
   reported_ = true;
@@ -130,6 +134,7 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
   if (held_out_loss_) add("held_out_loss", *held_out_loss_);
   add("samples_per_s", report.samples_per_s, "%.0f");
   if (report.tokens_per_s) add("tokens_per_s", *report.tokens_per_s, "%.0f");
+  if (report.mfu) add("mfu", *report.mfu, "%.3f");
   const Measurements measured = telemetry_.measurements();
   const std::optional<RunView>& run = measured.run;
   if (interval.steps > 0) {

@@ -42,6 +42,9 @@ class Reporter {
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Of a model that predicts tokens: reports then tell these, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
+  // What a device of the run would need for a sample at the most that it can compute: reports then tell how
+  // near the run comes to that.
+  void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.
   void started(std::uint64_t restored_step, std::uint64_t position);
@@ -89,6 +92,7 @@ class Reporter {
   std::vector<Figure> figures_;  // of the last report
   std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
   int tokens_of_sample_ = 0;
+  double peak_seconds_of_sample_ = 0;
   std::optional<double> accuracy_, held_out_loss_;  // the newest, stay in the result
   bool evaluation_is_new_ = false;                  // not yet printed
   std::uint64_t position_ = 0;                      // at the last report

@@ -36,6 +36,7 @@ struct Report {
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, samples_per_s = 0;
   std::optional<double> tokens_per_s = {};  // of a model that predicts tokens
+  std::optional<double> mfu = {};           // model FLOPs utilisation, where the most of the GPUs is known
 };
 
 // The GPU of this process, as far as it tells: share of the time in which it computed, memory in use, power.

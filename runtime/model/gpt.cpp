@@ -104,6 +104,12 @@ void Gpt::initialise(std::uint64_t seed) {
   }
 }
 
+double Gpt::training_flops() const {
+  const double width = width_, context = context_;
+  const double multiplied = static_cast<double>(parameters_.size()) - context * width;  // all but positions
+  return context * (6 * multiplied + 12 * static_cast<double>(blocks_.size()) * width * context);
+}
+
 kernels::AttentionShape Gpt::attention_shape() const {
   return {rows_ / context_, context_, heads_, width_ / heads_};
 }

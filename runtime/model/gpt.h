@@ -22,6 +22,9 @@ class Gpt final : public Model {
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
+  // As the report on PaLM counts them (Chowdhery et al. 2022): for each token 6 for each parameter, and for
+  // attention 12 x layers x width x context.
+  double training_flops() const override;
   void initialise(std::uint64_t seed) override;
   // The logits of so many tokens of the batch, from the token `first` on: [tokens, vocabulary].
   kernels::Floats logits(const Batch& batch, int first, int tokens);

@@ -24,7 +24,8 @@ std::uint64_t key_of(const Batch& batch) {
 
 }  // namespace
 
-Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops) : ops_(ops), tensors_(std::move(tensors)) {
+Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops)
+    : ops_(ops), tensors_(std::move(tensors)), evaluation_batch_(ops) {
   std::size_t end = 0;
   for (TensorInfo& tensor : tensors_) {
     tensor.offset = end;
@@ -65,14 +66,13 @@ std::optional<Evaluation> Model::evaluate(const Dataset& data, const std::functi
   constexpr int most_samples = 256, most_labels = 2048;
   const auto labels = static_cast<std::uint64_t>(data.shape().labels);
   const std::uint64_t at_once = std::clamp<std::uint64_t>(most_labels / labels, 1, most_samples);
-  BatchBuffer buffer(ops_);
   std::vector<std::uint64_t> ids;
   Evaluation sum;
   for (std::uint64_t first = 0; first < data.size(); first += at_once) {
     if (stop && stop()) return {};
     ids.clear();
     for (std::uint64_t id = first; id < std::min(first + at_once, data.size()); ++id) ids.push_back(id);
-    const Evaluation part = score(data.gather(ids, buffer));
+    const Evaluation part = score(data.gather(ids, evaluation_batch_));
     sum.loss += part.loss;
     sum.accuracy += part.accuracy;
   }

@@ -45,6 +45,9 @@ class Model {
   std::span<float> gradients() { return gradients_; }
   kernels::Ops& ops() { return ops_; }  // by which the host gets at them
 
+  // Additions and multiplications of a training step for each sample; 0: they are not counted.
+  virtual double training_flops() const { return 0; }
+
   // Gives all parameters the values with which training begins. make_model() has done so.
   virtual void initialise(std::uint64_t seed) = 0;
 
@@ -56,7 +59,8 @@ class Model {
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
   // Over all samples. Empty if `stop` returned true, which is asked every 256 samples or 2048 labels, since
-  // large sets take minutes on small machines.
+  // large sets take minutes on small machines. The device keeps the samples for the next time: `data` must
+  // outlive this object.
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  protected:
@@ -79,6 +83,9 @@ class Model {
   kernels::Ops& ops_;
   std::vector<TensorInfo> tensors_;
   kernels::Buffer<float> parameters_, gradients_;
+
+ private:
+  BatchBuffer evaluation_batch_;
 };
 
 // The model that the configuration names, for samples of this shape. `ops` must outlive it.

@@ -15,6 +15,7 @@
 #include "runtime/data/sampler.h"
 #include "runtime/model/gpt.h"
 #include "runtime/model/sampling.h"
+#include "runtime/train/peak_flops.h"
 
 namespace mlk::rt {
 namespace {
@@ -50,6 +51,8 @@ Trainer::Trainer(const Job& job)
     job.log.line("begins with the weights in " + job.env.weights);
   }
   if (const int labels = data_.train->shape().labels; labels > 1) job.reporter.tokens_of_sample(labels);
+  if (const auto peak = peak_flops(ops_->name(), job.config.precision); peak && job.env.gpus > 0)
+    job.reporter.peak_seconds_of_sample(model_->training_flops() / *peak);
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
                std::to_string(model_->parameters().size()) + " parameters");

@@ -127,7 +127,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? make(desc) : refuse();
+  const bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  if (!tf32 && compute != CUBLAS_COMPUTE_32F) return refuse();
+  state.of_tf32 += tf32;
+  return scale == CUDA_R_32F ? make(desc) : refuse();
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy(desc); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,

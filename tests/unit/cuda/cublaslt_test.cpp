@@ -91,6 +91,21 @@ TEST_CASE("where cuBLASLt is, it multiplies, and the device says its version") {
   }
 }
 
+TEST_CASE("cuBLASLt multiplies TF32 only where that was asked for, and kernels of our own float32") {
+  for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
+    Library library;
+    const auto ops = device_ops(precision);
+    const bool rounds = precision == Precision::bfloat16;
+    CHECK(error_of_product(*ops, rounds, Transpose::no, Transpose::yes, 5, 17, 11, 0) <= 3e-6);
+    CHECK(library.state().of_tf32 == (precision == Precision::tf32 ? 1 : 0));
+    CHECK(library.state().products == 1);
+    library.state().finds_nothing = true;
+    CHECK(error_of_product(*ops, rounds, Transpose::no, Transpose::yes, 6, 17, 11, 0) <= 3e-6);
+    CHECK(library.state().products == 1);
+    CHECK(library.state().refusals == 0);
+  }
+}
+
 TEST_CASE("an algorithm is chosen again for matrices that are not aligned to 16 bytes") {
   Library library;
   const auto ops = device_ops();

@@ -9,6 +9,10 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/cuda/device_tensors.h"
 
+#ifndef MLK_DEVICE_PLUGIN
+#include "tests/cuda/emulator/streams.h"
+#endif
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;
@@ -268,14 +272,15 @@ TEST_CASE("operations on each number take tensors from anywhere in a buffer, ali
 }
 
 TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {
-  const auto ops = device_ops(), reference = make_reference_ops();
   std::vector<std::uint8_t> table(50 * 7);
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
+  const auto ops = device_ops(), reference = make_reference_ops();
+  const auto of_samples = ops->hold(table);
   for (const std::vector<std::uint64_t>& ids :
        {std::vector<std::uint64_t>{3, 0, 49, 3}, {7}, {}, {1, 2, 3, 4, 5, 6, 7}}) {
     std::vector<float> rows(ids.size() * 7);
     auto of_rows = ops->allocate<float>(rows.size());
-    ops->gather_rows(ids, 7, table.data(), 1 / 255.0f, of_rows.data());
+    ops->gather_rows(ids, 7, of_samples.data(), 1 / 255.0f, of_rows.data());
     reference->gather_rows(ids, 7, table.data(), 1 / 255.0f, rows.data());
     CHECK(on_host(*ops, of_rows) == rows);
     // Read back as the rows of a table whose row i is i.
@@ -285,9 +290,26 @@ TEST_CASE("the device gathers the rows and labels that were asked for, batch aft
     auto of_labels = ops->allocate<std::int32_t>(ids.size());
     const auto of_table = on_device(*ops, numbers_to_255), of_position = on_device(*ops, {0});
     auto of_gathered = ops->allocate<float>(ids.size());
-    ops->gather_labels(ids, table.data(), of_labels.data());
+    ops->gather_labels(ids, of_samples.data(), of_labels.data());
     ops->embed(static_cast<int>(ids.size()), 1, 1, of_labels.data(), of_table.data(), of_position.data(),
                of_gathered.data());
     CHECK(on_host(*ops, of_gathered) == gathered);
   }
 }
+
+#ifndef MLK_DEVICE_PLUGIN
+TEST_CASE("a table that would take much of the device's memory is read where it is, on the host") {
+  const std::vector<std::uint8_t> table = {5, 6, 7, 8};
+  const auto ops = device_ops();
+  const std::vector<std::uint64_t> ids = {3, 1};
+  auto of_rows = ops->allocate<float>(2);
+  const auto small = ops->hold(table);
+  mlk::emulator::use_device_memory(1);
+  const auto large = ops->hold(table);
+  mlk::emulator::use_device_memory(std::size_t{4} << 30);
+  for (const auto* samples : {&small, &large}) {
+    ops->gather_rows(ids, 1, samples->data(), 2, of_rows.data());
+    CHECK(on_host(*ops, of_rows) == std::vector<float>{16, 12});
+  }
+}
+#endif

@@ -155,6 +155,21 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
   });
 }
 
+#ifndef __SANITIZE_THREAD__  // which takes minutes for so many threads
+TEST_CASE("attention takes more heads than a grid has blocks along y") {
+  const auto ops = device_ops(), reference = make_reference_ops();
+  constexpr AttentionShape shape{65536, 1, 1, 64};
+  Numbers numbers;
+  const auto qkv = numbers(area(shape.batch, 3 * shape.head_size));
+  auto out = zeros(area(shape.batch, shape.head_size)), log_sums = zeros(area(shape.batch, 1));
+  const auto of_qkv = on_device(*ops, qkv);
+  auto of_out = on_device(*ops, out), of_log_sums = on_device(*ops, log_sums);
+  ops->attention(shape, of_qkv.data(), of_out.data(), of_log_sums.data());
+  reference->attention(shape, qkv.data(), out.data(), log_sums.data());
+  CHECK(furthest_apart(on_host(*ops, of_out), out) <= 2e-5);
+}
+#endif
+
 TEST_CASE("attention takes tensors that are not aligned") {
   constexpr AttentionShape shape{1, 3, 1, 64};
   constexpr std::size_t size = 3 * 64;

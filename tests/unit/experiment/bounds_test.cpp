@@ -73,7 +73,7 @@ TEST_CASE("a number is accepted from its smallest to its largest value, and not 
 TEST_CASE("a choice has these words, and any other word is answered with all of them") {
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"image_pull_policy", {"IfNotPresent", "Always", "Never"}},
-      {"train.precision", {"float32", "bfloat16"}},
+      {"train.precision", {"float32", "bfloat16", "tf32"}},
       {"train.model.type", {"mlp", "cnn", "gpt"}},
       {"data.0.emptyDir.medium", {"Memory"}},
       {"scheduling.node.tolerations.0.operator", {"Equal", "Exists"}},

@@ -213,18 +213,19 @@ TEST_CASE("a batch has the rows and labels that its ids name, repeated ones too"
     for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
       const auto ops = make();
       CAPTURE(ops->name());
+      const auto samples = ops->hold(table);
       std::vector<float> rows(ids.size() * width, not_a_number);
-      ops->gather_rows(ids, columns, table.data(), 1.0f / 255, rows.data());
+      ops->gather_rows(ids, columns, samples.data(), 1.0f / 255, rows.data());
       bool same = true;
       for (std::size_t i = 0; i < rows.size(); ++i)
         same =
             same && rows[i] == static_cast<float>(table[ids[i / width] * width + i % width]) * (1.0f / 255);
       CHECK(same);
       std::vector<std::int32_t> labels(ids.size());
-      ops->gather_labels(ids, table.data(), labels.data());
+      ops->gather_labels(ids, samples.data(), labels.data());
       for (std::size_t i = 0; i < ids.size(); ++i) CHECK(labels[i] == table[ids[i]]);
-      ops->gather_rows({}, columns, table.data(), 1, nullptr);
-      ops->gather_labels({}, table.data(), nullptr);
+      ops->gather_rows({}, columns, samples.data(), 1, nullptr);
+      ops->gather_labels({}, samples.data(), nullptr);
     }
   }
 }

@@ -192,8 +192,9 @@ TEST_CASE("each word of the configuration stands for its own kind") {
   CHECK(read("mode", "allreduce").mode == Mode::allreduce);
   CHECK(read("precision", "float32").precision == kernels::Precision::float32);
   CHECK(read("precision", "bfloat16").precision == kernels::Precision::bfloat16);
+  CHECK(read("precision", "tf32").precision == kernels::Precision::tf32);
   CHECK(refusal_of(usual(), "/precision", "float16") ==
-        "configuration: precision must be \"float32\" or \"bfloat16\"");
+        "configuration: precision must be \"float32\", \"bfloat16\" or \"tf32\"");
   CHECK(refusal_of(usual(), "/data/format", "csv") ==
         "configuration: data.format must be \"idx\" or \"cifar10\" for this model.type");
   const Config sync = read("consistency", "sync"), async = read("consistency", "async");

@@ -70,6 +70,23 @@ TEST_CASE("a line tells tokens where the model predicts them, and what is known 
       "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
 }
 
+TEST_CASE("a line tells which share of the peak of all GPUs of the run its model needs") {
+  Reports bench;
+  bench.reporter.peak_seconds_of_sample(0.002);
+  bench.reporter.started(0, 0);
+  bench.now += 2;
+  bench.reporter.report(100, 1, 200, 2.5);
+  CHECK(bench.metrics.str() == "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 mfu=0.200\n");
+  RunView view;
+  view.workers = 4;
+  bench.reporter.telemetry().run(view);
+  bench.metrics.str("");
+  bench.now += 2;
+  bench.reporter.report(200, 1, 400, 2.5);
+  CHECK(bench.metrics.str() ==
+        "mlk step=200 epoch=1 loss=2.5 samples_per_s=100 mfu=0.050 world=4 generation=0 restarts=0\n");
+}
+
 TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {
   Reports bench;
   bench.reporter.total_steps(470);

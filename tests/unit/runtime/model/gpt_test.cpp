@@ -48,6 +48,14 @@ void disturb(Model& model) {
 
 }  // namespace
 
+TEST_CASE("what a GPT computes in a step is counted as the report on PaLM does") {
+  auto ops = kernels::make_reference_ops();
+  const Gpt model(gpt_of(1, 4, 2, 3), sequences(3, 7), 1, *ops);
+  // 7 x 4 embeddings of tokens; a block of 12 x 4 x 4 weights and 13 x 4 biases and norms; the last norm.
+  constexpr double parameters = 28 + 192 + 52 + 8;
+  CHECK(model.training_flops() == 3 * (6 * parameters + 12 * 1 * 4 * 3));
+}
+
 TEST_CASE("tensors of a GPT have the names and shapes of Hugging Face's GPT-2") {
   auto ops = kernels::make_reference_ops();
   const Gpt model(gpt_of(2, 8, 2, 5), sequences(5, 11), 1, *ops);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <set>
 #include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
