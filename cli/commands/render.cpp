@@ -6,6 +6,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/commands/validators.h"
+#include "cli/local/local.h"
 #include "cli/render/yaml.h"
 #include "cli/util/json.h"
 
@@ -25,6 +26,7 @@ void render_command(const RenderCommand& options, Session& session) {
   render_options.name_space = session.global.cluster.name_space;
   render_options.version = session.version;
   render_options.local = session.local();
+  render_options.local_gpus = local::gpu_count();
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   std::vector<nlohmann::json> objects{rendered.owner};

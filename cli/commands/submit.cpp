@@ -8,6 +8,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/commands/validators.h"
+#include "cli/local/local.h"
 #include "cli/run/left_behind.h"
 #include "cli/run/submission.h"
 #include "cli/util/json.h"
@@ -91,6 +92,7 @@ void submit(const SubmitOptions& options, Session& session) {
   RenderOptions render_options;
   render_options.version = session.version;
   render_options.local = session.local();
+  render_options.local_gpus = local::gpu_count();
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& file : loaded.left_behind) session.warn(advice_on_left_behind(printable(file)));

@@ -29,8 +29,9 @@ Error system_error(const std::string& what) {
 
 }  // namespace
 
-Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program)
-    : store_(store), kubelet_(store, logs, paths, std::move(program)) {
+Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
+                         std::vector<std::string> gpus)
+    : store_(store), kubelet_(store, logs, paths, std::move(program), std::move(gpus)) {
   if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST)
     throw system_error("cannot make " + paths.fifo().string());
   // Opened for reading and writing, so that it has no end of file while no supervisor has it open.

@@ -17,7 +17,8 @@ namespace mlk::local {
 class Controllers {
  public:
   // Starts the loop. Throws Error{failure} when the fifo cannot be made.
-  Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
+  Controllers(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
+              std::vector<std::string> gpus = {});
   ~Controllers();  // ends the loop; pods live on
   Controllers(const Controllers&) = delete;
   Controllers& operator=(const Controllers&) = delete;

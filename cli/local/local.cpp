@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/local/node/gpus.h"
 #include "cli/local/node/pod_folder.h"
 #include "cli/local/node/spawn.h"
 #include "cli/local/state/state_folder.h"
@@ -97,6 +98,8 @@ void stop_server(const Paths& paths, Stopped& stopped) {
 }  // namespace
 
 std::filesystem::path kubeconfig_path() { return default_paths().kubeconfig(); }
+
+int gpu_count() { return static_cast<int>(gpus_of_machine().size()); }
 
 std::optional<Info> running() {
   const Paths paths = default_paths();

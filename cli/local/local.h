@@ -30,6 +30,9 @@ struct Info {
 // The server, if it is up and answers.
 std::optional<Info> running();
 
+// GPUs of this machine that its server can give to pods, if it is started here.
+int gpu_count();
+
 // The server is a process of another machine, which shares the state folder, or of another container. It can
 // be neither used nor ended from here.
 bool is_elsewhere();

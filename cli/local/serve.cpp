@@ -10,6 +10,7 @@
 #include "cli/local/api/http_server.h"
 #include "cli/local/controllers.h"
 #include "cli/local/local.h"
+#include "cli/local/node/gpus.h"
 #include "cli/local/state/file_lock.h"
 #include "cli/local/state/seed.h"
 #include "cli/local/state/state_folder.h"
@@ -36,12 +37,13 @@ int serve(const ServeOptions& options) {
   const auto now = [] { return Time(std::chrono::system_clock::now()); };
   const Credentials credentials = load_credentials(paths.root / "credentials.json");
   Store store(paths.objects());
-  seed(store, now());
+  const std::vector<std::string> gpus = gpus_of_machine();
+  seed(store, now(), gpus.size());
   PodLogs logs(paths.pods());
   Api api(store, logs, now);
   const auto before = read_address(paths);
   const HttpServer server(api, credentials, before ? before->port : 0);
-  const Controllers controllers(store, logs, paths, options.program);
+  const Controllers controllers(store, logs, paths, options.program, gpus);
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   write_file_atomically(paths.kubeconfig(), kubeconfig_text(credentials, url), 0600);
   write_address(paths, {::getpid(), server.port()});

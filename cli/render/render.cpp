@@ -31,10 +31,6 @@ json or_null(const json& object, const char* key) {
   return object[key].empty() ? json() : object[key];
 }
 
-constexpr char no_local_gpus[] =
-    "gpu: --local gives no GPUs to pods, even if this machine has some, so these pods wait; "
-    "with `gpu: 0` they compute on its processors";
-
 std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
 
 }  // namespace
@@ -364,7 +360,7 @@ class Renderer {
       warnings.push_back(
           fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
     }
-    if (options_.local && asks_for_gpus()) warnings.push_back(no_local_gpus);
+    if (options_.local) warn_of_missing_gpus(warnings);
     if (!experiment_.has_train) return;
     const json& checkpoint = effective_["checkpoint"];
     if (!checkpoint.contains("volume")) {
@@ -378,8 +374,26 @@ class Renderer {
     if (model.contains("weights")) warn_unless_mounted("train.model.weights", model["weights"], warnings);
   }
 
-  bool asks_for_gpus() const {
-    return std::any_of(roles_.begin(), roles_.end(), [](const RoleInRun& role) { return role.size.gpu > 0; });
+  void warn_of_missing_gpus(std::vector<std::string>& warnings) const {
+    const int there = options_.local_gpus;
+    int largest = 0, sum = 0;
+    for (const RoleInRun& role : roles_) {
+      largest = std::max(largest, role.size.gpu);
+      sum += role.size.gpu * role.size.count;
+    }
+    if (sum <= there) return;
+    const std::string machine = there == 0 ? "no GPU" : there == 1 ? "1 GPU" : fmt::format("{} GPUs", there);
+    if (largest > there) {
+      warnings.push_back(
+          fmt::format("gpu: this machine has {}, so pods that ask for {} wait; with `gpu: 0` "
+                      "they compute on its processors",
+                      machine, largest));
+    } else {
+      warnings.push_back(
+          fmt::format("gpu: this machine has {}, and the pods ask for {}: some of them wait "
+                      "until others have ended",
+                      machine, sum));
+    }
   }
 
   void warn_unless_mounted(const char* key, const std::string& path,

@@ -24,6 +24,7 @@ struct RenderOptions {
   std::string version;  // of mlk, for the record
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
+  int local_gpus = 0;   // of this machine
   // Known only when the owner is created. Empty: no ownerReferences, and a folder for checkpoints without the
   // uid.
   std::string owner_uid;

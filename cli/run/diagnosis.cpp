@@ -95,7 +95,10 @@ std::string describe_exit(const PodFacts& pod, const Failure& failure) {
     const std::string name = signal_name(failure.signal);
     return fmt::format("killed by signal {}{}", failure.signal, name.empty() ? "" : " (" + name + ")");
   }
-  return fmt::format("exit code {}", *pod.exit_code);
+  // The runtime's code for what the machine or mlk is to blame for, a faulty GPU for one.
+  constexpr int internal_error = 70;
+  const bool by_machine = *pod.exit_code == internal_error && !pod.node.empty();
+  return fmt::format("exit code {}{}", *pod.exit_code, by_machine ? " on node " + pod.node : "");
 }
 
 std::string describe_creation_refusal(const std::string& message) {

@@ -52,12 +52,24 @@ def kubectl():
     return find
 
 
-def _local_cluster(kubectl):
-    """An embedded cluster of its own, in a short folder: paths of sockets have a limit."""
+def _local_cluster(kubectl, gpus=0):
+    """An embedded cluster of its own, in a short folder: paths of sockets have a limit. Its machine has so many pretended GPUs, for which
+    mlk-runtime finds a plugin on the emulator where it looks for the real one."""
     state = tempfile.mkdtemp(prefix="mlk-e2e-")
-    env = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
+    devices = pathlib.Path(state) / "dev"
+    env = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "PATH": f"{mlk.BUILD}:{os.environ['PATH']}", "MLK_LOCAL_DEVICES": str(devices)}
     try:
-        mlk.run(mlk.MLK, "local", "up", check=0, timeout=60, env=env)
+        devices.mkdir()
+        for gpu in range(gpus):
+            (devices / f"nvidia{gpu}").touch()
+        program = mlk.MLK
+        if gpus:
+            program = pathlib.Path(state) / "bin" / "mlk"
+            program.parent.mkdir()
+            for name, copy in (("mlk", "mlk"), ("mlk-runtime", "mlk-runtime"), ("libmlk-cuda-emulated.so", "libmlk-cuda.so")):
+                if (mlk.BUILD / name).exists():
+                    shutil.copy(mlk.BUILD / name, program.parent / copy)
+        mlk.run(program, "local", "up", check=0, timeout=60, env=env)
         kubeconfig = mlk.run(mlk.MLK, "local", "status", "-o", "json", check=0, env=env).json()["kubeconfig"]
         yield mlk.Cluster("embedded", kubeconfig, kubeconfig, kubectl, env, "default")
     finally:
@@ -79,6 +91,11 @@ def embedded_session(kubectl):
 def fresh_embedded(kubectl):
     """An embedded cluster for one test: one that kills its server, say."""
     yield from _local_cluster(kubectl)
+
+
+@pytest.fixture
+def embedded_with_two_gpus(kubectl):
+    yield from _local_cluster(kubectl, gpus=2)
 
 
 @pytest.fixture(scope="session")

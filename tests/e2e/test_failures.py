@@ -77,7 +77,7 @@ def test_a_thousand_cpus_are_unschedulable_in_the_schedulers_words(real, name, e
 
 def test_a_missing_gpu_is_unschedulable_on_this_machine(embedded, name, experiment):
     file = experiment(experiment_text(name).replace("cpu: 50m", "cpu: 50m, gpu: 1"))
-    assert "--local gives no GPUs to pods, even if this machine has some" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
+    assert "gpu: this machine has no GPU, so pods that ask for 1 wait" in embedded.mlk("submit", "--dry-run", file, check=0).stderr
     submit_and_fail(embedded, file, 6, "Insufficient nvidia.com/gpu", args=["--start-timeout", "3s"])
 
 

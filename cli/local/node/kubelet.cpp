@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sys/wait.h>
 
+#include "cli/local/node/gpus.h"
 #include "cli/local/node/pod_status.h"
 #include "cli/local/node/spawn.h"
 #include "cli/local/state/events.h"
@@ -73,11 +74,13 @@ std::string how_it_ended(int status, const std::filesystem::path& log) {
 
 }  // namespace
 
-Kubelet::Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program)
+Kubelet::Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
+                 std::vector<std::string> gpus)
     : store_(store),
       logs_(logs),
       paths_(paths),
       program_(std::move(program)),
+      gpus_(std::move(gpus)),
       addresses_(paths.root / "addresses.json") {
   std::filesystem::create_directories(paths_.pods());
 }
@@ -126,7 +129,8 @@ void Kubelet::clear_up() {
 
 void Kubelet::schedule(const json& pod, Time now) {
   if (is_deleted(pod) || !pod.at("spec").value("schedulingGates", json::array()).empty()) return;
-  const auto why = why_unschedulable(pod);
+  const auto free = wanted_gpus(pod) > 0 ? free_gpus(gpus_, store_.list("pods")) : std::vector<std::string>();
+  const auto why = why_unschedulable(pod, free.size());
   if (why) {
     const json status = unschedulable_status(pod, *why, now);
     if (pod.value("status", json()) == status) return;
@@ -136,6 +140,7 @@ void Kubelet::schedule(const json& pod, Time now) {
   store_.modify("pods", namespace_of(pod), name_of(pod), [&](json& current) {
     if (pod_uid_of(current) != pod_uid_of(pod)) return;
     current["spec"]["nodeName"] = "local";
+    give_gpus(current, free);
     current["status"] = pod_status(current, PodState{}, now);
   });
   event(pod, "Normal", "Scheduled",
@@ -196,6 +201,7 @@ Process Kubelet::localised(const json& pod) {
   const std::string name_space = namespace_of(pod);
   for (const Object& service : store_.list("services", name_space)) around.services.insert(name_of(*service));
   around.inherited = inherited_environment(program_);
+  around.inherited.emplace_back("CUDA_VISIBLE_DEVICES", gpus_of(pod));
   std::vector<Object> found;  // keeps the objects alive as long as the pointers into them are used
   around.find = [&](const std::string& plural, const std::string& name) -> const json* {
     found.push_back(store_.find(plural, name_space, name));

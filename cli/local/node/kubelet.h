@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 #include "cli/local/node/addresses.h"
 #include "cli/local/node/localise.h"
@@ -20,7 +21,9 @@ namespace mlk::local {
 // For one thread.
 class Kubelet {
  public:
-  Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program);
+  // gpus: that it may give to pods, as CUDA_VISIBLE_DEVICES names them.
+  Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
+          std::vector<std::string> gpus = {});
 
   void notice(const std::string& uid);  // the supervisor of this pod has news
   // Syncs processes and objects. `sweep`: read every folder, also those without notice.
@@ -63,6 +66,7 @@ class Kubelet {
   PodLogs& logs_;
   const Paths paths_;
   const std::filesystem::path program_;
+  const std::vector<std::string> gpus_;
   Addresses addresses_;
   std::map<std::string, Local> pods_;  // by uid
   std::set<pid_t> strays_;             // supervisors of pods that are gone, to be reaped

@@ -1,5 +1,6 @@
 #include "cli/local/node/pod_status.h"
 
+#include "cli/local/node/gpus.h"
 #include "cli/local/state/json_field.h"
 #include "cli/util/json.h"
 #include "cli/util/quantity.h"
@@ -147,14 +148,15 @@ std::optional<Time> deadline_of(const json& pod) {
   return later(*start, seconds.get<long>());
 }
 
-std::optional<std::string> why_unschedulable(const json& pod) {
+std::optional<std::string> why_unschedulable(const json& pod, std::size_t free_gpus) {
   for (const json& container : pod.at("spec").at("containers")) {
     const json requests = container.value("resources", json::object()).value("requests", json::object());
     for (const auto& [name, amount] : requests.items()) {
-      // CPUs and memory are not counted; the node has no resources with a vendor's name.
+      // CPUs and memory are not counted; of resources with a vendor's name the node has GPUs.
       if (name.find('/') == name.npos) continue;
       const auto number = quantity_of(amount);
-      if (number && *number > 0) return "0/1 nodes are available: 1 Insufficient " + name + ".";
+      const double there = name == gpu_resource ? static_cast<double>(free_gpus) : 0;
+      if (number && *number > there) return "0/1 nodes are available: 1 Insufficient " + name + ".";
     }
   }
   return std::nullopt;

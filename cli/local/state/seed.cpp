@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "cli/local/state/identity.h"
+#include "cli/local/state/json_field.h"
 
 namespace mlk::local {
 namespace {
@@ -20,7 +21,7 @@ void add_default_account(Store& store, const std::string& name_space, Time now) 
   store.create("serviceaccounts", {{"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", metadata}});
 }
 
-void seed(Store& store, Time now) {
+void seed(Store& store, Time now, std::size_t gpus) {
   if (!store.find("namespaces", "", "default")) {
     json metadata = metadata_of("default", now);
     metadata["labels"]["kubernetes.io/metadata.name"] = "default";
@@ -31,10 +32,17 @@ void seed(Store& store, Time now) {
                                 {"status", {{"phase", "Active"}}}});
   }
   add_default_account(store, "default", now);
-  if (store.find("nodes", "", "local")) return;
+  json capacity = {{"cpu", std::to_string(std::thread::hardware_concurrency())}, {"pods", "1000"}};
+  if (gpus > 0) capacity["nvidia.com/gpu"] = std::to_string(gpus);
+  if (const Object node = store.find("nodes", "", "local")) {
+    if (field(field(*node, "status"), "capacity") == capacity) return;
+    store.modify("nodes", "", "local", [&](json& current) {
+      current["status"]["capacity"] = current["status"]["allocatable"] = capacity;
+    });
+    return;
+  }
   json metadata = metadata_of("local", now);
   metadata["labels"] = {{"kubernetes.io/hostname", "local"}};
-  const json capacity = {{"cpu", std::to_string(std::thread::hardware_concurrency())}, {"pods", "1000"}};
   store.create("nodes", {{"apiVersion", "v1"},
                          {"kind", "Node"},
                          {"metadata", metadata},

@@ -3,6 +3,7 @@
 #include <set>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
@@ -205,15 +206,30 @@ TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
             .warnings.size() == 2);
 }
 
-TEST_CASE("GPUs are a warning where the cluster of this machine gives none") {
-  const std::string text = "name: x\nmode: single\nimage: i\nrun: a\nworkers: {gpu: 1}\n";
-  RenderOptions options;
-  CHECK(rendered(text, {}, options).warnings.empty());
-  options.local = true;
-  CHECK(rendered(text, {}, options).warnings ==
-        std::vector<std::string>{
-            "gpu: --local gives no GPUs to pods, even if this machine has some, so these pods wait; "
-            "with `gpu: 0` they compute on its processors"});
+TEST_CASE("GPUs are a warning where this machine has fewer than the pods ask for") {
+  const auto warnings = [](int workers, int gpus, int there) {
+    RenderOptions options;
+    options.local = there >= 0;
+    options.local_gpus = there;
+    return rendered(
+               fmt::format("name: x\nmode: allreduce\nimage: i\nrun: a\nworkers: {{count: {}, gpu: {}}}\n",
+                           workers, gpus),
+               {}, options)
+        .warnings;
+  };
+  using Warnings = std::vector<std::string>;
+  CHECK(warnings(2, 1, -1).empty());  // another cluster
+  CHECK(warnings(2, 0, 0).empty());
+  CHECK(warnings(2, 2, 4).empty());
+  CHECK(warnings(2, 1, 0) ==
+        Warnings{"gpu: this machine has no GPU, so pods that ask for 1 wait; with `gpu: 0` "
+                 "they compute on its processors"});
+  CHECK(warnings(1, 4, 2) ==
+        Warnings{"gpu: this machine has 2 GPUs, so pods that ask for 4 wait; with `gpu: 0` "
+                 "they compute on its processors"});
+  CHECK(warnings(3, 1, 1) ==
+        Warnings{"gpu: this machine has 1 GPU, and the pods ask for 3: some of them wait "
+                 "until others have ended"});
 }
 
 TEST_CASE("an experiment without an image is a warning, unless it is for the embedded cluster") {

@@ -88,6 +88,7 @@ TEST_CASE("each way in which a pod can end has its words, the more telling one f
   } table[] = {
       {"exit code 1", [](PodFacts&) {}},
       {"exit code 128", [](PodFacts& pod) { pod.exit_code = 128; }},
+      {"exit code 70 on node gpu-3", [](PodFacts& pod) { pod.exit_code = 70, pod.node = "gpu-3"; }},
       {"killed by signal 1 (SIGHUP)", [](PodFacts& pod) { pod.exit_code = 129; }},
       {"killed by signal 2 (SIGINT)", [](PodFacts& pod) { pod.exit_code = 130; }},
       {"killed by signal 3 (SIGQUIT)", [](PodFacts& pod) { pod.exit_code = 131; }},

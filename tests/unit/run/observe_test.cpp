@@ -55,7 +55,7 @@ const Row table[] = {
     {"missing_config_map_volume", Phase::starting, false,
      "worker/0: MountVolume.SetUp failed for volume \"v\" : configmap \"absent\" not found"},
     {"running", Phase::running, false, ""},
-    {"running_with_a_failed_rank", Phase::running, false, "worker/1: failed for good: exit code 70"},
+    {"running_with_a_failed_rank", Phase::running, false, "worker/1: failed for good: exit code 70 on node n1"},
     {"evicted_and_back", Phase::running, false, ""},
     {"ending", Phase::running, false, "failing: worker/2: exit code 66: loss is nan at step 7"},
     {"restarting", Phase::restarting, false,

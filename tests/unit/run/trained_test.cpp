@@ -89,7 +89,7 @@ TEST_CASE("a rank that is lost after the run was trained is not said to be tried
   CHECK(status.phase == Phase::succeeded);
   CHECK(status.ranks.at(0).state == "Succeeded");
   CHECK(status.ranks.at(1).state == "Failed");
-  CHECK(status.ranks.at(1).reason == "exit code 70");
+  CHECK(status.ranks.at(1).reason == "exit code 70 on node n1");
   CHECK(status.ranks.at(2).state == "Running");
 }
 

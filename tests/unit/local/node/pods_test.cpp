@@ -80,6 +80,11 @@ TEST_CASE("a pod that needs a resource without a node is not scheduled") {
   CHECK(!why_unschedulable(pod));
   pod["spec"]["containers"][0]["resources"]["requests"] = {{"nvidia.com/gpu", 1}};
   CHECK(*why_unschedulable(pod) == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.");
+  CHECK(!why_unschedulable(pod, 1));
+  pod["spec"]["containers"][0]["resources"]["requests"] = {{"nvidia.com/gpu", "2"}};
+  CHECK(why_unschedulable(pod, 1));
+  pod["spec"]["containers"][0]["resources"]["requests"] = {{"amd.com/gpu", "1"}};
+  CHECK(*why_unschedulable(pod, 1) == "0/1 nodes are available: 1 Insufficient amd.com/gpu.");
 }
 
 TEST_CASE("bytes that are no UTF-8 cannot break a status") {
