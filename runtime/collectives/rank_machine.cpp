@@ -218,7 +218,6 @@ void RankMachine::next_step(RankTurn& turn) {
   const std::uint64_t members = generation.members.size(),
                       index = *generation.index_of(settings_.assembly.self.rank);
   state_ = State::stepping;
-  waits_since_.reset();
   turn.decide(TakeStep{point_.position + settings_.step_samples * index / members,
                        point_.position + settings_.step_samples * (index + 1) / members});
 }
@@ -235,9 +234,8 @@ void RankMachine::step_taken(RankTurn& turn) {
 }
 
 bool RankMachine::waits_for_sum(RankTurn& turn) {
-  assembly_call(turn, [&](Effects& effects) { assembly_.tell_progress(effects); });
-  if (!waits_since_) waits_since_ = turn.now;
-  const bool all = assembly_.all_are_at(point_.step, *waits_since_);
+  assembly_call(turn, [&](Effects& effects) { assembly_.tell_waits_for_sum(effects); });
+  const bool all = assembly_.all_wait_for_sum(point_.step);
   if (all) code_probe("allreduce.sum-hangs");
   return all;
 }

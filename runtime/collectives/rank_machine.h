@@ -54,8 +54,8 @@ class RankMachine {
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);
   // While a step is taken: its sum stands still. To be called again and again; tells the others so. True: all
-  // of them have told since the first of these calls that they wait as well, or are further. So nobody
-  // computes, and the sum will not come to its end.
+  // of them have told that they wait as well, or are further. So nobody computes, and the sum will not come
+  // to its end.
   [[nodiscard]] bool waits_for_sum(RankTurn& turn);
   void last_saved(RankTurn& turn);
   // result: of the run. False: the process was told to stop before.
@@ -96,8 +96,7 @@ class RankMachine {
   State state_ = State::assembling;
   bool stopping_ = false, has_state_ = false;
   StatePoint point_;
-  std::set<std::uint32_t> lagging_;        // of this generation, until its first step is done
-  std::optional<SteadyTime> waits_since_;  // for the sum of this step
+  std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
   std::uint64_t floats_to_come_ = 0;
   SteadyTime receive_by_, saved_at_, trained_at_;
   std::vector<Event> early_parts_;  // of the state of a generation whose beginning has not come yet

@@ -23,13 +23,14 @@ EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t
 // header.clock: the step of the own state.
 EncodedMessage encode(const StatusMessage& status) {
   return message(MessageType::status, status.generation, status.step.value_or(no_step),
-                 PayloadWriter().put(status.lineage));
+                 PayloadWriter().put(status.lineage).put(std::uint8_t{status.waits_for_sum}));
 }
 
 std::optional<StatusMessage> decode_status(const Header& header, std::span<const std::byte> payload) {
   PayloadReader reader(payload);
-  StatusMessage status{header.generation, reader.get<std::uint64_t>(), {}};
+  StatusMessage status{header.generation, reader.get<std::uint64_t>(), {}, false};
   if (header.clock != no_step) status.step = header.clock;
+  status.waits_for_sum = reader.get<std::uint8_t>() != 0;
   if (!reader.complete()) return {};
   return status;
 }

@@ -29,6 +29,7 @@ struct StatusMessage {
   std::uint64_t generation = 0;       // 0: none
   std::uint64_t lineage = 0;          // of that generation: the start of the run that it descends from
   std::optional<std::uint64_t> step;  // of the sender's state; nothing without one
+  bool waits_for_sum = false;         // of that step: the sender has computed its part
 };
 
 // Asks the members of a generation to be for their votes.

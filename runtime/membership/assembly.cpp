@@ -19,8 +19,8 @@ Assembly::Phase Assembly::phase() const {
   return current_ ? Phase::begun : Phase::over;
 }
 
-void Assembly::send_status(std::uint32_t rank, Effects& effects) const {
-  StatusMessage status{generation_.number, lineage_, {}};
+void Assembly::send_status(std::uint32_t rank, Effects& effects, bool waits_for_sum) const {
+  StatusMessage status{generation_.number, lineage_, {}, waits_for_sum};
   if (state_) status.step = state_->step;
   effects.send({Role::worker, rank}, encode(status));
 }
@@ -318,19 +318,22 @@ void Assembly::tell_trouble(Effects& effects) const {
   }
 }
 
-void Assembly::tell_progress(Effects& effects) const {
+void Assembly::tell_waits_for_sum(Effects& effects) const {
   for (const Member& member : generation_.members) {
-    if (member.rank != self_.rank) send_status(member.rank, effects);
+    if (member.rank != self_.rank) send_status(member.rank, effects, true);
   }
 }
 
-bool Assembly::all_are_at(std::uint64_t step, SteadyTime since) const {
+// A member that has told so waits still, or has gone on, or the generation is over for it.
+bool Assembly::all_wait_for_sum(std::uint64_t step) const {
   return std::ranges::all_of(generation_.members, [&](const Member& member) {
     if (member.rank == self_.rank) return true;
     const auto view = views_.find(member.rank);
-    if (view == views_.end() || !view->second.known || view->second.told < since) return false;
+    if (view == views_.end() || !view->second.known) return false;
     const StatusMessage& status = view->second.status;
-    return status.generation == generation_.number && status.step && *status.step >= step;
+    const bool waits = status.step == step && status.waits_for_sum,
+               further = status.step && *status.step > step;
+    return status.generation == generation_.number && (waits || further);
   });
 }
 

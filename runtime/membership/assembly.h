@@ -80,10 +80,10 @@ class Assembly {
 
   // This process has given a step of the generation up, and others may wait for its part.
   void tell_trouble(Effects& effects) const;
-  // Tells the other members which step this process is at.
-  void tell_progress(Effects& effects) const;
-  // Whether all other members have told since then that they are at this step of the generation, or further.
-  bool all_are_at(std::uint64_t step, SteadyTime since) const;
+  // Tells the other members that this process waits for the sum of the step that it is at.
+  void tell_waits_for_sum(Effects& effects) const;
+  // Whether all other members have told that they wait for the sum of this step too, or are further.
+  bool all_wait_for_sum(std::uint64_t step) const;
   // Tells all peers, and those that come later, that the run is trained, and its result.
   void tell_trained(const std::string& result, Effects& effects);
   // This process is told to stop: from now on it does not log whom it loses.
@@ -175,7 +175,7 @@ class Assembly {
   void advance(SteadyTime now, Effects& effects);
   std::vector<std::string> missing() const;
   void greet(std::uint32_t rank, Effects& effects) const;
-  void send_status(std::uint32_t rank, Effects& effects) const;
+  void send_status(std::uint32_t rank, Effects& effects, bool waits_for_sum = false) const;
   void send_status_to_all(Effects& effects) const;
 
   AssemblySettings settings_;

@@ -32,7 +32,7 @@ struct AmongRanks {
 
   std::optional<rt::StateVersion> state = rt::StateVersion{10, 1};
   int states_made = 0;
-  std::chrono::seconds making{0};  // how long it takes to make one
+  std::chrono::seconds making{0};    // how long it takes to make one
   std::uint64_t known_restarts = 0;  // by the checkpoint that the state is made of
   std::uint32_t self;
   rt::SteadyTime now{std::chrono::hours(1)};
@@ -120,7 +120,8 @@ struct AmongRanks {
   }
   void tell_status(std::uint32_t from, std::uint64_t generation, std::uint64_t step,
                    std::uint64_t of_lineage = lineage) {
-    say(from, rt::MessageType::status, generation, step, 0, rt::PayloadWriter().put(of_lineage).bytes());
+    say(from, rt::MessageType::status, generation, step, 0,
+        rt::PayloadWriter().put(of_lineage).put(std::uint8_t{0}).bytes());
   }
   void tell_statuses(const std::vector<std::uint32_t>& peers, std::uint64_t generation, std::uint64_t step) {
     for (const std::uint32_t peer : peers) tell_status(peer, generation, step, generation == 0 ? 0 : lineage);

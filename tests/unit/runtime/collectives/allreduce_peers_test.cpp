@@ -384,7 +384,8 @@ TEST_CASE("a rank that lags keeps its state until the first part of a newer one 
 TEST_CASE("a rank whose state was overwritten in part makes the first state when nobody has one") {
   TwoRanks stage(0);
   stage.start();
-  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  stage.say(MessageType::status, 0, no_step, 0,
+            PayloadWriter().put(std::uint64_t{0}).put(std::uint8_t{0}).bytes());
   const PlayedState state = late_state(stage);
   const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
   stage.accept(first, StateVersion{state.step, state.summed_in});
@@ -402,7 +403,8 @@ TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and 
   TwoRanks stage(0);
   stage.run.config.steps = 5;
   stage.start();
-  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  stage.say(MessageType::status, 0, no_step, 0,
+            PayloadWriter().put(std::uint64_t{0}).put(std::uint8_t{0}).bytes());
   const std::uint64_t first = stage.hear(MessageType::propose).header.generation;
   CHECK(first == 1);
   stage.accept(first);
@@ -449,7 +451,8 @@ TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and 
 TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
   TwoRanks stage(0);
   stage.start();
-  stage.say(MessageType::status, 0, 10, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  stage.say(MessageType::status, 0, 10, 0,
+            PayloadWriter().put(std::uint64_t{0}).put(std::uint8_t{0}).bytes());
   const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
   stage.accept(number, StateVersion{10, 1});
   const Event begin = stage.hear(MessageType::begin);
@@ -466,7 +469,8 @@ TEST_CASE("a trained rank stays no longer for another than it is asked to") {
   TwoRanks stage(0);
   stage.run.config.steps = 1;
   stage.start([](LaunchEnv& env) { env.late_seconds = 0; });
-  stage.say(MessageType::status, 0, no_step, 0, PayloadWriter().put(std::uint64_t{0}).bytes());
+  stage.say(MessageType::status, 0, no_step, 0,
+            PayloadWriter().put(std::uint64_t{0}).put(std::uint8_t{0}).bytes());
   const std::uint64_t number = stage.hear(MessageType::propose).header.generation;
   stage.accept(number);
   PlayedState state = stage.start_state();

@@ -210,7 +210,7 @@ TEST_CASE("a rank that accepts a generation between two steps begins it with all
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a sum hangs only if the other rank tells, once this one waits, that it waits too or is further") {
+TEST_CASE("a sum hangs only if the other rank tells that it waits for it too, or is further") {
   SecondRank rank(5);
   rank.take_step();
   REQUIRE(decides<TakeStep>(rank.tick()));
@@ -218,28 +218,28 @@ TEST_CASE("a sum hangs only if the other rank tells, once this one waits, that i
   const auto wait = [&] {
     return rank.call([&](RankTurn& turn) { hangs = rank.machine.waits_for_sum(turn); });
   };
-  rank.say(encode(StatusMessage{1, 7, 1}));  // it may still compute
-  rank.now += std::chrono::milliseconds(500);
+  const auto hangs_after = [&](const StatusMessage& status) {
+    rank.now += std::chrono::milliseconds(250);
+    rank.say(encode(status));
+    wait();
+    return hangs;
+  };
   CHECK(sends(wait(), MessageType::status));
   CHECK_FALSE(hangs);
-  rank.now += std::chrono::milliseconds(250);
-  rank.say(encode(StatusMessage{1, 7, 0}));  // of the step before
-  wait();
-  CHECK_FALSE(hangs);
-  rank.say(encode(StatusMessage{0, 0, 1}));  // of no generation
-  wait();
-  CHECK_FALSE(hangs);
-  rank.say(encode(StatusMessage{1, 7, 1}));
-  wait();
-  CHECK(hangs);
+  CHECK_FALSE(hangs_after({1, 7, 1, false}));  // when the generation began, say: it may still compute
+  CHECK_FALSE(hangs_after({1, 7, 0, true}));   // in the step before
+  CHECK_FALSE(hangs_after({0, 0, 1, true}));   // in no generation
+  CHECK(hangs_after({1, 7, 1, true}));
+  CHECK_FALSE(hangs_after({1, 7, 1, false}));
+  CHECK(hangs_after({1, 7, 2, false}));
   rank.call([&](RankTurn& turn) { rank.machine.step_given_up(turn); });
   CHECK_FALSE(rank.machine.goes_on());
 }
 
 TEST_CASE("a rank tells one that tells an earlier step of the generation that it is further") {
   SecondRank rank(5);
-  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0})), MessageType::status));
+  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
   rank.take_step();
-  CHECK(sends(rank.say(encode(StatusMessage{1, 7, 0})), MessageType::status));
-  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1})), MessageType::status));
+  CHECK(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
+  CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1, false})), MessageType::status));
 }

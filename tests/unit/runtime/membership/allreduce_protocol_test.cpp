@@ -22,18 +22,22 @@ Bytes longer(Bytes payload) {
 
 }  // namespace
 
-TEST_CASE("a status tells generation, lineage and step, or that there is no state") {
-  const auto [header, payload] = encode(StatusMessage{4, 77, 40});
+TEST_CASE(
+    "a status tells generation, lineage and step, or that there is no state, and whether a sum is waited "
+    "for") {
+  const auto [header, payload] = encode(StatusMessage{4, 77, 40, true});
   CHECK(header.type == MessageType::status);
   const auto status = decode_status(header, payload);
   REQUIRE(status);
   CHECK(status->generation == 4);
   CHECK(status->lineage == 77);
   CHECK(status->step == 40);
+  CHECK(status->waits_for_sum);
   CHECK_FALSE(decode_status(header, shorter(payload)));
   CHECK_FALSE(decode_status(header, longer(payload)));
-  const auto without = encode(StatusMessage{4, 77, {}});
+  const auto without = encode(StatusMessage{4, 77, {}, false});
   CHECK_FALSE(decode_status(without.header, without.payload)->step);
+  CHECK_FALSE(decode_status(without.header, without.payload)->waits_for_sum);
 }
 
 TEST_CASE("a proposal tells its number, what it follows, its lineage, and where its members are") {
