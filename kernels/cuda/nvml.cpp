@@ -104,11 +104,15 @@ XidEvents::~XidEvents() {
   if (set_) nvml().free_events(set_);
 }
 
-std::optional<unsigned> XidEvents::next() {
+std::optional<unsigned> XidEvents::last() {
+  constexpr int most = 100;  // that are gone through
+  std::optional<unsigned> number;
   EventData event;
-  if (!set_ || nvml().wait_for_event(set_, &event, event_patience) != success || event.type != xid_event)
-    return {};
-  return static_cast<unsigned>(event.data);
+  for (int i = 0; i < most && set_; ++i) {
+    if (nvml().wait_for_event(set_, &event, i == 0 ? event_patience : 0) != success) break;
+    if (event.type == xid_event) number = static_cast<unsigned>(event.data);
+  }
+  return number;
 }
 
 }  // namespace mlk::cuda

@@ -28,9 +28,8 @@ class XidEvents {
   XidEvents(const XidEvents&) = delete;
   XidEvents& operator=(const XidEvents&) = delete;
 
-  // The number of the first that has not been told yet. After a failure it may come late: waits for it at
-  // most 200 ms.
-  std::optional<unsigned> next();
+  // The number of the last one. After a failure it may come late: waits for it at most 200 ms.
+  std::optional<unsigned> last();
 
  private:
   nvmlEventSet_st* set_ = nullptr;

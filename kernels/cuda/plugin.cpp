@@ -47,7 +47,7 @@ struct mlk_device {
   bool holds(cudaError_t error, const char* doing) {
     if (error == cudaSuccess || !failure.empty()) return failure.empty();
     failure = name + ": " + doing + ": " + cudaGetErrorString(error);
-    const auto xid = faults && error != cudaErrorMemoryAllocation ? faults->next() : std::nullopt;
+    const auto xid = faults && error != cudaErrorMemoryAllocation ? faults->last() : std::nullopt;
     if (xid) failure += " (Xid " + std::to_string(*xid) + ")";
     if (error == cudaErrorECCUncorrectable)
       failure += "; the memory of this GPU is faulty, so its node should be drained";

@@ -66,7 +66,11 @@ void give_gpus(json& pod, const std::vector<std::string>& free) {
   std::string names;
   for (std::size_t i = 0; i < std::min(wanted_gpus(pod), free.size()); ++i)
     names += (i > 0 ? "," : "") + free[i];
-  if (!names.empty()) pod["metadata"]["annotations"][annotation] = names;
+  if (!names.empty()) {
+    pod["metadata"]["annotations"][annotation] = names;
+  } else if (pod["metadata"].contains("annotations")) {  // nobody else gives GPUs
+    pod["metadata"]["annotations"].erase(annotation);
+  }
 }
 
 std::string gpus_of(const json& pod) {

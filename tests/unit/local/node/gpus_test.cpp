@@ -108,6 +108,16 @@ TEST_CASE("the next server knows which GPUs pods have") {
   CHECK(machine.waits("b"));
 }
 
+TEST_CASE("a pod does not get GPUs that it gives itself") {
+  Machine machine;
+  json pod = asking("a", "0");
+  pod["metadata"]["annotations"]["mlk.dev/gpus"] = "0,2";
+  machine.store.create("pods", pod);
+  machine.step();
+  machine.step();
+  CHECK(machine.variable("a").empty());
+}
+
 TEST_CASE("a variable of the pod's own chooses among its GPUs") {
   Machine machine;
   json pod = asking("a", "1");
