@@ -51,6 +51,8 @@ add_executable(bench_step tests/bench/mlk_step.cpp)
 target_link_libraries(bench_step PRIVATE mlk_runtime)
 add_executable(bench_models tests/bench/mlk_models.cpp)
 target_link_libraries(bench_models PRIVATE mlk_runtime)
+add_executable(bench_gpu tests/bench/mlk_gpu.cpp)   # for tests/gpu/run
+target_link_libraries(bench_gpu PRIVATE mlk_runtime)
 add_executable(bench_checkpoint tests/bench/mlk_checkpoint.cpp)
 target_link_libraries(bench_checkpoint PRIVATE mlk_runtime)
 add_executable(bench_transport tests/bench/mlk_transport.cpp)
