@@ -37,7 +37,8 @@ bool has_word(std::string_view name, std::string_view word) {
 
 std::optional<double> peak_flops(std::string_view gpu, kernels::Precision precision) {
   const auto found = std::ranges::find_if(gpus, [&](const Gpu& known) {
-    return has_word(gpu, known.model) && (known.form.empty() || has_word(gpu, known.form));
+    return has_word(gpu, known.model) && !has_word(gpu, "MIG") &&
+           (known.form.empty() || has_word(gpu, known.form));
   });
   if (found == gpus.end()) return {};
   switch (precision) {

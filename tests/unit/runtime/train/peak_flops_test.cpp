@@ -11,6 +11,7 @@ TEST_CASE("a GPU's peak is found by its name, and none is made up for another") 
   CHECK(peak_flops("NVIDIA H200", Precision::tf32) == 494.7e12);
   CHECK(peak_flops("NVIDIA A100-SXM4-80GB", Precision::float32) == 19.5e12);
   CHECK(peak_flops("NVIDIA A10", Precision::bfloat16) == 125e12);
+  CHECK_FALSE(peak_flops("NVIDIA H100 80GB HBM3 MIG 1g.10gb", Precision::bfloat16));
   CHECK_FALSE(peak_flops("NVIDIA GeForce RTX 3050", Precision::float32));
   CHECK_FALSE(peak_flops("emulated device", Precision::float32));
   CHECK_FALSE(peak_flops("", Precision::float32));
