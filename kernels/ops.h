@@ -129,7 +129,8 @@ class Ops {
                                   const float* log_sums, const float* delta, float* qkv_gradient) = 0;
 
   // Each pixel of out[batch, height, width, outputs] is the product of weight[outputs, kernel, kernel,
-  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd.
+  // channels] with the square of x around it; beyond the edges there are zeros. kernel is odd. Its products
+  // may round their inputs as gemm does.
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
 

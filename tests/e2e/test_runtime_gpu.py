@@ -64,7 +64,7 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
 def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, model):
     losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", **MODELS[model])
               for name, env in (("cpu", {}), ("gpu", GPU))]
-    assert len(losses[0]) == len(losses[1]) >= 20
+    assert len(losses[0]) == len(losses[1]) >= 50
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     assert losses[1][-1] < losses[1][0] * 0.8
 
@@ -84,7 +84,8 @@ def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
 @pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
 def test_with_bfloat16_products_fifty_steps_on_a_gpu_are_those_of_pytorch_within_its_noise(tmp_path, name):
     curve = torch_curves.RECORDED["curves"][name]
-    torch_curves.assert_within_noise(torch_curves.train(tmp_path, curve, env=GPU, precision="bfloat16")[1], curve)
+    _, losses = torch_curves.train(tmp_path, curve, env=GPU, precision="bfloat16")
+    assert torch_curves.are_within_noise(losses, curve["bfloat16"]["gpu"])
 
 
 # Heads of 64 numbers have the kernels for tensor cores.

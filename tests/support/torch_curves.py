@@ -75,15 +75,6 @@ def losses_of(folder):
     return [losses[step] for step in sorted(losses)]
 
 
-def assert_within_noise(losses, curve):
-    """That bfloat16 losses are PyTorch's. The noise is that of eight runs, so others may be somewhat further off."""
-    recorded = curve["bfloat16"]
-    assert len(losses) == len(recorded["losses"])
-    for step, (ours, theirs, noise) in enumerate(zip(losses, recorded["losses"], recorded["noise"])):
-        assert abs(ours - theirs) <= 2 * noise, f"step {step}"
-    assert max(abs(ours - theirs) for ours, theirs in zip(losses, curve["losses"])) > 1e-6, "these are losses of float32"
-
-
 def _varint(data, at):
     value = 0
     for shift in itertools.count(0, 7):
@@ -100,6 +91,13 @@ def train(folder, curve, env=None, **config):
         worker = run.start("worker", 0, MLK_TENSORBOARD=str(folder / "events"), **(env or {}))
         assert worker.wait() == 0, worker.errors()
     return run, losses_of(folder / "events")
+
+
+def are_within_noise(losses, recorded):
+    """Whether these are losses with bfloat16 as recorded: no further off at any step than twice what the recorded runs have been apart up to
+    it, or than PyTorch's float32 may be from itself on another processor."""
+    return all(abs(loss - expected) <= max(1e-5, 2 * noise)
+               for loss, expected, noise in zip(losses, recorded["losses"], recorded["noise"], strict=True))
 
 
 def gpt2_tensors(layers, width, context, vocabulary):

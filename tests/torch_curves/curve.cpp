@@ -1,16 +1,16 @@
 // A model trained by PyTorch from given weights on given batches, to be recorded. Prints the loss of every
 // step, and leaves the trained weights in OUT. Without steps it prints the logits of one batch.
-//   curve MODEL float32|bfloat16 IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
-//   curve MODEL float32|bfloat16 IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
-// MODEL is mlp, cnn, or the number of heads of a gpt. bfloat16: with PyTorch's automatic mixed precision. IN,
-// all little-endian: the int32 number of tensors; for each its int32 number of axes, int32 axes and float32
-// values; the int32 batch and steps; the int32 number of axes of a sample, and its axes; for each step, and
-// once without any, the float32 learning rate, the samples (float32 pixels, or of a gpt int32 tokens) and
-// int32 labels, of a gpt one for each token. Tensors have the layouts of mlk-runtime's models: those of
-// PyTorch, but for convolutions [outputs, height, width, inputs], the images [height, width, channels] and
-// the layers of a gpt [inputs, outputs].
+//   curve MODEL PRODUCTS IN OUT sgd WEIGHT_DECAY MOMENTUM NESTEROV
+//   curve MODEL PRODUCTS IN OUT adam|adamw WEIGHT_DECAY BETA1 BETA2 EPSILON
+// MODEL is mlp, cnn, or the number of heads of a gpt. PRODUCTS is float32; bfloat16, as Ops::gemm multiplies
+// with Precision::bfloat16; or bfloat16-convolutions, where these do so too. Attention is always float32.
+// IN, all little-endian: the int32 number of tensors; for each its int32 number of axes, int32 axes and
+// float32 values; the int32 batch and steps; the int32 number of axes of a sample, and its axes; for each
+// step, and once without any, the float32 learning rate, the samples (float32 pixels, or of a gpt int32
+// tokens) and int32 labels, of a gpt one for each token. Tensors have the layouts of mlk-runtime's models:
+// those of PyTorch, but for convolutions [outputs, height, width, inputs], the images [height, width,
+// channels] and the layers of a gpt [inputs, outputs].
 
-#include <ATen/autocast_mode.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -65,9 +65,35 @@ std::unique_ptr<torch::optim::Optimizer> optimizer(const std::vector<torch::Tens
 
 using Tensors = std::vector<torch::Tensor>;
 
+bool rounds_products = false, rounds_convolutions = false;
+
+torch::Tensor rounded(const torch::Tensor& x) { return x.to(torch::kBFloat16).to(torch::kFloat32); }
+
+// multiply(a, b) of rounded inputs. Its backward pass rounds its inputs too, and not its results: what
+// rounding adds to a and b is a constant.
+template <typename Multiply>
+torch::Tensor rounding(const torch::Tensor& a, const torch::Tensor& b, Multiply multiply) {
+  const auto input = [](const torch::Tensor& x) { return x + (rounded(x) - x).detach(); };
+  const torch::Tensor result = multiply(input(a), input(b));
+  if (result.requires_grad()) result.register_hook(rounded);
+  return result;
+}
+
+torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto multiply = [](const torch::Tensor& x, const torch::Tensor& y) { return torch::matmul(x, y); };
+  return rounds_products ? rounding(a, b, multiply) : multiply(a, b);
+}
+
+torch::Tensor convolution(const torch::Tensor& images, const torch::Tensor& weight) {
+  const auto multiply = [](const torch::Tensor& x, const torch::Tensor& w) {
+    return torch::conv2d(x, w, {}, 1, 1);
+  };
+  return rounds_convolutions ? rounding(images, weight, multiply) : multiply(images, weight);
+}
+
 torch::Tensor layers(torch::Tensor x, const Tensors& w, std::size_t from) {
   for (std::size_t i = from; i < w.size(); i += 2) {
-    x = torch::linear(x, w[i], w[i + 1]);
+    x = product(x, w[i].t()) + w[i + 1];
     if (i + 2 < w.size()) x = torch::relu(x);
   }
   return x;
@@ -77,8 +103,10 @@ torch::Tensor layers(torch::Tensor x, const Tensors& w, std::size_t from) {
 torch::Tensor cnn(torch::Tensor x, const Tensors& w) {
   std::size_t at = 0;
   x = x.permute({0, 3, 1, 2});
-  for (; w[at].dim() == 4; at += 2)
-    x = torch::relu(torch::max_pool2d(torch::conv2d(x, w[at].permute({0, 3, 1, 2}), w[at + 1], 1, 1), 2));
+  for (; w[at].dim() == 4; at += 2) {
+    x = convolution(x, w[at].permute({0, 3, 1, 2})) + w[at + 1].view({-1, 1, 1});
+    x = torch::relu(torch::max_pool2d(x, 2));
+  }
   return layers(x.permute({0, 2, 3, 1}).flatten(1), w, at);
 }
 
@@ -91,34 +119,23 @@ torch::Tensor gpt(const torch::Tensor& tokens, const Tensors& w, int64_t heads) 
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = w[0].size(1);
   torch::Tensor x = torch::embedding(w[0], tokens) + w[1];
   for (std::size_t at = 2; at + 12 < w.size(); at += 12) {
-    const torch::Tensor qkv = torch::matmul(norm(x, w[at], w[at + 1]), w[at + 2]) + w[at + 3];
+    const torch::Tensor qkv = product(norm(x, w[at], w[at + 1]), w[at + 2]) + w[at + 3];
     std::vector<torch::Tensor> part = qkv.split(width, 2);
     for (torch::Tensor& one : part) one = one.view({batch, length, heads, width / heads}).transpose(1, 2);
     const torch::Tensor attended =
         torch::scaled_dot_product_attention(part[0], part[1], part[2], {}, 0, true);
-    x = x + torch::matmul(attended.transpose(1, 2).reshape({batch, length, width}), w[at + 4]) + w[at + 5];
+    x = x + product(attended.transpose(1, 2).reshape({batch, length, width}), w[at + 4]) + w[at + 5];
     const torch::Tensor wide =
-        torch::gelu(torch::matmul(norm(x, w[at + 6], w[at + 7]), w[at + 8]) + w[at + 9], "tanh");
-    x = x + torch::matmul(wide, w[at + 10]) + w[at + 11];
+        torch::gelu(product(norm(x, w[at + 6], w[at + 7]), w[at + 8]) + w[at + 9], "tanh");
+    x = x + product(wide, w[at + 10]) + w[at + 11];
   }
-  return torch::matmul(norm(x, w[w.size() - 2], w[w.size() - 1]), w[0].t()).flatten(0, 1);
+  return product(norm(x, w[w.size() - 2], w[w.size() - 1]), w[0].t()).flatten(0, 1);
 }
 
 torch::Tensor logits_of(const std::string& model, const torch::Tensor& x, const Tensors& w) {
   if (model == "mlp") return layers(x, w, 0);
   if (model == "cnn") return cnn(x, w);
   return gpt(x, w, std::atoi(model.c_str()));
-}
-
-// The loss of a batch. Only the forward pass is under automatic mixed precision, as its manual says.
-torch::Tensor loss_of(const std::string& model, bool mixed, const torch::Tensor& x,
-                      const torch::Tensor& labels, const Tensors& w) {
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::autocast::set_autocast_enabled(at::kCPU, mixed);
-  const torch::Tensor loss = torch::cross_entropy_loss(logits_of(model, x, w), labels);
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  at::autocast::clear_cache();
-  return loss;
 }
 
 void print_rows(const torch::Tensor& logits) {
@@ -132,8 +149,10 @@ void print_rows(const torch::Tensor& logits) {
 
 int main(int argc, char** argv) {
   if (argc < 9) return 2;
-  const std::string model = argv[1];
-  const bool images = model == "mlp" || model == "cnn", mixed = std::string(argv[2]) == "bfloat16";
+  const std::string model = argv[1], products = argv[2];
+  rounds_convolutions = products == "bfloat16-convolutions";
+  rounds_products = rounds_convolutions || products == "bfloat16";
+  const bool images = model == "mlp" || model == "cnn";
   at::set_num_threads(1);
   in.open(argv[3], std::ios::binary);
   Tensors parameters(static_cast<std::size_t>(integer()));
@@ -145,12 +164,13 @@ int main(int argc, char** argv) {
   for (int64_t step = 0; step < std::max<int64_t>(steps, 1); ++step) {
     rule->param_groups()[0].options().set_lr(tensor({1}).item<float>());
     const torch::Tensor x = images ? tensor(shape) : tensor(shape, torch::kInt32).to(torch::kInt64);
-    const torch::Tensor labels = tensor({images ? batch : x.numel()}, torch::kInt32).to(torch::kInt64);
+    const torch::Tensor logits = logits_of(model, x, parameters);
+    const torch::Tensor labels = tensor({logits.size(0)}, torch::kInt32).to(torch::kInt64);
     if (steps == 0) {
-      print_rows(logits_of(model, x, parameters));
+      print_rows(logits);
       break;
     }
-    const torch::Tensor loss = loss_of(model, mixed, x, labels, parameters);
+    const torch::Tensor loss = torch::cross_entropy_loss(logits, labels);
     rule->zero_grad();
     loss.backward();
     rule->step();
