@@ -21,6 +21,12 @@ class Communicator {
   virtual State state() = 0;
   // How many sums are done. For any thread.
   virtual std::size_t sums_done() const = 0;
+  // The bytes that a member has given to the sums that are done, and the seconds that they took on the
+  // device, with what it waited there for other members.
+  struct Traffic {
+    double bytes = 0, seconds = 0;
+  };
+  virtual Traffic traffic() = 0;
   // What has failed, a sentence; empty if nothing has. For any thread.
   virtual std::string failure() const = 0;
 

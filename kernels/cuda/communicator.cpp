@@ -73,10 +73,11 @@ bool mlk_communicator::holds(cudaError_t error, const char* doing) {
 }
 
 // A communicator that does not block may still be at work with a call when that returns; the next must wait.
-bool mlk_communicator::begin_sum(float* numbers, std::size_t count) {
+bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t begin) {
   if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
   if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))
     return false;
+  if (!holds(cudaEventRecord(begin, native_->stream), "cannot order its streams")) return false;
   ncclResult_t result = nccl().all_reduce(numbers, numbers, count, ncclFloat32, ncclSum,
                                           native_->communicator, native_->stream);
   const auto until = std::chrono::steady_clock::now() + call_patience;
@@ -91,23 +92,39 @@ bool mlk_communicator::begin_sum(float* numbers, std::size_t count) {
   return holds(result, "cannot add up");
 }
 
-bool mlk_communicator::note_end_of_sum() {
-  if (unused_.empty()) {
-    cudaEvent_t event = nullptr;
-    if (!holds(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "has no event")) return false;
-    native_->events.push_back(event);
-    unused_.push_back(event);
+// Events that have the time. They are used again, since making one takes longer than recording it.
+bool mlk_communicator::prepare(Sum& sum) {
+  if (!unused_.empty()) {
+    sum = unused_.back();
+    unused_.pop_back();
+    return true;
   }
-  if (!holds(cudaEventRecord(unused_.back(), native_->stream), "cannot order its streams")) return false;
-  under_way_.push_back(unused_.back());
-  unused_.pop_back();
+  for (cudaEvent_t* const event : {&sum.begin, &sum.end}) {
+    if (!holds(cudaEventCreateWithFlags(event, cudaEventDefault), "has no event")) return false;
+    native_->events.push_back(*event);
+  }
+  return true;
+}
+
+bool mlk_communicator::note_end_of(const Sum& sum) {
+  if (!holds(cudaEventRecord(sum.end, native_->stream), "cannot order its streams")) return false;
+  under_way_.push_back(sum);
   return true;
 }
 
 void mlk_communicator::sum(float* numbers, std::size_t count) {
   const std::scoped_lock lock(native_->calls);
   if (aborted_ || is_failed()) return;
-  if (begin_sum(numbers, count)) note_end_of_sum();
+  Sum sum;
+  if (!prepare(sum)) return;
+  sum.bytes = count * sizeof(float);
+  if (begin_sum(numbers, count, sum.begin)) note_end_of(sum);
+}
+
+void mlk_communicator::traffic(double& bytes, double& seconds) {
+  const std::scoped_lock lock(native_->calls);
+  bytes = bytes_;
+  seconds = seconds_;
 }
 
 int mlk_communicator::state() {
@@ -119,10 +136,16 @@ int mlk_communicator::state() {
   if (!holds(result, "has failed")) return -1;
   if (result == ncclInProgress) return 0;
   while (!under_way_.empty()) {
-    const cudaError_t asked = cudaEventQuery(under_way_.front());
+    const Sum& first = under_way_.front();
+    const cudaError_t asked = cudaEventQuery(first.end);
     if (asked == cudaErrorNotReady) return 0;
-    if (!holds(asked, "has failed")) return -1;
-    unused_.push_back(under_way_.front());
+    float milliseconds = 0;
+    if (!holds(asked, "has failed") ||
+        !holds(cudaEventElapsedTime(&milliseconds, first.begin, first.end), "has failed"))
+      return -1;
+    bytes_ += static_cast<double>(first.bytes);
+    seconds_ += static_cast<double>(milliseconds) / 1000;
+    unused_.push_back(first);
     under_way_.pop_front();
     ++done_;
   }

@@ -22,6 +22,7 @@ struct mlk_communicator {
   void sum(float* numbers, std::size_t count);
   int state();
   std::size_t sums_done() const { return done_; }
+  void traffic(double& bytes, double& seconds);
   const char* failure();
   bool abort();
 
@@ -32,7 +33,7 @@ struct mlk_communicator {
     ncclComm_t communicator = nullptr;
     cudaStream_t stream = nullptr;
     cudaEvent_t before = nullptr;     // what the device had to do before a sum
-    std::vector<cudaEvent_t> events;  // all those after a sum
+    std::vector<cudaEvent_t> events;  // all those around sums
 
     void end();
   };
@@ -41,13 +42,20 @@ struct mlk_communicator {
   bool holds(cudaError_t error, const char* doing);
   void fail(std::string why);
   bool is_failed();
-  bool begin_sum(float* numbers, std::size_t count);
-  bool note_end_of_sum();
+  // A sum on its way, between two events of its stream.
+  struct Sum {
+    cudaEvent_t begin = nullptr, end = nullptr;
+    std::size_t bytes = 0;
+  };
+  bool prepare(Sum& sum);
+  bool begin_sum(float* numbers, std::size_t count, cudaEvent_t begin);
+  bool note_end_of(const Sum& sum);
 
   const cudaStream_t device_stream_;
   const std::shared_ptr<Native> native_ = std::make_shared<Native>();
-  std::deque<cudaEvent_t> under_way_;
-  std::vector<cudaEvent_t> unused_;  // of native_->events
+  std::deque<Sum> under_way_;
+  std::vector<Sum> unused_;         // their events are in native_->events as well
+  double bytes_ = 0, seconds_ = 0;  // of the sums that are done
   std::atomic<std::size_t> done_ = 0;
   std::atomic<bool> aborted_ = false;
   std::atomic<bool> ended_ = false;  // the abort has come back

@@ -177,6 +177,10 @@ void to_host(mlk_device* device, const void* memory, void* values, std::size_t b
   device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
 }
 
+void wait(mlk_device* device) {
+  device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
+}
+
 void softmax_cross_entropy(mlk_device* device, int rows, int classes, const float* logits,
                            const std::int32_t* labels, float* delta, float* loss) {
   const auto count = static_cast<std::size_t>(rows);
@@ -349,10 +353,7 @@ const mlk_device_table* mlk_device_v3() {
       .free_host = [](void* memory) { cudaFreeHost(memory); },
       .to_device = to_device,
       .to_host = to_host,
-      .wait =
-          [](mlk_device* device) {
-            device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
-          },
+      .wait = wait,
       .gemm = gemm,
       .add_bias = queue<cuda::add_bias>,
       .add_bias_relu = queue<cuda::add_bias_relu>,
@@ -387,6 +388,8 @@ const mlk_device_table* mlk_device_v3() {
       .join = join,
       .communicator_state = [](mlk_communicator* communicator) { return communicator->state(); },
       .sums_done = [](mlk_communicator* communicator) { return communicator->sums_done(); },
+      .traffic = [](mlk_communicator* communicator, double* bytes,
+                    double* seconds) { communicator->traffic(*bytes, *seconds); },
       .communicator_failure = [](mlk_communicator* communicator) { return communicator->failure(); },
       .sum = [](mlk_communicator* communicator, float* numbers,
                 std::size_t size) { communicator->sum(numbers, size); },

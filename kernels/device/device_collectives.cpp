@@ -16,6 +16,11 @@ class DeviceCommunicator final : public Communicator {
     return state < 0 ? State::failed : state > 0 ? State::done : State::working;
   }
   std::size_t sums_done() const override { return table_.sums_done(&communicator_); }
+  Traffic traffic() override {
+    Traffic traffic;
+    table_.traffic(&communicator_, &traffic.bytes, &traffic.seconds);
+    return traffic;
+  }
   std::string failure() const override {
     const char* const failure = table_.communicator_failure(&communicator_);
     return failure ? failure : "";

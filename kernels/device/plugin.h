@@ -111,6 +111,8 @@ struct mlk_device_table {
   mlk_communicator* (*join)(mlk_device* device, const unsigned char* id, int members, int index);
   int (*communicator_state)(mlk_communicator* communicator);  // 0 working, 1 done, -1 failed
   std::size_t (*sums_done)(mlk_communicator* communicator);
+  // Of the sums that are done, as Communicator::traffic().
+  void (*traffic)(mlk_communicator* communicator, double* bytes, double* seconds);
   // Null, or a sentence that lives as long as the communicator. Any thread.
   const char* (*communicator_failure)(mlk_communicator* communicator);
   void (*sum)(mlk_communicator* communicator, float* numbers, std::size_t size);

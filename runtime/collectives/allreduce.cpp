@@ -294,6 +294,7 @@ void AllReduce::note_step() {
   }
   job_.reporter.telemetry().step(machine_.point().step + 1, samples_, times);
   job_.reporter.telemetry().run(run);
+  job_.reporter.telemetry().bus(sum_.take_traffic());
 }
 
 void AllReduce::carry_out(const AfterStep&) {

@@ -1,6 +1,7 @@
 #include "runtime/collectives/device_sum.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mlk::rt {
 namespace {
@@ -49,6 +50,7 @@ void DeviceSum::begin(std::size_t members, std::size_t index) {
   index_ = index;
   phase_ = members > 1 ? Phase::offers : Phase::off;
   group_.reset();
+  told_ = {};
   joins_since_.reset();
   still_since_.reset();
 }
@@ -106,6 +108,15 @@ DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
     sums_done_ = group_->sums_done();
   }
   return now - *still_since_ < patience_ ? Progress::under_way : Progress::stands_still;
+}
+
+// Around a ring each of n members sends 2 (n - 1) / n of its numbers. nccl-tests defines the bandwidth of the
+// bus by that, whatever way NCCL chooses, so that it can be compared with what the links could carry.
+BusTraffic DeviceSum::take_traffic() {
+  if (!group_ || phase_ != Phase::in_use) return {};
+  const auto now = group_->traffic(), before = std::exchange(told_, now);
+  const auto members = static_cast<double>(members_);
+  return {(now.bytes - before.bytes) * 2 * (members - 1) / members, now.seconds - before.seconds};
 }
 
 bool DeviceSum::give_up(bool hangs) {

@@ -14,6 +14,7 @@
 
 #include "kernels/communicator.h"
 #include "runtime/base/log.h"
+#include "runtime/metrics/telemetry.h"
 #include "runtime/transport/event.h"
 
 namespace mlk::rt {
@@ -43,6 +44,9 @@ class DeviceSum {
   // stands_still: nothing has been done for a while. That need not be a fault: another member may compute.
   enum class Progress { under_way, stands_still, done, failed };
   Progress progress(SteadyTime now);
+  // Since the last call: what the sums have moved over the network or the links between the GPUs, and how
+  // long that took.
+  BusTraffic take_traffic();
   // Gives the group up. With `hangs`, or if it has failed, the log says so, and after three such groups in a
   // row this process takes part in none. False: the device may still write to the parts.
   [[nodiscard]] bool give_up(bool hangs);
@@ -62,6 +66,7 @@ class DeviceSum {
   int faults_ = 0;
   std::size_t sums_done_ = 0;
   std::optional<SteadyTime> still_since_;
+  kernels::Communicator::Traffic told_;  // of the group, by take_traffic()
 };
 
 }  // namespace mlk::rt

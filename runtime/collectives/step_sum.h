@@ -45,6 +45,9 @@ class StepSum {
   // gradients = factor * the sum.
   void take(float factor, std::span<float> gradients);
 
+  // See DeviceSum.
+  BusTraffic take_traffic() { return device_sum_.take_traffic(); }
+
   // Of ranks that are ahead, or gone: see Ring.
   void keep(Event&& event) { ring_.keep(std::move(event)); }
   void forget_from(std::uint32_t rank) { ring_.forget_from(rank); }

@@ -109,6 +109,9 @@ std::string prometheus_text(const Measurements& m) {
     families.one("mlk_staleness_max", "gauge", "The same, at most.", as_double(m.staleness->most));
   }
   put_gpu(families, m.gpu);
+  if (m.bus)
+    families.one("mlk_nccl_bus_bytes_per_second", "gauge", "Bus bandwidth of sums by NCCL, last report.",
+                 m.bus->bytes_per_second());
   if (m.run) put_run(families, *m.run);
   return families.take();
 }

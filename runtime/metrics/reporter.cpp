@@ -147,6 +147,7 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
   if (measured.gpu.utilization) add("gpu_util", *measured.gpu.utilization, "%.2f");
   if (measured.gpu.memory_bytes) add("gpu_memory_gib", *measured.gpu.memory_bytes / gib, "%.1f");
   if (measured.gpu.watts) add("gpu_watts", *measured.gpu.watts, "%.0f");
+  if (interval.bus.seconds > 0) add("nccl_gb_per_s", interval.bus.bytes_per_second() / 1e9, "%.3g");
   if (!run) return figures;
   count("world", run->workers);
   count("generation", run->generation);

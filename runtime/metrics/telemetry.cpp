@@ -40,6 +40,12 @@ void Telemetry::gpu(const GpuView& view) {
   all_.gpu = view;
 }
 
+void Telemetry::bus(const BusTraffic& traffic) {
+  const std::lock_guard lock(mutex_);
+  interval_.bus.bytes += traffic.bytes;
+  interval_.bus.seconds += traffic.seconds;
+}
+
 void Telemetry::evaluated(double accuracy, std::optional<double> held_out_loss) {
   const std::lock_guard lock(mutex_);
   all_.accuracy = accuracy;
@@ -56,6 +62,7 @@ Telemetry::Interval Telemetry::report(const Report& report) {
   all_.step = report.step;
   all_.report = report;
   if (interval_.staleness.count > 0) all_.staleness = interval_.staleness;
+  if (interval_.bus.seconds > 0) all_.bus = interval_.bus;
   return std::exchange(interval_, {});
 }
 

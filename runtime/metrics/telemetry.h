@@ -31,6 +31,14 @@ struct Staleness {
   Staleness& operator+=(const Staleness& other);
 };
 
+// What sums over GPUs have moved, as nccl-tests counts it for its bus bandwidth, and the seconds that they
+// took.
+struct BusTraffic {
+  double bytes = 0, seconds = 0;
+
+  double bytes_per_second() const { return bytes / seconds; }
+};
+
 // What the reporting rank says about the run.
 struct Report {
   std::uint64_t step = 0, epoch = 0;
@@ -59,6 +67,7 @@ struct Measurements {
   std::optional<RunView> run;
   GpuView gpu;
   std::optional<Staleness> staleness;  // of the last report's interval
+  std::optional<BusTraffic> bus;       // the same
 };
 
 // Safe for any thread. Each call takes a lock that is never held for long.
@@ -69,6 +78,7 @@ class Telemetry {
   void staleness(const Staleness& staleness);
   void run(const RunView& view);
   void gpu(const GpuView& view);
+  void bus(const BusTraffic& traffic);
   void evaluated(double accuracy, std::optional<double> held_out_loss = {});
 
   // What was added since the last report, or since the start of the interval.
@@ -76,6 +86,7 @@ class Telemetry {
     std::uint64_t steps = 0;
     StepTimes times;  // of those steps, together
     Staleness staleness;
+    BusTraffic bus;
   };
   void start_interval();
   Interval report(const Report& report);  // starts the next interval

@@ -35,6 +35,7 @@ def test_two_ranks_add_up_by_nccl(tmp_path):
         assert "sums go by NCCL, over 2 GPUs" in ranks[0].errors()
         losses = [float(line["loss"]) for line in ranks[0].lines() if "loss" in line]
         assert losses[-1] < 0.75 * losses[0]
+        assert any(float(line.get("nccl_gb_per_s", 0)) > 0 for line in ranks[0].lines())
 
 
 class Ranks(Run):

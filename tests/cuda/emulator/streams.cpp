@@ -20,6 +20,7 @@
 
 struct CUevent_st {
   std::uint64_t recorded = 0, reached = 0;  // records so far: asked for; reached by their streams
+  std::uint64_t reached_at = 0;             // after so many operations of the device
 };
 
 namespace mlk::emulator {
@@ -353,7 +354,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call([&](Device& d) {
     const auto known = d.events.at(event);
-    return push(d, stream, [known, number = ++known->recorded] { known->reached = number; });
+    return push(d, stream, [&d, known, number = ++known->recorded] {
+      known->reached = number;
+      known->reached_at = d.operations_run;
+    });
   });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -368,6 +372,16 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     const auto known = d.events.at(event);
     if (known->reached < known->recorded) d.step();
     return known->reached < known->recorded ? cudaErrorNotReady : d.error;
+  });
+}
+
+// As if an operation took a millisecond.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  return call([&](Device& d) {
+    const auto first = d.events.at(begin), last = d.events.at(end);
+    if (first->reached < first->recorded || last->reached < last->recorded) return cudaErrorNotReady;
+    *milliseconds = static_cast<float>(last->reached_at - first->reached_at);
+    return d.error;
   });
 }
 

@@ -17,6 +17,7 @@ namespace {
 struct Group {
   Communicator::State state = Communicator::State::working;
   std::size_t sums_done = 0;
+  Communicator::Traffic traffic;
   std::string failure;
   bool aborts = true;  // the library comes back from an abort
   int aborted = 0;
@@ -27,6 +28,7 @@ struct PlayedCommunicator final : Communicator {
   State state() override { return group.state; }
   std::size_t sums_done() const override { return group.sums_done; }
   std::string failure() const override { return group.failure; }
+  Traffic traffic() override { return group.traffic; }
   void sum(std::span<float>) override {}
   bool abort() override {
     ++group.aborted;
@@ -104,6 +106,32 @@ TEST_CASE("members change to their devices with the same step, once all have joi
   CHECK(members.all_use_devices());
   members.begin();
   CHECK(members.none_uses_devices());
+}
+
+TEST_CASE("what sums move over the bus is told once, by the number of members") {
+  Members members(4);
+  members.begin();
+  members.add_up();
+  auto& group = members.collectives[0].group;
+  const auto take = [&] { return members.sums[0]->take_traffic(); };
+  CHECK(take().seconds == 0);
+  members.all_become(Communicator::State::done);
+  members.add_up();
+  group.traffic = {1000, 0.5};
+  const BusTraffic first = take();
+  CHECK(first.bytes == 1500);
+  CHECK(first.seconds == 0.5);
+  CHECK(take().seconds == 0);
+  group.traffic = {3000, 1.5};
+  const BusTraffic second = take();
+  CHECK(second.bytes == 3000);
+  CHECK(second.bytes_per_second() == 3000);
+
+  members.begin();  // the next group counts anew
+  members.add_up();
+  group.traffic = {1000, 0.25};
+  members.add_up();
+  CHECK(take().seconds == 0.25);
 }
 
 TEST_CASE("the hosts add up if one member has no library, another version of it, or cannot make a group") {

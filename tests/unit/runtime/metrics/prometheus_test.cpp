@@ -135,10 +135,12 @@ TEST_CASE("tokens and the GPU are served where they are known") {
   const auto served = [&](const std::string& line) {
     return prometheus_text(telemetry.measurements()).find("\n" + line + "\n") != std::string::npos;
   };
+  telemetry.bus({3e9, 1.5});
   telemetry.report({.step = 1, .tokens_per_s = 6400, .mfu = 0.25});
   telemetry.gpu({0.875, 1024, {}});
   CHECK(served("mlk_tokens_per_second 6400"));
   CHECK(served("mlk_mfu 0.25"));
+  CHECK(served("mlk_nccl_bus_bytes_per_second 2000000000"));
   CHECK(served("mlk_gpu_utilization 0.875"));
   CHECK(served("mlk_gpu_memory_bytes 1024"));
   CHECK_FALSE(served("# TYPE mlk_gpu_power_watts gauge"));

@@ -87,6 +87,20 @@ TEST_CASE("a line tells which share of the peak of all GPUs of the run its model
         "mlk step=200 epoch=1 loss=2.5 samples_per_s=100 mfu=0.050 world=4 generation=0 restarts=0\n");
 }
 
+TEST_CASE("a line tells the bandwidth of sums by NCCL since the last report") {
+  Reports bench;
+  bench.reporter.started(0, 0);
+  bench.reporter.telemetry().bus({3e9, 0.5});
+  bench.reporter.telemetry().bus({1e9, 0.5});
+  bench.now += 1;
+  bench.reporter.report(1, 1, 10, 1);
+  bench.now += 1;
+  bench.reporter.report(2, 1, 20, 1);
+  CHECK(bench.metrics.str() ==
+        "mlk step=1 epoch=1 loss=1 samples_per_s=10 nccl_gb_per_s=4\n"
+        "mlk step=2 epoch=1 loss=1 samples_per_s=10\n");
+}
+
 TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {
   Reports bench;
   bench.reporter.total_steps(470);
