@@ -113,7 +113,7 @@ def test_a_rank_that_has_come_to_the_same_step_by_another_sum_is_fed(tmp_path):
             number, _, _ = other.hear(wire_peer.PROPOSE, soon())
             other.say_status(step=1)
             _, step, payload = other.heard[wire_peer.STATUS]
-            other.accept(number, step, lineage=struct.unpack("<Q", payload)[0])
+            other.accept(number, step, lineage=struct.unpack_from("<Q", payload)[0])
             _, begun_at, payload = other.hear(wire_peer.BEGIN, soon())
             assert begun_at == step
             _, count = struct.unpack("<QI", payload[:12])

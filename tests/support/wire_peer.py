@@ -121,7 +121,7 @@ class Rank:
         self.sequence += 1
 
     def say_status(self, generation=0, step=NO_STEP, lineage=0):
-        self.say(STATUS, struct.pack("<Q", lineage), generation=generation, clock=step)
+        self.say(STATUS, struct.pack("<QB", lineage, 0), generation=generation, clock=step)
 
     def propose(self, number, follows, lineage, members):
         """members: {rank: incarnation}"""
