@@ -30,8 +30,9 @@ std::optional<StatusMessage> decode_status(const Header& header, std::span<const
   PayloadReader reader(payload);
   StatusMessage status{header.generation, reader.get<std::uint64_t>(), {}, false};
   if (header.clock != no_step) status.step = header.clock;
-  status.waits_for_sum = reader.get<std::uint8_t>() != 0;
-  if (!reader.complete()) return {};
+  const auto waits_for_sum = reader.get<std::uint8_t>();
+  status.waits_for_sum = waits_for_sum == 1;
+  if (!reader.complete() || waits_for_sum > 1) return {};
   return status;
 }
 

@@ -35,6 +35,9 @@ TEST_CASE(
   CHECK(status->waits_for_sum);
   CHECK_FALSE(decode_status(header, shorter(payload)));
   CHECK_FALSE(decode_status(header, longer(payload)));
+  Bytes neither = payload;
+  neither.back() = std::byte{2};
+  CHECK_FALSE(decode_status(header, neither));
   const auto without = encode(StatusMessage{4, 77, {}, false});
   CHECK_FALSE(decode_status(without.header, without.payload)->step);
   CHECK_FALSE(decode_status(without.header, without.payload)->waits_for_sum);
