@@ -19,8 +19,8 @@ struct GpuUsage {
 // Any thread.
 GpuUsage usage_of(int index);
 
-// Hears of the faults that the driver finds in a GPU from the construction on. They have numbers, called Xid,
-// of which NVIDIA has a list. For one thread.
+// Collects the faults of a GPU that its driver reports after the construction. NVIDIA lists their numbers,
+// which are called Xid. For one thread.
 class XidEvents {
  public:
   explicit XidEvents(int index);  // as above

@@ -17,7 +17,7 @@ namespace mlk::rt {
 // new one is found within half a second.
 inline constexpr Milliseconds server_retry_max{500};
 // Of ranks that compute on GPUs, with allreduce. All GPUs stand still while they wait for a rank that is
-// stopped, and such a rank has processors to spare for its heartbeats.
+// stopped. A healthy rank has processors to spare, so its heartbeats come in time.
 inline constexpr Milliseconds gpu_suspect_after{1500};
 
 class Peers {

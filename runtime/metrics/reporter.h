@@ -42,8 +42,8 @@ class Reporter {
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Of a model that predicts tokens: reports then tell these, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
-  // What a device of the run would need for a sample at the most that it can compute: reports then tell how
-  // near the run comes to that.
+  // The seconds that one device would need for a sample at its peak. Reports then tell how near the run comes
+  // to the peak of all its devices.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.

@@ -30,7 +30,7 @@ std::size_t wanted_gpus(const nlohmann::json& pod);
 void give_gpus(nlohmann::json& pod, const std::vector<std::string>& free);
 std::string gpus_of(const nlohmann::json& pod);
 
-// Those of `all` that no pod has which has not ended, in the same order. Pure.
+// Those of `all` that are free, in the same order: a pod has its GPUs until it has ended. Pure.
 std::vector<std::string> free_gpus(const std::vector<std::string>& all, const std::vector<Object>& pods);
 
 }  // namespace mlk::local
