@@ -52,6 +52,7 @@ if(MLK_NVCC AND NOT MLK_SANITIZE)
     find_package(doctest REQUIRED)
     add_executable(gpu_tests EXCLUDE_FROM_ALL tests/unit/main.cpp tests/unit/cuda/ops_test.cpp
                    tests/unit/cuda/transformer_test.cpp tests/unit/cuda/images_test.cpp tests/unit/cuda/bfloat16_test.cpp
+                   tests/unit/cuda/linear_test.cpp tests/unit/cuda/early_copies_test.cpp
                    tests/unit/cuda/recordings_test.cpp)
     target_compile_definitions(gpu_tests PRIVATE MLK_DEVICE_PLUGIN="$<TARGET_FILE:mlk-cuda>" MLK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(gpu_tests PRIVATE mlk_options doctest::doctest mlk_kernels_device mlk_kernels_cpu)

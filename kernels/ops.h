@@ -55,11 +55,19 @@ class Ops {
     return {allocate_bytes(size * sizeof(Number)), size};
   }
 
+  // Memory of the host, zeros, that a device copies from and to without a detour. It may outlive this object.
+  Buffer<float> allocate_on_host(std::size_t size) {
+    return {allocate_host_bytes(size * sizeof(float)), size};
+  }
+
   // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
   // tensor itself, so that the next two copy nothing.
   virtual std::span<float> place(std::span<float> tensor) = 0;
   // Copies a tensor to its place, and returns that.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
+  // Begins to copy a tensor to its place: as it is after the operations so far, beside those that follow.
+  // None of these may change it before the read() of the same tensor, which waits for this copy alone.
+  virtual void start_read(std::span<const float> /*tensor*/) {}
   // Copies values, from its place or from elsewhere, to a tensor of the same length.
   virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
 
@@ -93,6 +101,35 @@ class Ops {
   // Then as bias_backward.
   virtual void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
                                   float* bias_gradient) = 0;
+
+  // The next three are layers of networks. They have the results of the operations above; a device may
+  // compute them in fewer passes over its memory.
+
+  // out[rows, outputs] = x * weight + bias, plus residual[rows, outputs] if that is not null.
+  virtual void linear(const LinearShape& shape, const float* x, const float* weight, const float* bias,
+                      const float* residual, float* out) {
+    gemm(Transpose::no, Transpose::no, shape.rows, shape.outputs, shape.inputs, 1, x, weight, 0, out);
+    add_bias(shape.rows, shape.outputs, bias, out);
+    if (!residual) return;
+    const std::size_t size = static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.outputs);
+    add_scaled({residual, size}, 1, {out, size}, {out, size});
+  }
+
+  // sums[rows, outputs] = x * weight + bias, and out = GELU(sums).
+  virtual void linear_gelu(const LinearShape& shape, const float* x, const float* weight, const float* bias,
+                           float* sums, float* out) {
+    gemm(Transpose::no, Transpose::no, shape.rows, shape.outputs, shape.inputs, 1, x, weight, 0, sums);
+    add_bias_gelu(shape.rows, shape.outputs, bias, sums, out);
+  }
+
+  // The backward pass of linear and linear_gelu. delta[rows, outputs] is the gradient by x * weight + bias.
+  virtual void linear_backward(const LinearShape& shape, const float* x, const float* weight,
+                               const float* delta, const LinearGradients& to) {
+    if (to.bias) bias_backward(shape.rows, shape.outputs, delta, to.bias);
+    gemm(Transpose::yes, Transpose::no, shape.inputs, shape.outputs, shape.rows, 1, x, delta, 0, to.weight);
+    gemm(Transpose::no, Transpose::yes, shape.rows, shape.inputs, shape.outputs, 1, delta, weight, 0, to.x);
+    if (to.sums) bias_gelu_backward(shape.rows, shape.inputs, to.sums, to.x, to.sums_bias);
+  }
 
   // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is brought to mean 0 and
   // variance 1, then out = that * weight[columns] + bias[columns]. mean[rows] and scale[rows], which is
@@ -214,6 +251,7 @@ class Ops {
 
  protected:
   virtual Memory allocate_bytes(std::size_t bytes) = 0;  // zeros
+  virtual Memory allocate_host_bytes(std::size_t bytes) { return allocate_bytes(bytes); }
 };
 
 }  // namespace mlk::kernels

@@ -8,6 +8,22 @@ struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_size = 0;
 };
 
+// A layer that multiplies x[rows, inputs] by a weight[inputs, outputs].
+struct LinearShape {
+  int rows = 0, inputs = 0, outputs = 0;
+};
+
+// Where the backward pass of such a layer goes.
+struct LinearGradients {
+  float* weight = nullptr;
+  float* bias = nullptr;  // [outputs]; null: it is not computed
+  float* x = nullptr;
+  // For x = GELU(sums), else null: x gets the gradient by the sums, and sums_bias[inputs] its sum over the
+  // rows.
+  const float* sums = nullptr;
+  float* sums_bias = nullptr;
+};
+
 // Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,
 // its result needs no other order, and the operations on rows (a bias, a ReLU) see a pixel as a row.
 struct ImageShape {

@@ -1,5 +1,6 @@
 #include "kernels/cuda/cublaslt.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <utility>
 
@@ -17,6 +18,23 @@ std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 16;
   while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
   return alignment;
+}
+
+cublasLtEpilogue_t number_of(CublasLt::Epilogue epilogue) {
+  switch (epilogue) {
+    case CublasLt::Epilogue::none:
+      break;
+    case CublasLt::Epilogue::add_bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case CublasLt::Epilogue::add_bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case CublasLt::Epilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+bool has_sums(CublasLt::Epilogue epilogue) {
+  return epilogue == CublasLt::Epilogue::add_bias_gelu || epilogue == CublasLt::Epilogue::gelu_backward;
 }
 
 }  // namespace
@@ -78,7 +96,18 @@ struct CublasLt::Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
+  template <typename Value>
+  bool set(cublasLtMatmulDescAttributes_t attribute, Value value) const {
+    return library.cublasLtMatmulDescSetAttribute_(product, attribute, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+  }
   bool describe(const Key& key, cublasComputeType_t compute);
+  // The tensors of the epilogue, which may differ from product to product.
+  bool use(const Fused& fused) const {
+    return fused.epilogue == Epilogue::none ||
+           (set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, fused.bias) &&
+            (!fused.sums || set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, fused.sums)));
+  }
   bool choose(cublasLtHandle_t handle, const Key& key, std::uint64_t workspace_bytes);
 };
 
@@ -90,14 +119,14 @@ bool CublasLt::Plan::describe(const Key& key, cublasComputeType_t compute) {
                                                static_cast<std::uint64_t>(rows),
                                                stride) == CUBLAS_STATUS_SUCCESS;
   };
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, Transpose transpose) {
-    const std::int32_t value = transpose == Transpose::yes ? CUBLAS_OP_T : CUBLAS_OP_N;
-    return library.cublasLtMatmulDescSetAttribute_(product, attribute, &value, sizeof value) ==
-           CUBLAS_STATUS_SUCCESS;
+  const auto operation = [](Transpose transpose) {
+    return std::int32_t{transpose == Transpose::yes ? CUBLAS_OP_T : CUBLAS_OP_N};
   };
   return library.cublasLtMatmulDescCreate_(&product, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-         set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b) &&
-         set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a) &&
+         set(CUBLASLT_MATMUL_DESC_TRANSA, operation(key.transpose_b)) &&
+         set(CUBLASLT_MATMUL_DESC_TRANSB, operation(key.transpose_a)) &&
+         set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(number_of(key.epilogue))) &&
+         (!has_sums(key.epilogue) || set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{key.n})) &&
          add_layout(of_a, key.type, key.transpose_a, key.m, key.k, key.stride_a) &&
          add_layout(of_b, key.type, key.transpose_b, key.k, key.n, key.stride_b) &&
          add_layout(of_c, CUDA_R_32F, Transpose::no, key.m, key.n, key.n);
@@ -157,30 +186,38 @@ std::string CublasLt::version() const {
          std::to_string(number % 100);
 }
 
-const CublasLt::Plan& CublasLt::plan_for(const Key& key) {
+// An algorithm is chosen for the alignment of the tensors of the epilogue, so the library has to know them.
+const CublasLt::Plan& CublasLt::plan_for(const Key& key, const Fused& fused) {
   if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
   if (plans_.size() == most_plans) plans_.clear();
   auto plan = std::make_unique<Plan>(*library_);
-  plan->usable = plan->describe(key, compute_) && plan->choose(handle_, key, workspace_bytes_);
+  plan->usable =
+      plan->describe(key, compute_) && plan->use(fused) && plan->choose(handle_, key, workspace_bytes_);
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 
 bool CublasLt::gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,
-                    float beta, float* c) {
+                    float beta, float* c, const Fused& fused) {
   if (m == 0 || n == 0 || k == 0) return false;
-  const Plan& plan = plan_for({m,
-                               n,
-                               k,
-                               a.transpose,
-                               b.transpose,
-                               a.type,
-                               a.stride,
-                               b.stride,
-                               {alignment_of(a.numbers), alignment_of(b.numbers), alignment_of(c)}});
-  return plan.usable &&
+  if (has_sums(fused.epilogue) && n % 8 != 0) return false;
+  const float* const added = fused.added ? fused.added : c;
+  const Plan& plan = plan_for(
+      {m,
+       n,
+       k,
+       a.transpose,
+       b.transpose,
+       a.type,
+       a.stride,
+       b.stride,
+       {alignment_of(a.numbers), alignment_of(b.numbers), std::min(alignment_of(c), alignment_of(added)),
+        alignment_of(fused.bias), alignment_of(fused.sums)},
+       fused.epilogue},
+      fused);
+  return plan.usable && plan.use(fused) &&
          library_->cublasLtMatmul_(handle_, plan.product, &alpha, b.numbers, plan.of_b, a.numbers, plan.of_a,
-                                   &beta, c, plan.of_c, c, plan.of_c, &plan.algorithm, workspace_.numbers(),
-                                   workspace_bytes_, stream) == CUBLAS_STATUS_SUCCESS;
+                                   &beta, added, plan.of_c, c, plan.of_c, &plan.algorithm,
+                                   workspace_.numbers(), workspace_bytes_, stream) == CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace mlk::cuda

@@ -33,9 +33,21 @@ class CublasLt {
     const void* numbers = nullptr;
     std::int64_t stride = 0;
   };
+  // What is done with a product of m rows and n columns before it is stored.
+  enum class Epilogue {
+    none,
+    add_bias,       // + bias[n]
+    add_bias_gelu,  // sums[m, n] = that + bias[n]; GELU(sums)
+    gelu_backward,  // times the derivative of GELU at sums[m, n]; bias[n] = the sum of its rows
+  };
+  struct Fused {
+    Epilogue epilogue = Epilogue::none;
+    const float *bias = nullptr, *sums = nullptr;  // const is for those that are only read
+    const float* added = nullptr;                  // [m, n] times beta is added to the product, in place of c
+  };
   // Ops::gemm, with float32 sums. False: cuBLASLt does not compute it, and nothing was queued.
   bool gemm(cudaStream_t stream, int m, int n, int k, float alpha, const Factor& a, const Factor& b,
-            float beta, float* c);
+            float beta, float* c, const Fused& fused);
 
  private:
   struct Library;
@@ -46,11 +58,12 @@ class CublasLt {
     kernels::Transpose transpose_a, transpose_b;
     cudaDataType_t type;
     std::int64_t stride_a, stride_b;
-    std::uint32_t alignments[3];
+    std::uint32_t alignments[5];  // of a, b, c, bias, sums
+    Epilogue epilogue;
     auto operator<=>(const Key&) const = default;
   };
   CublasLt(std::unique_ptr<Library> library, cublasComputeType_t compute);
-  const Plan& plan_for(const Key& key);
+  const Plan& plan_for(const Key& key, const Fused& fused);
 
   std::unique_ptr<Library> library_;
   const cublasComputeType_t compute_;

@@ -22,7 +22,22 @@ enum cublasStatus_t {
 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
-enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4 };
+enum cublasLtMatmulDescAttributes_t {
+  CUBLASLT_MATMUL_DESC_TRANSA = 3,  // int32_t
+  CUBLASLT_MATMUL_DESC_TRANSB = 4,
+  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,               // uint32_t
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,           // void*
+  CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,  // void*
+  CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,       // int64_t: a multiple of 8
+};
+// What is done with alpha * a * b + beta * c, in its columns, before it is stored. The bias, and its
+// gradient, have a number for each row.
+enum cublasLtEpilogue_t {
+  CUBLASLT_EPILOGUE_DEFAULT = 1,
+  CUBLASLT_EPILOGUE_BIAS = 4,             // adds the bias
+  CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,  // the same, kept in aux; then GELU
+  CUBLASLT_EPILOGUE_DGELU_BGRAD = 208,    // times the derivative of GELU at aux; the bias gets its sums
+};
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,    // uint64_t
   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,  // uint32_t

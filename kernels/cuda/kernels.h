@@ -16,6 +16,8 @@ using kernels::AdamStep;
 using kernels::AttentionShape;
 using kernels::DropoutMask;
 using kernels::ImageShape;
+using kernels::LinearGradients;
+using kernels::LinearShape;
 using kernels::SgdStep;
 using kernels::Transpose;
 

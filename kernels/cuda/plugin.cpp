@@ -5,79 +5,25 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/communicator.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/nvml.h"
-#include "kernels/cuda/products.h"
-#include "kernels/cuda/recordings.h"
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/device.h"
 
-using mlk::cuda::Scratch;
+using mlk::cuda::queue;
+using mlk::cuda::queue_products;
+using mlk::cuda::queue_sums;
 using mlk::kernels::AdamStep;
-using mlk::kernels::AttentionShape;
 using mlk::kernels::DropoutMask;
 using mlk::kernels::ImageShape;
+using mlk::kernels::LinearGradients;
+using mlk::kernels::LinearShape;
 using mlk::kernels::Precision;
 using mlk::kernels::SgdStep;
 using mlk::kernels::Transpose;
 namespace cuda = mlk::cuda;
-
-struct mlk_device {
-  int index = 0;
-  std::string name, failure;
-  cudaStream_t stream = nullptr;
-  // Of the operations that return a number: a value for each row, their sum, and that on the host.
-  Scratch<float> of_rows;
-  double* total = nullptr;
-  double* result = nullptr;
-  Scratch<float> windows;   // of a convolution
-  Scratch<double> squares;  // of clipping
-  Scratch<float> partials;  // of sums of columns
-  cuda::Products products;
-  cuda::Recordings recordings{stream};
-  std::unique_ptr<cuda::XidEvents> faults;  // that the driver finds
-
-  mlk_device(Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
-
-  bool holds(cudaError_t error, const char* doing) {
-    if (error == cudaSuccess || !failure.empty()) return failure.empty();
-    failure = name + ": " + doing + ": " + cudaGetErrorString(error);
-    const auto xid = faults && error != cudaErrorMemoryAllocation ? faults->last() : std::nullopt;
-    if (xid) failure += " (Xid " + std::to_string(*xid) + ")";
-    if (error == cudaErrorECCUncorrectable)
-      failure += "; the memory of this GPU is faulty, so its node should be drained";
-    return false;
-  }
-  // After kernels were put into the stream.
-  void check() { holds(cudaGetLastError(), "a kernel cannot start"); }
-
-  // Memory for `wanted` numbers, whatever was in it; null after a failure.
-  template <typename Number>
-  Number* space(Scratch<Number>& scratch, std::size_t wanted) {
-    if (!failure.empty()) return nullptr;
-    return holds(scratch.make_room(wanted), "scratch memory") ? scratch.numbers() : nullptr;
-  }
-  void multiply(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
-                const float* a, const float* b, float beta, float* c) {
-    if (!failure.empty()) return;
-    holds(products.gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c), "a product");
-    check();
-  }
-
-  double sum_of_rows(int count) {
-    if (!failure.empty()) return 0;
-    cuda::sum(stream, static_cast<std::size_t>(count), of_rows.numbers(), total);
-    check();
-    holds(cudaMemcpyAsync(result, total, sizeof(double), cudaMemcpyDeviceToHost, stream), "a copy");
-    holds(cudaStreamSynchronize(stream), "waiting for the device");
-    return failure.empty() ? *result : 0;
-  }
-};
 
 namespace {
 
@@ -177,6 +123,17 @@ void to_host(mlk_device* device, const void* memory, void* values, std::size_t b
   device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
 }
 
+std::uint64_t start_to_host(mlk_device* device, const void* memory, void* values, std::size_t bytes) {
+  std::uint64_t number = 0;
+  if (device->failure.empty())
+    device->holds(device->early_copies.begin(device->stream, memory, values, bytes, number), "a copy");
+  return number;
+}
+
+void wait_for_copy(mlk_device* device, std::uint64_t number) {
+  if (device->failure.empty()) device->holds(device->early_copies.wait(number), "waiting for the device");
+}
+
 void wait(mlk_device* device) {
   device->holds(cudaStreamSynchronize(device->stream), "waiting for the device");
 }
@@ -199,36 +156,6 @@ std::int64_t count_correct(mlk_device* device, int rows, int classes, const floa
   return static_cast<std::int64_t>(device->sum_of_rows(rows));
 }
 
-// The function of the table that queues an operation.
-template <auto operation>
-struct Queue;
-template <typename... Parameters, void (*operation)(cudaStream_t, Parameters...)>
-struct Queue<operation> {
-  static void call(mlk_device* device, Parameters... parameters) {
-    if (!device->failure.empty()) return;
-    operation(device->stream, parameters...);
-    device->check();
-  }
-};
-template <auto operation>
-constexpr auto queue = &Queue<operation>::call;
-
-// The same for operations that need memory for partial sums.
-template <auto operation, auto needed>
-struct QueueSums;
-template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
-          auto needed>
-struct QueueSums<operation, needed> {
-  static void call(mlk_device* device, int rows, int columns, Parameters... parameters) {
-    float* const partials = device->space(device->partials, needed(rows, columns));
-    if (!device->failure.empty()) return;
-    operation(device->stream, partials, rows, columns, parameters...);
-    device->check();
-  }
-};
-template <auto operation, auto needed = cuda::partial_sums>
-constexpr auto queue_sums = &QueueSums<operation, needed>::call;
-
 void gemm(mlk_device* device, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c) {
   device->multiply(transpose_a ? Transpose::yes : Transpose::no, transpose_b ? Transpose::yes : Transpose::no,
@@ -243,18 +170,14 @@ void adam(cudaStream_t stream, std::size_t size, float* parameters, const float*
   cuda::adam(stream, size, parameters, gradients, mean, square, *step);
 }
 
-void attention(mlk_device* device, const AttentionShape* shape, const float* qkv, float* out,
-               float* log_sums) {
+void linear_backward(mlk_device* device, const LinearShape* shape, const float* x, const float* weight,
+                     const float* delta, const LinearGradients* to) {
+  float* const partials =
+      device->space(device->partials, std::max(cuda::partial_sums(shape->rows, shape->outputs),
+                                               cuda::partial_sums(shape->rows, shape->inputs)));
   if (!device->failure.empty()) return;
-  device->holds(device->products.attention(device->stream, *shape, qkv, out, log_sums), "attention");
-  device->check();
-}
-void attention_backward(mlk_device* device, const AttentionShape* shape, const float* qkv, const float* out,
-                        const float* log_sums, const float* delta, float* qkv_gradient) {
-  if (!device->failure.empty()) return;
-  device->holds(
-      device->products.attention_backward(device->stream, *shape, qkv, out, log_sums, delta, qkv_gradient),
-      "the gradient of attention");
+  device->holds(device->products.linear_backward(device->stream, *shape, x, weight, delta, *to, partials),
+                "a product");
   device->check();
 }
 void max_pool(cudaStream_t stream, const ImageShape* shape, const float* x, float* out) {
@@ -338,7 +261,7 @@ mlk_communicator* join(mlk_device* device, const unsigned char* id, int members,
 
 }  // namespace
 
-const mlk_device_table* mlk_device_v3() {
+const mlk_device_table* mlk_device_v4() {
   static const mlk_device_table table{
       .open = open_device,
       .close = close_device,
@@ -353,6 +276,8 @@ const mlk_device_table* mlk_device_v3() {
       .free_host = [](void* memory) { cudaFreeHost(memory); },
       .to_device = to_device,
       .to_host = to_host,
+      .start_to_host = start_to_host,
+      .wait_for_copy = wait_for_copy,
       .wait = wait,
       .gemm = gemm,
       .add_bias = queue<cuda::add_bias>,
@@ -361,12 +286,15 @@ const mlk_device_table* mlk_device_v3() {
       .bias_relu_backward = queue_sums<cuda::bias_relu_backward>,
       .add_bias_gelu = queue<cuda::add_bias_gelu>,
       .bias_gelu_backward = queue_sums<cuda::bias_gelu_backward>,
+      .linear = queue_products<&cuda::Products::linear>,
+      .linear_gelu = queue_products<&cuda::Products::linear_gelu>,
+      .linear_backward = linear_backward,
       .layer_norm = queue<cuda::layer_norm>,
       .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
       .embed = queue<cuda::embed>,
       .embed_backward = queue<cuda::embed_backward>,
-      .attention = attention,
-      .attention_backward = attention_backward,
+      .attention = queue_products<&cuda::Products::attention>,
+      .attention_backward = queue_products<&cuda::Products::attention_backward>,
       .convolve = convolve,
       .convolve_backward = convolve_backward,
       .max_pool = queue<max_pool>,

@@ -14,29 +14,30 @@ std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
 }
 
-// A factor as it is stored.
-struct Stored {
-  Transpose transpose;
-  std::size_t rows, columns;
-
-  Stored(Transpose transposed, int of_rows, int of_columns)
-      : transpose(transposed),
-        rows(static_cast<std::size_t>(transposed == Transpose::yes ? of_columns : of_rows)),
-        columns(static_cast<std::size_t>(transposed == Transpose::yes ? of_rows : of_columns)) {}
-
-  CublasLt::Factor factor(const float* numbers) const {
-    return {transpose, CUDA_R_32F, numbers, static_cast<std::int64_t>(columns)};
-  }
-  CublasLt::Factor factor(const BFloat16* numbers) const {
-    return {transpose, CUDA_R_16BF, numbers, static_cast<std::int64_t>(padded(columns))};
-  }
-};
-
 bool are_aligned(std::initializer_list<const float*> tensors) {
   return std::ranges::all_of(tensors, [](const float* tensor) { return is_aligned(tensor); });
 }
 
 }  // namespace
+
+// A factor of a product, op(numbers)[rows, columns], and what it is rounded to.
+struct Products::Factor {
+  Transpose transpose;
+  int rows, columns;
+  const float* numbers;
+  const BFloat16* rounded = nullptr;
+
+  std::size_t stored_rows() const {
+    return static_cast<std::size_t>(transpose == Transpose::yes ? columns : rows);
+  }
+  std::size_t stored_columns() const {
+    return static_cast<std::size_t>(transpose == Transpose::yes ? rows : columns);
+  }
+  CublasLt::Factor for_cublaslt() const {
+    if (!rounded) return {transpose, CUDA_R_32F, numbers, static_cast<std::int64_t>(stored_columns())};
+    return {transpose, CUDA_R_16BF, rounded, static_cast<std::int64_t>(padded(stored_columns()))};
+  }
+};
 
 std::string Products::use_cublaslt() {
   cublaslt_ = CublasLt::open(precision_ == kernels::Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -57,32 +58,92 @@ cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
   return error;
 }
 
-cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
-                           int k, float alpha, const float* a, const float* b, float beta, float* c) {
-  const Stored of_a(transpose_a, m, k), of_b(transpose_b, k, n);
-  if (precision_ != kernels::Precision::bfloat16) {
-    if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(a), of_b.factor(b), beta, c))
-      return cudaSuccess;
-    ProductShares shares;
-    if (const cudaError_t error = share(m, n, k, shares)) return error;
-    if (2 * blocks_of_fast_gemm(m, n) * shares.count > multiprocessors_) {
-      gemm_fast(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c, shares);
-    } else {
-      cuda::gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-    }
-    return cudaSuccess;
-  }
-  if (const cudaError_t error = left_.make_room(of_a.rows * padded(of_a.columns))) return error;
-  if (const cudaError_t error = right_.make_room(of_b.rows * padded(of_b.columns))) return error;
-  const BFloat16 *const left = left_.numbers(), *const right = right_.numbers();
-  round_to_bfloat16(stream, of_a.rows, of_a.columns, a, left_.numbers());
-  round_to_bfloat16(stream, of_b.rows, of_b.columns, b, right_.numbers());
-  if (cublaslt_ && cublaslt_->gemm(stream, m, n, k, alpha, of_a.factor(left), of_b.factor(right), beta, c))
-    return cudaSuccess;
+cudaError_t Products::round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory) {
+  if (precision_ != kernels::Precision::bfloat16) return cudaSuccess;
+  const std::size_t rows = factor.stored_rows(), columns = factor.stored_columns();
+  if (const cudaError_t error = memory.make_room(rows * padded(columns))) return error;
+  round_to_bfloat16(stream, rows, columns, factor.numbers, memory.numbers());
+  factor.rounded = memory.numbers();
+  return cudaSuccess;
+}
+
+bool Products::by_cublaslt(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta,
+                           float* c, const CublasLt::Fused& fused) {
+  return cublaslt_ && cublaslt_->gemm(stream, a.rows, b.columns, a.columns, alpha, a.for_cublaslt(),
+                                      b.for_cublaslt(), beta, c, fused);
+}
+
+cudaError_t Products::multiply(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta,
+                               float* c) {
+  if (by_cublaslt(stream, a, b, alpha, beta, c, {})) return cudaSuccess;
+  const int m = a.rows, n = b.columns, k = a.columns;
   ProductShares shares;
   if (const cudaError_t error = share(m, n, k, shares)) return error;
-  gemm_bfloat16(stream, transpose_a, transpose_b, m, n, k, alpha, left, right, beta, c, shares);
+  if (precision_ == kernels::Precision::bfloat16) {
+    gemm_bfloat16(stream, a.transpose, b.transpose, m, n, k, alpha, a.rounded, b.rounded, beta, c, shares);
+  } else if (2 * blocks_of_fast_gemm(m, n) * shares.count > multiprocessors_) {
+    gemm_fast(stream, a.transpose, b.transpose, m, n, k, alpha, a.numbers, b.numbers, beta, c, shares);
+  } else {
+    cuda::gemm(stream, a.transpose, b.transpose, m, n, k, alpha, a.numbers, b.numbers, beta, c);
+  }
   return cudaSuccess;
+}
+
+cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n,
+                           int k, float alpha, const float* a, const float* b, float beta, float* c) {
+  Factor left{transpose_a, m, k, a}, right{transpose_b, k, n, b};
+  if (const cudaError_t error = round(stream, left, left_)) return error;
+  if (const cudaError_t error = round(stream, right, right_)) return error;
+  return multiply(stream, left, right, alpha, beta, c);
+}
+
+cudaError_t Products::linear(cudaStream_t stream, const LinearShape& shape, const float* x,
+                             const float* weight, const float* bias, const float* residual, float* out) {
+  Factor left{Transpose::no, shape.rows, shape.inputs, x};
+  Factor right{Transpose::no, shape.inputs, shape.outputs, weight};
+  if (const cudaError_t error = round(stream, left, left_)) return error;
+  if (const cudaError_t error = round(stream, right, right_)) return error;
+  if (by_cublaslt(stream, left, right, 1, residual ? 1 : 0, out,
+                  {CublasLt::Epilogue::add_bias, bias, nullptr, residual}))
+    return cudaSuccess;
+  const cudaError_t error = multiply(stream, left, right, 1, 0, out);
+  add_bias(stream, shape.rows, shape.outputs, bias, out);
+  const auto size = static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.outputs);
+  if (residual) add_scaled(stream, size, residual, 1, out, out);
+  return error;
+}
+
+cudaError_t Products::linear_gelu(cudaStream_t stream, const LinearShape& shape, const float* x,
+                                  const float* weight, const float* bias, float* sums, float* out) {
+  Factor left{Transpose::no, shape.rows, shape.inputs, x};
+  Factor right{Transpose::no, shape.inputs, shape.outputs, weight};
+  if (const cudaError_t error = round(stream, left, left_)) return error;
+  if (const cudaError_t error = round(stream, right, right_)) return error;
+  if (by_cublaslt(stream, left, right, 1, 0, out, {CublasLt::Epilogue::add_bias_gelu, bias, sums}))
+    return cudaSuccess;
+  const cudaError_t error = multiply(stream, left, right, 1, 0, sums);
+  add_bias_gelu(stream, shape.rows, shape.outputs, bias, sums, out);
+  return error;
+}
+
+// delta is rounded once for both products.
+cudaError_t Products::linear_backward(cudaStream_t stream, const LinearShape& shape, const float* x,
+                                      const float* weight, const float* delta, const LinearGradients& to,
+                                      float* partials) {
+  if (to.bias) bias_backward(stream, partials, shape.rows, shape.outputs, delta, to.bias);
+  Factor of_delta{Transpose::no, shape.rows, shape.outputs, delta};
+  if (const cudaError_t error = round(stream, of_delta, right_)) return error;
+  Factor of_x{Transpose::yes, shape.inputs, shape.rows, x};
+  if (const cudaError_t error = round(stream, of_x, left_)) return error;
+  if (const cudaError_t error = multiply(stream, of_x, of_delta, 1, 0, to.weight)) return error;
+  Factor of_weight{Transpose::yes, shape.outputs, shape.inputs, weight};
+  if (const cudaError_t error = round(stream, of_weight, left_)) return error;
+  if (to.sums && by_cublaslt(stream, of_delta, of_weight, 1, 0, to.x,
+                             {CublasLt::Epilogue::gelu_backward, to.sums_bias, to.sums}))
+    return cudaSuccess;
+  const cudaError_t error = multiply(stream, of_delta, of_weight, 1, 0, to.x);
+  if (to.sums) bias_gelu_backward(stream, partials, shape.rows, shape.inputs, to.sums, to.x, to.sums_bias);
+  return error;
 }
 
 cudaError_t Products::attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv,

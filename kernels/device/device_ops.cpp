@@ -31,9 +31,20 @@ class DeviceOps final : public Ops {
   }
   std::span<const float> read(std::span<const float> tensor) override {
     auto* values = reinterpret_cast<float*>(place_of(tensor.data(), tensor.size_bytes()));
-    table_.to_host(device_, tensor.data(), values, tensor.size_bytes());
+    if (const auto started = started_reads_.find(tensor.data());
+        started != started_reads_.end() && started->second.size == tensor.size()) {
+      table_.wait_for_copy(device_, started->second.copy);
+      started_reads_.erase(started);
+    } else {
+      table_.to_host(device_, tensor.data(), values, tensor.size_bytes());
+    }
     check();
     return {values, tensor.size()};
+  }
+  void start_read(std::span<const float> tensor) override {
+    std::byte* const values = place_of(tensor.data(), tensor.size_bytes());
+    const std::uint64_t copy = table_.start_to_host(device_, tensor.data(), values, tensor.size_bytes());
+    started_reads_.insert_or_assign(tensor.data(), StartedRead{tensor.size(), copy});
   }
   void write(std::span<const float> values, std::span<float> tensor) override {
     table_.to_device(device_, values.data(), tensor.data(), tensor.size_bytes());
@@ -71,6 +82,18 @@ class DeviceOps final : public Ops {
   void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
                           float* bias_gradient) override {
     table_.bias_gelu_backward(device_, rows, columns, x, delta, bias_gradient);
+  }
+  void linear(const LinearShape& shape, const float* x, const float* weight, const float* bias,
+              const float* residual, float* out) override {
+    table_.linear(device_, &shape, x, weight, bias, residual, out);
+  }
+  void linear_gelu(const LinearShape& shape, const float* x, const float* weight, const float* bias,
+                   float* sums, float* out) override {
+    table_.linear_gelu(device_, &shape, x, weight, bias, sums, out);
+  }
+  void linear_backward(const LinearShape& shape, const float* x, const float* weight, const float* delta,
+                       const LinearGradients& to) override {
+    table_.linear_backward(device_, &shape, x, weight, delta, &to);
   }
   void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias, float* out,
                   float* mean, float* scale) override {
@@ -192,12 +215,17 @@ class DeviceOps final : public Ops {
 
  protected:
   Memory allocate_bytes(std::size_t bytes) override;
+  Memory allocate_host_bytes(std::size_t bytes) override;
 
  private:
   // A buffer, and the memory of the host that belongs to it once it was asked for.
   struct Mirror {
     std::size_t bytes = 0;
     Memory host{nullptr, nullptr};
+  };
+  struct StartedRead {
+    std::size_t size = 0;
+    std::uint64_t copy = 0;
   };
   std::byte* place_of(const void* tensor, std::size_t bytes);
   const std::uint64_t* send(std::span<const std::uint64_t> ids);
@@ -213,7 +241,8 @@ class DeviceOps final : public Ops {
   const mlk_device_table& table_;
   mlk_device* device_ = nullptr;
   std::unique_ptr<Collectives> collectives_;
-  std::map<const std::byte*, Mirror> mirrors_;  // by the first byte of the buffer
+  std::map<const std::byte*, Mirror> mirrors_;         // by the first byte of the buffer
+  std::map<const float*, StartedRead> started_reads_;  // by the first number of the tensor
   Buffer<float> loss_;
   // Of the last batch: in memory of the host that the device can reach, and on the device.
   Memory ids_on_host_{nullptr, nullptr};
@@ -224,8 +253,18 @@ class DeviceOps final : public Ops {
 Memory DeviceOps::allocate_bytes(std::size_t bytes) {
   Memory memory(table_.allocate(device_, bytes), table_.free);
   if (!memory) out_of_memory(bytes, "device");
-  // An earlier buffer at this address has been freed.
-  mirrors_.insert_or_assign(static_cast<const std::byte*>(memory.get()), Mirror{bytes});
+  // Earlier buffers at this address have been freed.
+  const auto* const first = static_cast<const std::byte*>(memory.get());
+  mirrors_.insert_or_assign(first, Mirror{bytes});
+  started_reads_.erase(started_reads_.lower_bound(reinterpret_cast<const float*>(first)),
+                       started_reads_.lower_bound(reinterpret_cast<const float*>(first + bytes)));
+  return memory;
+}
+
+Memory DeviceOps::allocate_host_bytes(std::size_t bytes) {
+  Memory memory(table_.allocate_host(bytes), table_.free_host);
+  if (!memory) out_of_memory(bytes, "host that the device can reach");
+  std::memset(memory.get(), 0, bytes);
   return memory;
 }
 
@@ -237,9 +276,7 @@ std::byte* DeviceOps::place_of(const void* tensor, std::size_t bytes) {
   auto& [base, mirror] = *std::prev(after);
   if (first + bytes > base + mirror.bytes) throw std::logic_error("a tensor that lies in no buffer");
   if (!mirror.host) {
-    mirror.host = {table_.allocate_host(mirror.bytes), table_.free_host};
-    if (!mirror.host) out_of_memory(mirror.bytes, "host that the device can reach");
-    std::memset(mirror.host.get(), 0, mirror.bytes);
+    mirror.host = allocate_host_bytes(mirror.bytes);
   }
   return static_cast<std::byte*>(mirror.host.get()) + (first - base);
 }
@@ -254,8 +291,7 @@ Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
     check();
     return table;
   }
-  Memory table(table_.allocate_host(bytes.size()), table_.free_host);
-  if (!table) out_of_memory(bytes.size(), "host that the device can reach");
+  Memory table = allocate_host_bytes(bytes.size());
   std::memcpy(table.get(), bytes.data(), bytes.size());
   return {std::move(table), bytes.size()};
 }
@@ -265,8 +301,7 @@ const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
   if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // rows first, and then their labels
   table_.wait(device_);
   if (ids.size() > ids_.size()) {
-    ids_on_host_ = {table_.allocate_host(ids.size_bytes()), table_.free_host};
-    if (!ids_on_host_) out_of_memory(ids.size_bytes(), "host that the device can reach");
+    ids_on_host_ = allocate_host_bytes(ids.size_bytes());
     ids_ = allocate<std::uint64_t>(ids.size());
   }
   auto* const place = static_cast<std::uint64_t*>(ids_on_host_.get());
@@ -281,7 +316,7 @@ const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
 const mlk_device_table& load_plugin(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw DeviceFailure("the library for GPUs cannot be loaded: " + std::string(dlerror()));
-  const auto table = reinterpret_cast<decltype(&mlk_device_v3)>(dlsym(library, "mlk_device_v3"));
+  const auto table = reinterpret_cast<decltype(&mlk_device_v4)>(dlsym(library, "mlk_device_v4"));
   if (!table) throw DeviceFailure(path + " is of another version than mlk-runtime: install both from one");
   return *table();
 }

@@ -19,9 +19,9 @@ struct mlk_communicator;
 enum { mlk_group_id_bytes = 128 };
 
 // Functions that take a device are for one thread at a time. None of them waits for the device but to_host,
-// wait and count_correct. Operations run in the order of the calls, with the contracts of kernels/ops.h;
-// tensors lie in memory of `allocate`. After a failure nothing runs any more, and to_host and wait return at
-// once: ask failure().
+// wait_for_copy, wait and count_correct. Operations run in the order of the calls, with the contracts of
+// kernels/ops.h; tensors lie in memory of `allocate`. After a failure nothing runs any more, and those that
+// wait return at once: ask failure().
 struct mlk_device_table {
   // Device `index` of this process. precision: a kernels::Precision. Null if it cannot be used; `why`, of
   // `size` bytes, is then a sentence.
@@ -41,6 +41,10 @@ struct mlk_device_table {
   // The host must not change `values` before a wait if they lie in memory of allocate_host.
   void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
   void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
+  // Begins to copy to memory of allocate_host, as Ops::start_read(). The number of the copy, for the next
+  // one.
+  std::uint64_t (*start_to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
+  void (*wait_for_copy)(mlk_device* device, std::uint64_t number);
   void (*wait)(mlk_device* device);
 
   void (*gemm)(mlk_device* device, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
@@ -53,6 +57,12 @@ struct mlk_device_table {
   void (*add_bias_gelu)(mlk_device* device, int rows, int columns, const float* bias, float* x, float* out);
   void (*bias_gelu_backward)(mlk_device* device, int rows, int columns, const float* x, float* delta,
                              float* bias_gradient);
+  void (*linear)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
+                 const float* weight, const float* bias, const float* residual, float* out);
+  void (*linear_gelu)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
+                      const float* weight, const float* bias, float* sums, float* out);
+  void (*linear_backward)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
+                          const float* weight, const float* delta, const mlk::kernels::LinearGradients* to);
   void (*layer_norm)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
                      const float* bias, float* out, float* mean, float* scale);
   void (*layer_norm_backward)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
@@ -121,6 +131,6 @@ struct mlk_device_table {
 };
 
 // The one symbol of the library. The number is that of this file: a change of the table gets the next one.
-[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v3();
+[[gnu::visibility("default")]] const mlk_device_table* mlk_device_v4();
 
 }  // extern "C"

@@ -39,6 +39,7 @@ void StepSum::renew_buffer() {
 
 bool StepSum::run(const Ring::Group& group, const Step& step) {
   by_devices_ = device_sum_.is_in_use();
+  weighed_ = 0;
   ready_ = 0;
   failed_ = false;
   if (!by_devices_) device_sum_.say(summed_.subspan(front_, DeviceSum::talk_floats));
@@ -68,16 +69,29 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   return true;
 }
 
-void StepSum::weigh(const Bucket& bucket, const Step& step) {
-  const std::size_t from = std::max(bucket.offset, talk_end_), end = bucket.offset + bucket.size;
-  const auto summand = std::span<float>(sum_).subspan(from, end - from);
-  ops_.scale(step.weight, step.gradients.subspan(from - talk_end_, end - from), summand);
+std::span<float> StepSum::gradients_of(const Bucket& bucket) {
+  const std::size_t from = std::max(bucket.offset, talk_end_);
+  return std::span<float>(sum_).subspan(from, bucket.offset + bucket.size - from);
+}
+
+void StepSum::weigh(const Step& step) {
+  const Bucket& bucket = buckets_[weighed_++];
+  const auto summand = gradients_of(bucket);
+  const auto from = static_cast<std::size_t>(summand.data() - sum_.data());
+  ops_.scale(step.weight, step.gradients.subspan(from - talk_end_, summand.size()), summand);
   if (by_devices_) {
     if (bucket.offset == 0) ops_.write(summed_.first(talk_end_), std::span<float>(sum_).first(talk_end_));
     device_sum_.add(std::span<float>(sum_).subspan(bucket.offset, bucket.size));
   } else {
-    ops_.read(summand);
+    ops_.start_read(summand);
   }
+  // A device goes on while a bucket is copied, so that this is waited for when the next one is final.
+  const bool copies = !by_devices_ && summed_.data() != sum_.data();
+  while (ready_ + (copies ? 1 : 0) < weighed_) make_ready();
+}
+
+void StepSum::make_ready() {
+  if (!by_devices_) ops_.read(gradients_of(buckets_[ready_]));
   ++ready_;
   if (buckets_.size() > 1) transport_.nudge();
 }
@@ -85,11 +99,11 @@ void StepSum::weigh(const Bucket& bucket, const Step& step) {
 void StepSum::compute(const Step& step) {
   try {
     const Model::Final final = [&](std::size_t from) {
-      while (ready_ + 1 < buckets_.size() && buckets_[ready_].offset >= talk_end_ + from)
-        weigh(buckets_[ready_], step);
+      while (weighed_ + 1 < buckets_.size() && buckets_[weighed_].offset >= talk_end_ + from) weigh(step);
     };
     step.compute(buckets_.size() > 1 ? final : Model::Final());
-    while (ready_ < buckets_.size()) weigh(buckets_[ready_], step);
+    while (weighed_ < buckets_.size()) weigh(step);
+    while (ready_ < buckets_.size()) make_ready();
   } catch (...) {
     failed_ = true;
     transport_.nudge();

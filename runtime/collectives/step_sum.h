@@ -53,7 +53,10 @@ class StepSum {
   void forget_from(std::uint32_t rank) { ring_.forget_from(rank); }
 
  private:
-  void weigh(const Bucket& bucket, const Step& step);
+  // Of sum_, without what is in front of them.
+  std::span<float> gradients_of(const Bucket& bucket);
+  void weigh(const Step& step);  // the next bucket
+  void make_ready();             // the next one of those, for the thread that sums
   void compute(const Step& step);
   bool sum_by_hosts(const Ring::Group& group, const Step& step);
   bool sum_by_devices(const Step& step);
@@ -70,7 +73,8 @@ class StepSum {
   std::span<float> summed_;             // sum_ in memory of the host
   bool by_devices_ = false;             // the sum that is under way, or was the last
   bool spoilt_ = false;                 // the device may still write to sum_
-  std::atomic<std::size_t> ready_ = 0;  // buckets of the step
+  std::size_t weighed_ = 0;             // buckets of the step
+  std::atomic<std::size_t> ready_ = 0;  // and of those: for the thread that sums
   std::atomic<bool> failed_ = false;    // compute()
   kernels::ThreadPool overlap_{2};
 };

@@ -147,16 +147,19 @@ void Gpt::place(std::size_t sequences) {
   place_all(Places(memory_.data()));
 }
 
-void Gpt::multiply(const Linear& linear, const float* x, float* out) {
-  ops_.gemm(Transpose::no, Transpose::no, rows_, linear.outputs, linear.inputs, 1, x, weight(linear.weight),
-            0, out);
+void Gpt::add_to_stream(const Linear& linear, std::uint64_t site, const float* x, float* stream, float* out) {
+  const bool drops = dropout_.probability > 0;
+  ops_.linear(shape_of(linear), x, weight(linear.weight), weight(linear.weight + 1), drops ? nullptr : stream,
+              out);
+  if (!drops) return;
+  drop(site, out, out);
+  ops_.add_scaled(rows_of(stream), 1, rows_of(out), rows_of(out));
 }
 
-void Gpt::multiply_backward(const Linear& linear, const float* x, const float* delta, float* x_delta) {
-  ops_.gemm(Transpose::yes, Transpose::no, linear.inputs, linear.outputs, rows_, 1, x, delta, 0,
-            gradient(linear.weight));
-  ops_.gemm(Transpose::no, Transpose::yes, rows_, linear.inputs, linear.outputs, 1, delta,
-            weight(linear.weight), 0, x_delta);
+void Gpt::linear_backward(const Linear& linear, const float* x, const float* delta, float* x_delta) {
+  ops_.linear_backward(
+      shape_of(linear), x, weight(linear.weight), delta,
+      {.weight = gradient(linear.weight), .bias = gradient(linear.weight + 1), .x = x_delta});
 }
 
 void Gpt::normalise(std::size_t norm, const float* x, const Normalised& kept) {
@@ -183,24 +186,16 @@ const float* Gpt::branch_delta(std::uint64_t site, float* place) {
 void Gpt::block_forward(std::size_t i, float* out) {
   const Block& block = blocks_[i];
   const Kept& kept = kept_[i];
-  const auto add = [&](const Linear& linear, std::uint64_t site, float* stream, float* branch) {
-    ops_.add_bias(rows_, width_, weight(linear.weight + 1), branch);
-    drop(site, branch, branch);
-    ops_.add_scaled(rows_of(stream), 1, rows_of(branch), rows_of(branch));
-  };
   normalise(block.norm_1, kept.in, kept.norm_1);
-  multiply(block.qkv, kept.norm_1.out, kept.qkv);
-  ops_.add_bias(rows_, 3 * width_, weight(block.qkv.weight + 1), kept.qkv);
+  ops_.linear(shape_of(block.qkv), kept.norm_1.out, weight(block.qkv.weight), weight(block.qkv.weight + 1),
+              nullptr, kept.qkv);
   ops_.attention(attention_shape(), kept.qkv, kept.attended, kept.log_sums);
-  multiply(block.projection, kept.attended, kept.middle);
-  add(block.projection, after_attention(i), kept.in, kept.middle);
+  add_to_stream(block.projection, after_attention(i), kept.attended, kept.in, kept.middle);
 
   normalise(block.norm_2, kept.middle, kept.norm_2);
-  multiply(block.expansion, kept.norm_2.out, kept.expanded);
-  ops_.add_bias_gelu(rows_, block.expansion.outputs, weight(block.expansion.weight + 1), kept.expanded,
-                     kept.activated);
-  multiply(block.contraction, kept.activated, out);
-  add(block.contraction, after_layers(i), kept.middle, out);
+  ops_.linear_gelu(shape_of(block.expansion), kept.norm_2.out, weight(block.expansion.weight),
+                   weight(block.expansion.weight + 1), kept.expanded, kept.activated);
+  add_to_stream(block.contraction, after_layers(i), kept.activated, kept.middle, out);
 }
 
 void Gpt::forward(const Batch& batch) {
@@ -285,21 +280,22 @@ void Gpt::block_backward(std::size_t i, const Final& final) {
   const auto all_from = [&](std::size_t tensor) {
     if (final) final(tensors_[tensor].offset);
   };
-  const float* delta = branch_delta(after_layers(i), delta_);
-  ops_.bias_backward(rows_, width_, delta, gradient(block.contraction.weight + 1));
-  multiply_backward(block.contraction, kept.activated, delta, wide_delta_);
-  ops_.bias_gelu_backward(rows_, block.expansion.outputs, kept.expanded, wide_delta_,
-                          gradient(block.expansion.weight + 1));
-  multiply_backward(block.expansion, kept.norm_2.out, wide_delta_, delta_);
+  const std::size_t expansion = block.expansion.weight, contraction = block.contraction.weight;
+  ops_.linear_backward(shape_of(block.contraction), kept.activated, weight(contraction),
+                       branch_delta(after_layers(i), delta_),
+                       {.weight = gradient(contraction),
+                        .bias = gradient(contraction + 1),
+                        .x = wide_delta_,
+                        .sums = kept.expanded,
+                        .sums_bias = gradient(expansion + 1)});
+  ops_.linear_backward(shape_of(block.expansion), kept.norm_2.out, weight(expansion), wide_delta_,
+                       {.weight = gradient(expansion), .x = delta_});
   normalise_backward(block.norm_2, kept.middle, kept.norm_2);
   all_from(block.norm_2);
 
-  delta = branch_delta(after_attention(i), wide_delta_);
-  ops_.bias_backward(rows_, width_, delta, gradient(block.projection.weight + 1));
-  multiply_backward(block.projection, kept.attended, delta, delta_);
+  linear_backward(block.projection, kept.attended, branch_delta(after_attention(i), wide_delta_), delta_);
   ops_.attention_backward(attention_shape(), kept.qkv, kept.attended, kept.log_sums, delta_, wide_delta_);
-  ops_.bias_backward(rows_, 3 * width_, wide_delta_, gradient(block.qkv.weight + 1));
-  multiply_backward(block.qkv, kept.norm_1.out, wide_delta_, delta_);
+  linear_backward(block.qkv, kept.norm_1.out, wide_delta_, delta_);
   normalise_backward(block.norm_1, kept.in, kept.norm_1);
   all_from(block.norm_1);
 }

@@ -85,10 +85,11 @@ class Gpt final : public Model {
   // The residual stream's gradient in stream_delta_ becomes that before the block.
   void block_backward(std::size_t i, const Final& final);
 
-  // out = x * weight, without the bias.
-  void multiply(const Linear& linear, const float* x, float* out);
-  // The gradients of the weight, and by x.
-  void multiply_backward(const Linear& linear, const float* x, const float* delta, float* x_delta);
+  kernels::LinearShape shape_of(const Linear& linear) const { return {rows_, linear.inputs, linear.outputs}; }
+  // The layer that ends half of a block: adds its output to the residual stream.
+  void add_to_stream(const Linear& linear, std::uint64_t site, const float* x, float* stream, float* out);
+  // The gradients of weight and bias, and by x.
+  void linear_backward(const Linear& linear, const float* x, const float* delta, float* x_delta);
   void normalise(std::size_t norm, const float* x, const Normalised& kept);
   // Adds the gradient by x to stream_delta_. That by the output is delta_.
   void normalise_backward(std::size_t norm, const float* x, const Normalised& kept);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
 #include "runtime/launch/job.h"
 #include "runtime/membership/peers.h"
 #include "runtime/model/model.h"
@@ -22,6 +23,10 @@ class WeightExchange {
 
   void expect(const ExpectWeights& wanted);
   void cancel();
+  // For the slice that is computed next: begins to copy gradients to the host as soon as they are final.
+  // Empty where that gains nothing: on processors, for gradients that are clipped first, and for those of a
+  // small model, which a device computes by replaying a recording.
+  Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
   void take_next();
@@ -34,10 +39,10 @@ class WeightExchange {
 
   Peers& peers_;
   Model& model_;
-  const bool sync_;
+  const bool sync_, copies_ahead_;
   const std::vector<Chunk> chunks_;
   bool newest_expected_ = false;               // async: since the last take_newest()
-  std::vector<float> next_;                    // sync: weights of the clock to come
+  kernels::Buffer<float> next_;                // sync: weights of the clock to come, on the host
   PostedReceivesGuard posted_receives_guard_;  // last: the members above are posted
 };
 

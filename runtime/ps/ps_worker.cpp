@@ -123,7 +123,7 @@ void PsWorker::carry_out(const Evaluate& wanted) {
 
 void PsWorker::carry_out(const ComputeSlice& wanted) {
   exchange_.take_newest();
-  const double loss = trainer_.compute(wanted.position, wanted.samples);
+  const double loss = trainer_.compute(wanted.position, wanted.samples, exchange_.copies_ahead());
   trainer_.clip();
   act([&](WorkerTurn& turn) { machine_.computed(loss, turn); });
 }

@@ -2,6 +2,7 @@
 // plain loops when the stream comes to the product. Only what kernels/cuda/cublaslt.cpp uses is there.
 #include "tests/cuda/fake_cublaslt.h"
 
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -12,6 +13,9 @@
 struct cublasLtContext {};
 struct cublasLtMatmulDescOpaque_t {
   std::int32_t transposes[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  float *bias = nullptr, *aux = nullptr;
+  std::int64_t aux_stride = 0;
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -59,15 +63,17 @@ cublasStatus_t assign(Value& to, const void* value, std::size_t bytes) {
 struct Product {
   std::uint64_t m, n, k;
   bool transposed_a, transposed_b;
+  cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, d;
 
-  Product(const cublasLtMatmulDescOpaque_t& desc, const cublasLtMatrixLayoutOpaque_t& of_a,
+  Product(const cublasLtMatmulDescOpaque_t& of, const cublasLtMatrixLayoutOpaque_t& of_a,
           const cublasLtMatrixLayoutOpaque_t& of_b, const cublasLtMatrixLayoutOpaque_t& of_d)
       : m(of_d.rows),
         n(of_d.columns),
-        k(desc.transposes[0] == CUBLAS_OP_T ? of_a.rows : of_a.columns),
-        transposed_a(desc.transposes[0] == CUBLAS_OP_T),
-        transposed_b(desc.transposes[1] == CUBLAS_OP_T),
+        k(of.transposes[0] == CUBLAS_OP_T ? of_a.rows : of_a.columns),
+        transposed_a(of.transposes[0] == CUBLAS_OP_T),
+        transposed_b(of.transposes[1] == CUBLAS_OP_T),
+        desc(of),
         a(of_a),
         b(of_b),
         d(of_d) {}
@@ -80,12 +86,27 @@ struct Product {
              layout.stride >= static_cast<std::int64_t>(layout.rows);
     };
     const bool inputs = a.type == b.type && (a.type == CUDA_R_32F || a.type == CUDA_R_16BF);
-    return inputs && d.type == CUDA_R_32F && m > 0 && n > 0 && k > 0 && is(a, transposed_a, m, k) &&
-           is(b, transposed_b, k, n) && is(d, false, m, n);
+    return inputs && fits_epilogue() && d.type == CUDA_R_32F && m > 0 && n > 0 && k > 0 &&
+           is(a, transposed_a, m, k) && is(b, transposed_b, k, n) && is(d, false, m, n);
+  }
+  bool fits_epilogue() const {
+    switch (desc.epilogue) {
+      case CUBLASLT_EPILOGUE_DEFAULT:
+        return true;
+      case CUBLASLT_EPILOGUE_BIAS:
+        return desc.bias;
+      case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+      case CUBLASLT_EPILOGUE_DGELU_BGRAD:
+        return desc.bias && desc.aux && desc.aux_stride % 8 == 0 &&
+               desc.aux_stride >= static_cast<std::int64_t>(m);
+      default:
+        return false;
+    }
   }
   cublasLtMatmulAlgo_t algorithm(const std::uint32_t* alignments) const {
     return {{m, n, k, static_cast<std::uint64_t>(a.type), transposed_a, transposed_b,
-             alignments[0] | std::uint64_t{alignments[1]} << 32, alignments[2]}};
+             alignments[0] | std::uint64_t{alignments[1]} << 32,
+             alignments[2] | std::uint64_t{desc.epilogue} << 32}};
   }
   static float at(const cublasLtMatrixLayoutOpaque_t& layout, const void* numbers, bool transposed,
                   std::uint64_t row, std::uint64_t column) {
@@ -94,14 +115,31 @@ struct Product {
     if (layout.type == CUDA_R_32F) return static_cast<const float*>(numbers)[place];
     return static_cast<const mlk::kernels::BFloat16*>(numbers)[place].value();
   }
-  void compute(float alpha, const void* of_a, const void* of_b, float beta, float* out) const {
+  // The derivative is that of the reference, but for its precision.
+  float finish(float number, std::uint64_t row, std::uint64_t column) const {
+    if (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return number;
+    if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS) return number + desc.bias[row];
+    float& kept = desc.aux[column * static_cast<std::uint64_t>(desc.aux_stride) + row];
+    const double root_2_over_pi = 0.7978845608028654;
+    if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+      const double x = kept = number + desc.bias[row];
+      return static_cast<float>(x / 2 * (1 + std::tanh(root_2_over_pi * (x + 0.044715 * x * x * x))));
+    }
+    const double x = kept, t = std::tanh(root_2_over_pi * (x + 0.044715 * x * x * x));
+    const double slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root_2_over_pi * (1 + 3 * 0.044715 * x * x);
+    const float gradient = number * static_cast<float>(slope);
+    desc.bias[row] = (column == 0 ? 0 : desc.bias[row]) + gradient;
+    return gradient;
+  }
+  void compute(float alpha, const void* of_a, const void* of_b, float beta, const float* c,
+               float* out) const {
     for (std::uint64_t column = 0; column < n; ++column) {
       for (std::uint64_t row = 0; row < m; ++row) {
         float sum = 0;
         for (std::uint64_t inner = 0; inner < k; ++inner)
           sum += at(a, of_a, transposed_a, row, inner) * at(b, of_b, transposed_b, inner, column);
-        float& number = out[column * static_cast<std::uint64_t>(d.stride) + row];
-        number = beta == 0 ? alpha * sum : alpha * sum + beta * number;
+        const std::uint64_t place = column * static_cast<std::uint64_t>(d.stride) + row;
+        out[place] = finish(beta == 0 ? alpha * sum : alpha * sum + beta * c[place], row, column);
       }
     }
   }
@@ -136,8 +174,21 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return des
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               std::size_t bytes) {
-  const int which = attribute - CUBLASLT_MATMUL_DESC_TRANSA;
-  return which == 0 || which == 1 ? assign(desc->transposes[which], value, bytes) : refuse();
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign(desc->transposes[0], value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(desc->transposes[1], value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign(desc->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign(desc->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return assign(desc->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return assign(desc->aux_stride, value, bytes);
+  }
+  return refuse();
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
@@ -176,7 +227,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return refuse();
   ++state.choices;
   *found = 0;
-  if (state.finds_nothing || preference->workspace_bytes < needed_workspace)
+  if (state.finds_nothing || (state.knows_no_epilogues && desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT) ||
+      preference->workspace_bytes < needed_workspace)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (product.a.type == CUDA_R_16BF && (a->stride % 8 != 0 || b->stride % 8 != 0 ||
                                         preference->alignments[0] < 16 || preference->alignments[1] < 16))
@@ -197,15 +249,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                                       static_cast<std::uint32_t>(chosen[6] >> 32),
                                       static_cast<std::uint32_t>(chosen[7])};
   const cublasLtMatmulAlgo_t expected = product.algorithm(alignments);
-  if (!product.fits() || std::memcmp(&expected, algorithm, sizeof expected) != 0 || c != d || !workspace ||
+  if (!product.fits() || std::memcmp(&expected, algorithm, sizeof expected) != 0 || !workspace ||
       bytes < needed_workspace || !is_aligned(a, alignments[0]) || !is_aligned(b, alignments[1]) ||
-      !is_aligned(d, alignments[2]) || !state.enqueue)
+      !is_aligned(c, alignments[2]) || !is_aligned(d, alignments[2]) || !state.enqueue)
     return refuse();
   ++state.products;
+  state.epilogues += desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   const float factors[] = {*static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
   state.enqueue(stream, [=] {
     std::memset(workspace, 0xff, needed_workspace);
-    product.compute(factors[0], a, b, factors[1], static_cast<float*>(d));
+    product.compute(factors[0], a, b, factors[1], static_cast<const float*>(c), static_cast<float*>(d));
   });
   return CUBLAS_STATUS_SUCCESS;
 }

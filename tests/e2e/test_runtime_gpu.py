@@ -37,8 +37,9 @@ def losses_of(folder, env, mode, workers=1, text=None, **config):
 @pytest.mark.parametrize("optimizer", [{"type": "sgd", "lr": 0.02, "momentum": 0.9}, {"type": "adamw", "lr": 0.01}],
                          ids=["sgd", "adamw"])
 @pytest.mark.parametrize(("mode", "workers", "more"), [
-    ("single", 1, {}), ("ps", 2, {"consistency": "sync", "servers": 2}), ("allreduce", 2, {}), ("allreduce", 4, {})],
-    ids=["single", "ps-sync", "allreduce-2", "allreduce-4"])
+    ("single", 1, {}), ("ps", 2, {"consistency": "sync", "servers": 2}), ("ps", 1, {"consistency": "async", "servers": 2}),
+    ("allreduce", 2, {}), ("allreduce", 4, {})],
+    ids=["single", "ps-sync", "ps-async-1", "allreduce-2", "allreduce-4"])
 def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, more, optimizer):
     losses = [losses_of(tmp_path / name, env, mode, workers, optimizer=optimizer, **more)
               for name, env in (("cpu", {}), ("gpu", GPU))]
@@ -99,6 +100,19 @@ def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_proces
     assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.01)
     assert losses[1] != pytest.approx(losses_of(tmp_path / "whole", GPU, "single", **{"steps": 20, **model}), abs=1e-6)
     assert losses[1][-1] < losses[1][0] * 0.8
+
+
+# More than a chunk of a push, and than a bucket of a sum: gradients are copied to the host while others are computed.
+@HEAVY
+@pytest.mark.parametrize(("mode", "clip"), [("ps", {}), ("ps", {"clip": 0.5}), ("allreduce", {})],
+                         ids=["ps", "ps-clips", "allreduce"])
+def test_gradients_that_are_copied_while_others_are_computed_are_those_of_a_processor(tmp_path, mode, clip):
+    config = {"model": {"type": "mlp", "hidden": [512, 700]}, "data": {"format": "idx", "batch": 4}, "steps": 8,
+              "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9, **clip}}
+    losses = [losses_of(tmp_path / name, env, mode, 2, consistency="sync", servers=2, **config)
+              for name, env in (("cpu", {}), ("gpu", GPU))]
+    assert len(losses[0]) == len(losses[1]) >= 8
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
 
 
 def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):

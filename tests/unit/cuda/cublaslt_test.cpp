@@ -13,10 +13,12 @@
 #include "tests/cuda/emulator/streams.h"
 #include "tests/cuda/fake_cublaslt.h"
 #include "tests/unit/cuda/device_tensors.h"
+#include "tests/unit/cuda/linear_layers.h"
 
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;
+using mlk::test::error_of_layers;
 using mlk::test::furthest_apart;
 using mlk::test::not_a_number;
 using mlk::test::Numbers;
@@ -104,6 +106,49 @@ TEST_CASE("cuBLASLt multiplies TF32 only where that was asked for, and kernels o
     CHECK(library.state().products == 1);
     CHECK(library.state().refusals == 0);
   }
+}
+
+TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradient, with the product itself") {
+  for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
+    CAPTURE(static_cast<int>(precision));
+    const bool rounds = precision == Precision::bfloat16;
+    Library library;
+    {
+      const auto ops = device_ops(precision);
+      // Two biases, one of them with a residual; GELU; and its gradient, twice.
+      CHECK(error_of_layers(*ops, rounds, {5, 16, 24}) <= 1);
+      CHECK(library.state().epilogues == 5);
+      CHECK(library.state().products == 3 + 4 * 2);
+      // GELU's inputs have rows of another length than cuBLASLt takes: 8 numbers, or some of them.
+      CHECK(error_of_layers(*ops, rounds, {5, 17, 11}) <= 1);
+      CHECK(library.state().epilogues == 5 + 2);
+      CHECK(library.state().products == 2 * (3 + 4 * 2));
+      CHECK(error_of_layers(*ops, rounds, {0, 8, 8}) <= 1);
+      library.state().knows_no_epilogues = true;
+      CHECK(error_of_layers(*ops, rounds, {6, 16, 24}) <= 1);
+      CHECK(library.state().epilogues == 5 + 2);
+      CHECK(library.state().products == 3 * (3 + 4 * 2));
+    }
+    CHECK(library.state().refusals == 0);
+    CHECK(library.state().left_alive == 0);
+  }
+}
+
+TEST_CASE("layers of the same shape have each its own bias") {
+  Library library;
+  const auto ops = device_ops();
+  const auto x = on_device(*ops, {1}), weight = on_device(*ops, {2});
+  auto out = on_device(*ops, {0});
+  for (const float bias : {3.0f, 4.0f, 3.0f}) {
+    const auto of_bias = on_device(*ops, {0, 0, 0, 0, bias});
+    ops->linear({1, 1, 1}, x.data(), weight.data(), of_bias.data() + 4, nullptr, out.data());
+    CHECK(on_host(*ops, out) == std::vector<float>{2 + bias});
+    const auto other = on_device(*ops, {0, 0, 0, 0, bias + 1});
+    ops->linear({1, 1, 1}, x.data(), weight.data(), other.data() + 4, nullptr, out.data());
+    CHECK(on_host(*ops, out) == std::vector<float>{3 + bias});
+  }
+  CHECK(library.state().choices == 1);
+  CHECK(library.state().epilogues == 6);
 }
 
 TEST_CASE("an algorithm is chosen again for matrices that are not aligned to 16 bytes") {

@@ -23,7 +23,7 @@ inline std::unique_ptr<kernels::Ops> device_ops(kernels::Precision precision = k
 #ifdef MLK_DEVICE_PLUGIN
   return kernels::make_device_ops(kernels::load_plugin(MLK_DEVICE_PLUGIN), 0, precision);
 #else
-  return kernels::make_device_ops(*mlk_device_v3(), 0, precision);
+  return kernels::make_device_ops(*mlk_device_v4(), 0, precision);
 #endif
 }
 

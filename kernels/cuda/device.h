@@ -1,0 +1,119 @@
+// A device of the table of kernels/device/plugin.h, and how functions of that table come of operations.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/early_copies.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/nvml.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/recordings.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/device/plugin.h"
+
+struct mlk_device {
+  int index = 0;
+  std::string name, failure;
+  cudaStream_t stream = nullptr;
+  // Of the operations that return a number: a value for each row, their sum, and that on the host.
+  mlk::cuda::Scratch<float> of_rows;
+  double* total = nullptr;
+  double* result = nullptr;
+  mlk::cuda::Scratch<float> windows;   // of a convolution
+  mlk::cuda::Scratch<double> squares;  // of clipping
+  mlk::cuda::Scratch<float> partials;  // of sums of columns
+  mlk::cuda::Products products;
+  mlk::cuda::Recordings recordings{stream};
+  mlk::cuda::EarlyCopies early_copies;
+  std::unique_ptr<mlk::cuda::XidEvents> faults;  // that the driver finds
+
+  mlk_device(mlk::kernels::Precision precision, int multiprocessors) : products(precision, multiprocessors) {}
+
+  bool holds(cudaError_t error, const char* doing) {
+    if (error == cudaSuccess || !failure.empty()) return failure.empty();
+    failure = name + ": " + doing + ": " + cudaGetErrorString(error);
+    const auto xid = faults && error != cudaErrorMemoryAllocation ? faults->last() : std::nullopt;
+    if (xid) failure += " (Xid " + std::to_string(*xid) + ")";
+    if (error == cudaErrorECCUncorrectable)
+      failure += "; the memory of this GPU is faulty, so its node should be drained";
+    return false;
+  }
+  // After kernels were put into the stream.
+  void check() { holds(cudaGetLastError(), "a kernel cannot start"); }
+
+  // Memory for `wanted` numbers, whatever was in it; null after a failure.
+  template <typename Number>
+  Number* space(mlk::cuda::Scratch<Number>& scratch, std::size_t wanted) {
+    if (!failure.empty()) return nullptr;
+    return holds(scratch.make_room(wanted), "scratch memory") ? scratch.numbers() : nullptr;
+  }
+  void multiply(mlk::cuda::Transpose transpose_a, mlk::cuda::Transpose transpose_b, int m, int n, int k,
+                float alpha, const float* a, const float* b, float beta, float* c) {
+    if (!failure.empty()) return;
+    holds(products.gemm(stream, transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c), "a product");
+    check();
+  }
+
+  double sum_of_rows(int count) {
+    if (!failure.empty()) return 0;
+    mlk::cuda::sum(stream, static_cast<std::size_t>(count), of_rows.numbers(), total);
+    check();
+    holds(cudaMemcpyAsync(result, total, sizeof(double), cudaMemcpyDeviceToHost, stream), "a copy");
+    holds(cudaStreamSynchronize(stream), "waiting for the device");
+    return failure.empty() ? *result : 0;
+  }
+};
+
+namespace mlk::cuda {
+
+// The function of the table that queues an operation.
+template <auto operation>
+struct Queue;
+template <typename... Parameters, void (*operation)(cudaStream_t, Parameters...)>
+struct Queue<operation> {
+  static void call(mlk_device* device, Parameters... parameters) {
+    if (!device->failure.empty()) return;
+    operation(device->stream, parameters...);
+    device->check();
+  }
+};
+template <auto operation>
+constexpr auto queue = &Queue<operation>::call;
+
+// The same for operations that need memory for partial sums.
+template <auto operation, auto needed>
+struct QueueSums;
+template <typename... Parameters, void (*operation)(cudaStream_t, float*, int, int, Parameters...),
+          auto needed>
+struct QueueSums<operation, needed> {
+  static void call(mlk_device* device, int rows, int columns, Parameters... parameters) {
+    float* const partials = device->space(device->partials, needed(rows, columns));
+    if (!device->failure.empty()) return;
+    operation(device->stream, partials, rows, columns, parameters...);
+    device->check();
+  }
+};
+template <auto operation, auto needed = partial_sums>
+constexpr auto queue_sums = &QueueSums<operation, needed>::call;
+
+// The same for operations of Products on a shape.
+template <auto operation>
+struct QueueProducts;
+template <typename Shape, typename... Parameters,
+          cudaError_t (Products::*operation)(cudaStream_t, const Shape&, Parameters...)>
+struct QueueProducts<operation> {
+  static void call(mlk_device* device, const Shape* shape, Parameters... parameters) {
+    if (!device->failure.empty()) return;
+    device->holds((device->products.*operation)(device->stream, *shape, parameters...), "a product");
+    device->check();
+  }
+};
+template <auto operation>
+constexpr auto queue_products = &QueueProducts<operation>::call;
+
+}  // namespace mlk::cuda

@@ -1,0 +1,35 @@
+// Copies to the host that run beside the operations of a stream, from what these have computed so far.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+namespace mlk::cuda {
+
+// For one thread and one device.
+class EarlyCopies {
+ public:
+  EarlyCopies() = default;
+  ~EarlyCopies();
+  EarlyCopies(const EarlyCopies&) = delete;
+  EarlyCopies& operator=(const EarlyCopies&) = delete;
+
+  // Begins when the stream has done what is in it now. Copies run one after the other, in the order of the
+  // calls. number: of this copy.
+  cudaError_t begin(cudaStream_t stream, const void* memory, void* values, std::size_t bytes,
+                    std::uint64_t& number);
+  cudaError_t wait(std::uint64_t number);
+
+ private:
+  cudaStream_t copies_ = nullptr;
+  cudaEvent_t computed_ = nullptr;
+  std::deque<cudaEvent_t> ends_;     // of the copies that nobody has waited for, in their order
+  std::vector<cudaEvent_t> unused_;  // making an event takes longer than recording it
+  std::uint64_t begun_ = 0;
+};
+
+}  // namespace mlk::cuda
