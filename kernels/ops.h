@@ -106,30 +106,35 @@ class Ops {
   // compute them in fewer passes over its memory.
 
   // out[rows, outputs] = x * weight + bias, plus residual[rows, outputs] if that is not null.
-  virtual void linear(const LinearShape& shape, const float* x, const float* weight, const float* bias,
-                      const float* residual, float* out) {
-    gemm(Transpose::no, Transpose::no, shape.rows, shape.outputs, shape.inputs, 1, x, weight, 0, out);
-    add_bias(shape.rows, shape.outputs, bias, out);
+  virtual void linear(const LinearLayer& layer, const float* residual, float* out) {
+    gemm(Transpose::no, Transpose::no, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
+         out);
+    add_bias(layer.rows, layer.outputs, layer.bias, out);
     if (!residual) return;
-    const std::size_t size = static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.outputs);
+    const std::size_t size = static_cast<std::size_t>(layer.rows) * static_cast<std::size_t>(layer.outputs);
     add_scaled({residual, size}, 1, {out, size}, {out, size});
   }
 
   // sums[rows, outputs] = x * weight + bias, and out = GELU(sums).
-  virtual void linear_gelu(const LinearShape& shape, const float* x, const float* weight, const float* bias,
-                           float* sums, float* out) {
-    gemm(Transpose::no, Transpose::no, shape.rows, shape.outputs, shape.inputs, 1, x, weight, 0, sums);
-    add_bias_gelu(shape.rows, shape.outputs, bias, sums, out);
+  virtual void linear_gelu(const LinearLayer& layer, float* sums, float* out) {
+    gemm(Transpose::no, Transpose::no, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
+         sums);
+    add_bias_gelu(layer.rows, layer.outputs, layer.bias, sums, out);
   }
 
-  // The backward pass of linear and linear_gelu. delta[rows, outputs] is the gradient by x * weight + bias.
-  virtual void linear_backward(const LinearShape& shape, const float* x, const float* weight,
-                               const float* delta, const LinearGradients& to) {
-    if (to.bias) bias_backward(shape.rows, shape.outputs, delta, to.bias);
-    gemm(Transpose::yes, Transpose::no, shape.inputs, shape.outputs, shape.rows, 1, x, delta, 0, to.weight);
-    gemm(Transpose::no, Transpose::yes, shape.rows, shape.inputs, shape.outputs, 1, delta, weight, 0, to.x);
-    if (to.sums) bias_gelu_backward(shape.rows, shape.inputs, to.sums, to.x, to.sums_bias);
+  // The backward pass of both. delta[rows, outputs] is the gradient by x * weight + bias. The layer is that
+  // of the forward pass, with the same numbers.
+  virtual void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) {
+    if (to.bias) bias_backward(layer.rows, layer.outputs, delta, to.bias);
+    gemm(Transpose::yes, Transpose::no, layer.inputs, layer.outputs, layer.rows, 1, layer.x, delta, 0,
+         to.weight);
+    gemm(Transpose::no, Transpose::yes, layer.rows, layer.inputs, layer.outputs, 1, delta, layer.weight, 0,
+         to.x);
+    if (to.sums) bias_gelu_backward(layer.rows, layer.inputs, to.sums, to.x, to.sums_bias);
   }
+
+  // For LinearLayer::kept of a layer of this size.
+  virtual std::size_t kept_floats(int /*rows*/, int /*inputs*/, int /*outputs*/) const { return 0; }
 
   // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is brought to mean 0 and
   // variance 1, then out = that * weight[columns] + bias[columns]. mean[rows] and scale[rows], which is

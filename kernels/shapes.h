@@ -8,15 +8,19 @@ struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_size = 0;
 };
 
-// A layer that multiplies x[rows, inputs] by a weight[inputs, outputs].
-struct LinearShape {
+// A layer that multiplies x[rows, inputs] by a weight[inputs, outputs] and adds a bias[outputs].
+struct LinearLayer {
   int rows = 0, inputs = 0, outputs = 0;
+  const float *x = nullptr, *weight = nullptr, *bias = nullptr;
+  // Memory for Ops::kept_floats(), where the forward pass leaves what the backward pass can use. Null:
+  // nothing is left.
+  float* kept = nullptr;
 };
 
 // Where the backward pass of such a layer goes.
 struct LinearGradients {
   float* weight = nullptr;
-  float* bias = nullptr;  // [outputs]; null: it is not computed
+  float* bias = nullptr;  // null: it is not computed
   float* x = nullptr;
   // For x = GELU(sums), else null: x gets the gradient by the sums, and sums_bias[inputs] its sum over the
   // rows.

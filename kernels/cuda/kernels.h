@@ -17,7 +17,7 @@ using kernels::AttentionShape;
 using kernels::DropoutMask;
 using kernels::ImageShape;
 using kernels::LinearGradients;
-using kernels::LinearShape;
+using kernels::LinearLayer;
 using kernels::SgdStep;
 using kernels::Transpose;
 

@@ -19,7 +19,7 @@ using mlk::kernels::AdamStep;
 using mlk::kernels::DropoutMask;
 using mlk::kernels::ImageShape;
 using mlk::kernels::LinearGradients;
-using mlk::kernels::LinearShape;
+using mlk::kernels::LinearLayer;
 using mlk::kernels::Precision;
 using mlk::kernels::SgdStep;
 using mlk::kernels::Transpose;
@@ -170,14 +170,13 @@ void adam(cudaStream_t stream, std::size_t size, float* parameters, const float*
   cuda::adam(stream, size, parameters, gradients, mean, square, *step);
 }
 
-void linear_backward(mlk_device* device, const LinearShape* shape, const float* x, const float* weight,
-                     const float* delta, const LinearGradients* to) {
+void linear_backward(mlk_device* device, const LinearLayer* layer, const float* delta,
+                     const LinearGradients* to) {
   float* const partials =
-      device->space(device->partials, std::max(cuda::partial_sums(shape->rows, shape->outputs),
-                                               cuda::partial_sums(shape->rows, shape->inputs)));
+      device->space(device->partials, std::max(cuda::partial_sums(layer->rows, layer->outputs),
+                                               cuda::partial_sums(layer->rows, layer->inputs)));
   if (!device->failure.empty()) return;
-  device->holds(device->products.linear_backward(device->stream, *shape, x, weight, delta, *to, partials),
-                "a product");
+  device->holds(device->products.linear_backward(device->stream, *layer, delta, *to, partials), "a product");
   device->check();
 }
 void max_pool(cudaStream_t stream, const ImageShape* shape, const float* x, float* out) {
@@ -289,6 +288,8 @@ const mlk_device_table* mlk_device_v4() {
       .linear = queue_products<&cuda::Products::linear>,
       .linear_gelu = queue_products<&cuda::Products::linear_gelu>,
       .linear_backward = linear_backward,
+      .kept_floats = [](const mlk_device* device, int rows, int inputs,
+                        int outputs) { return device->products.kept_floats(rows, inputs, outputs); },
       .layer_norm = queue<cuda::layer_norm>,
       .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
       .embed = queue<cuda::embed>,

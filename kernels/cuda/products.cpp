@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <tuple>
 
 namespace mlk::cuda {
 namespace {
@@ -12,6 +13,13 @@ std::size_t vectors(const AttentionShape& shape) {
 }
 std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
+}
+
+// What a layer keeps: x, rounded, and after that its weight.
+BFloat16* kept_x(const LinearLayer& layer) { return reinterpret_cast<BFloat16*>(layer.kept); }
+BFloat16* kept_weight(const LinearLayer& layer) {
+  return kept_x(layer) +
+         static_cast<std::size_t>(layer.rows) * padded(static_cast<std::size_t>(layer.inputs));
 }
 
 bool are_aligned(std::initializer_list<const float*> tensors) {
@@ -58,13 +66,17 @@ cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
   return error;
 }
 
+void Products::round(cudaStream_t stream, Factor& factor, BFloat16* to) {
+  if (precision_ != kernels::Precision::bfloat16) return;
+  round_to_bfloat16(stream, factor.stored_rows(), factor.stored_columns(), factor.numbers, to);
+  factor.rounded = to;
+}
+
 cudaError_t Products::round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory) {
   if (precision_ != kernels::Precision::bfloat16) return cudaSuccess;
-  const std::size_t rows = factor.stored_rows(), columns = factor.stored_columns();
-  if (const cudaError_t error = memory.make_room(rows * padded(columns))) return error;
-  round_to_bfloat16(stream, rows, columns, factor.numbers, memory.numbers());
-  factor.rounded = memory.numbers();
-  return cudaSuccess;
+  const cudaError_t error = memory.make_room(factor.stored_rows() * padded(factor.stored_columns()));
+  if (error == cudaSuccess) round(stream, factor, memory.numbers());
+  return error;
 }
 
 bool Products::by_cublaslt(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta,
@@ -97,52 +109,72 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
   return multiply(stream, left, right, alpha, beta, c);
 }
 
-cudaError_t Products::linear(cudaStream_t stream, const LinearShape& shape, const float* x,
-                             const float* weight, const float* bias, const float* residual, float* out) {
-  Factor left{Transpose::no, shape.rows, shape.inputs, x};
-  Factor right{Transpose::no, shape.inputs, shape.outputs, weight};
-  if (const cudaError_t error = round(stream, left, left_)) return error;
-  if (const cudaError_t error = round(stream, right, right_)) return error;
-  if (by_cublaslt(stream, left, right, 1, residual ? 1 : 0, out,
-                  {CublasLt::Epilogue::add_bias, bias, nullptr, residual}))
+std::size_t Products::kept_floats(int rows, int inputs, int outputs) const {
+  if (precision_ != kernels::Precision::bfloat16) return 0;
+  const auto of_matrix = [](int height, int width) {
+    return static_cast<std::size_t>(height) * padded(static_cast<std::size_t>(width)) / 2;
+  };
+  return of_matrix(rows, inputs) + of_matrix(inputs, outputs);
+}
+
+cudaError_t Products::round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight) {
+  if (!layer.kept) {
+    const cudaError_t error = round(stream, x, left_);
+    return error != cudaSuccess ? error : round(stream, weight, right_);
+  }
+  round(stream, x, kept_x(layer));
+  round(stream, weight, kept_weight(layer));
+  return cudaSuccess;
+}
+
+cudaError_t Products::linear(cudaStream_t stream, const LinearLayer& layer, const float* residual,
+                             float* out) {
+  Factor x{Transpose::no, layer.rows, layer.inputs, layer.x};
+  Factor weight{Transpose::no, layer.inputs, layer.outputs, layer.weight};
+  if (const cudaError_t error = round_layer(stream, layer, x, weight)) return error;
+  if (by_cublaslt(stream, x, weight, 1, residual ? 1 : 0, out,
+                  {CublasLt::Epilogue::add_bias, layer.bias, nullptr, residual}))
     return cudaSuccess;
-  const cudaError_t error = multiply(stream, left, right, 1, 0, out);
-  add_bias(stream, shape.rows, shape.outputs, bias, out);
-  const auto size = static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.outputs);
+  const cudaError_t error = multiply(stream, x, weight, 1, 0, out);
+  add_bias(stream, layer.rows, layer.outputs, layer.bias, out);
+  const auto size = static_cast<std::size_t>(layer.rows) * static_cast<std::size_t>(layer.outputs);
   if (residual) add_scaled(stream, size, residual, 1, out, out);
   return error;
 }
 
-cudaError_t Products::linear_gelu(cudaStream_t stream, const LinearShape& shape, const float* x,
-                                  const float* weight, const float* bias, float* sums, float* out) {
-  Factor left{Transpose::no, shape.rows, shape.inputs, x};
-  Factor right{Transpose::no, shape.inputs, shape.outputs, weight};
-  if (const cudaError_t error = round(stream, left, left_)) return error;
-  if (const cudaError_t error = round(stream, right, right_)) return error;
-  if (by_cublaslt(stream, left, right, 1, 0, out, {CublasLt::Epilogue::add_bias_gelu, bias, sums}))
+cudaError_t Products::linear_gelu(cudaStream_t stream, const LinearLayer& layer, float* sums, float* out) {
+  Factor x{Transpose::no, layer.rows, layer.inputs, layer.x};
+  Factor weight{Transpose::no, layer.inputs, layer.outputs, layer.weight};
+  if (const cudaError_t error = round_layer(stream, layer, x, weight)) return error;
+  if (by_cublaslt(stream, x, weight, 1, 0, out, {CublasLt::Epilogue::add_bias_gelu, layer.bias, sums}))
     return cudaSuccess;
-  const cudaError_t error = multiply(stream, left, right, 1, 0, sums);
-  add_bias_gelu(stream, shape.rows, shape.outputs, bias, sums, out);
+  const cudaError_t error = multiply(stream, x, weight, 1, 0, sums);
+  add_bias_gelu(stream, layer.rows, layer.outputs, layer.bias, sums, out);
   return error;
 }
 
 // delta is rounded once for both products.
-cudaError_t Products::linear_backward(cudaStream_t stream, const LinearShape& shape, const float* x,
-                                      const float* weight, const float* delta, const LinearGradients& to,
-                                      float* partials) {
-  if (to.bias) bias_backward(stream, partials, shape.rows, shape.outputs, delta, to.bias);
-  Factor of_delta{Transpose::no, shape.rows, shape.outputs, delta};
+cudaError_t Products::linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
+                                      const LinearGradients& to, float* partials) {
+  const auto [rows, inputs, outputs] = std::tuple(layer.rows, layer.inputs, layer.outputs);
+  if (to.bias) bias_backward(stream, partials, rows, outputs, delta, to.bias);
+  Factor of_delta{Transpose::no, rows, outputs, delta};
   if (const cudaError_t error = round(stream, of_delta, right_)) return error;
-  Factor of_x{Transpose::yes, shape.inputs, shape.rows, x};
-  if (const cudaError_t error = round(stream, of_x, left_)) return error;
-  if (const cudaError_t error = multiply(stream, of_x, of_delta, 1, 0, to.weight)) return error;
-  Factor of_weight{Transpose::yes, shape.outputs, shape.inputs, weight};
-  if (const cudaError_t error = round(stream, of_weight, left_)) return error;
-  if (to.sums && by_cublaslt(stream, of_delta, of_weight, 1, 0, to.x,
+  const auto take = [&](Factor& factor, const BFloat16* kept) {
+    if (!layer.kept || precision_ != kernels::Precision::bfloat16) return round(stream, factor, left_);
+    factor.rounded = kept;
+    return cudaSuccess;
+  };
+  Factor x{Transpose::yes, inputs, rows, layer.x};
+  if (const cudaError_t error = take(x, kept_x(layer))) return error;
+  if (const cudaError_t error = multiply(stream, x, of_delta, 1, 0, to.weight)) return error;
+  Factor weight{Transpose::yes, outputs, inputs, layer.weight};
+  if (const cudaError_t error = take(weight, kept_weight(layer))) return error;
+  if (to.sums && by_cublaslt(stream, of_delta, weight, 1, 0, to.x,
                              {CublasLt::Epilogue::gelu_backward, to.sums_bias, to.sums}))
     return cudaSuccess;
-  const cudaError_t error = multiply(stream, of_delta, of_weight, 1, 0, to.x);
-  if (to.sums) bias_gelu_backward(stream, partials, shape.rows, shape.inputs, to.sums, to.x, to.sums_bias);
+  const cudaError_t error = multiply(stream, of_delta, weight, 1, 0, to.x);
+  if (to.sums) bias_gelu_backward(stream, partials, rows, inputs, to.sums, to.x, to.sums_bias);
   return error;
 }
 

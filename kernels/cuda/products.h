@@ -24,14 +24,13 @@ class Products {
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                    float alpha, const float* a, const float* b, float beta, float* c);
-  cudaError_t linear(cudaStream_t stream, const LinearShape& shape, const float* x, const float* weight,
-                     const float* bias, const float* residual, float* out);
-  cudaError_t linear_gelu(cudaStream_t stream, const LinearShape& shape, const float* x, const float* weight,
-                          const float* bias, float* sums, float* out);
+  cudaError_t linear(cudaStream_t stream, const LinearLayer& layer, const float* residual, float* out);
+  cudaError_t linear_gelu(cudaStream_t stream, const LinearLayer& layer, float* sums, float* out);
   // partials: memory for partial_sums of the rows and columns of delta and of x.
-  cudaError_t linear_backward(cudaStream_t stream, const LinearShape& shape, const float* x,
-                              const float* weight, const float* delta, const LinearGradients& to,
-                              float* partials);
+  cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
+                              const LinearGradients& to, float* partials);
+  std::size_t kept_floats(int rows, int inputs, int outputs) const;
+
   cudaError_t attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
                         float* log_sums);
   cudaError_t attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv,
@@ -40,8 +39,11 @@ class Products {
 
  private:
   struct Factor;
-  // Rounds a factor, to that memory, if the precision asks for it.
+  // Both round a factor, to that memory, if the precision asks for it.
+  void round(cudaStream_t stream, Factor& factor, BFloat16* to);
   cudaError_t round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory);
+  // The same for x and the weight of a layer, which may keep them.
+  cudaError_t round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight);
   // False: cuBLASLt is not here, or does not know it; nothing was queued.
   bool by_cublaslt(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta, float* c,
                    const CublasLt::Fused& fused);

@@ -83,17 +83,17 @@ class DeviceOps final : public Ops {
                           float* bias_gradient) override {
     table_.bias_gelu_backward(device_, rows, columns, x, delta, bias_gradient);
   }
-  void linear(const LinearShape& shape, const float* x, const float* weight, const float* bias,
-              const float* residual, float* out) override {
-    table_.linear(device_, &shape, x, weight, bias, residual, out);
+  void linear(const LinearLayer& layer, const float* residual, float* out) override {
+    table_.linear(device_, &layer, residual, out);
   }
-  void linear_gelu(const LinearShape& shape, const float* x, const float* weight, const float* bias,
-                   float* sums, float* out) override {
-    table_.linear_gelu(device_, &shape, x, weight, bias, sums, out);
+  void linear_gelu(const LinearLayer& layer, float* sums, float* out) override {
+    table_.linear_gelu(device_, &layer, sums, out);
   }
-  void linear_backward(const LinearShape& shape, const float* x, const float* weight, const float* delta,
-                       const LinearGradients& to) override {
-    table_.linear_backward(device_, &shape, x, weight, delta, &to);
+  void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) override {
+    table_.linear_backward(device_, &layer, delta, &to);
+  }
+  std::size_t kept_floats(int rows, int inputs, int outputs) const override {
+    return table_.kept_floats(device_, rows, inputs, outputs);
   }
   void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias, float* out,
                   float* mean, float* scale) override {

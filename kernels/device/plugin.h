@@ -57,12 +57,12 @@ struct mlk_device_table {
   void (*add_bias_gelu)(mlk_device* device, int rows, int columns, const float* bias, float* x, float* out);
   void (*bias_gelu_backward)(mlk_device* device, int rows, int columns, const float* x, float* delta,
                              float* bias_gradient);
-  void (*linear)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
-                 const float* weight, const float* bias, const float* residual, float* out);
-  void (*linear_gelu)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
-                      const float* weight, const float* bias, float* sums, float* out);
-  void (*linear_backward)(mlk_device* device, const mlk::kernels::LinearShape* shape, const float* x,
-                          const float* weight, const float* delta, const mlk::kernels::LinearGradients* to);
+  void (*linear)(mlk_device* device, const mlk::kernels::LinearLayer* layer, const float* residual,
+                 float* out);
+  void (*linear_gelu)(mlk_device* device, const mlk::kernels::LinearLayer* layer, float* sums, float* out);
+  void (*linear_backward)(mlk_device* device, const mlk::kernels::LinearLayer* layer, const float* delta,
+                          const mlk::kernels::LinearGradients* to);
+  std::size_t (*kept_floats)(const mlk_device* device, int rows, int inputs, int outputs);
   void (*layer_norm)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
                      const float* bias, float* out, float* mean, float* scale);
   void (*layer_norm_backward)(mlk_device* device, int rows, int columns, const float* x, const float* weight,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "runtime/base/random.h"
 
@@ -133,6 +134,14 @@ void Gpt::place(std::size_t sequences) {
       kept.norm_2 = normalised();
       kept.expanded = places.take(expansion_factor * narrow);
       kept.activated = places.take(expansion_factor * narrow);
+      const auto for_layer = [&](const Linear& linear) {
+        return places.take(ops_.kept_floats(rows_, linear.inputs, linear.outputs));
+      };
+      const Block& block = blocks_.front();  // all are of the same sizes
+      kept.by_qkv = for_layer(block.qkv);
+      kept.by_projection = for_layer(block.projection);
+      kept.by_expansion = for_layer(block.expansion);
+      kept.by_contraction = for_layer(block.contraction);
     }
     last_in_ = places.take(narrow);
     last_ = normalised();
@@ -147,19 +156,25 @@ void Gpt::place(std::size_t sequences) {
   place_all(Places(memory_.data()));
 }
 
-void Gpt::add_to_stream(const Linear& linear, std::uint64_t site, const float* x, float* stream, float* out) {
+kernels::LinearLayer Gpt::qkv_layer(std::size_t block) const {
+  return layer(blocks_[block].qkv, kept_[block].norm_1.out, kept_[block].by_qkv);
+}
+kernels::LinearLayer Gpt::projection_layer(std::size_t block) const {
+  return layer(blocks_[block].projection, kept_[block].attended, kept_[block].by_projection);
+}
+kernels::LinearLayer Gpt::expansion_layer(std::size_t block) const {
+  return layer(blocks_[block].expansion, kept_[block].norm_2.out, kept_[block].by_expansion);
+}
+kernels::LinearLayer Gpt::contraction_layer(std::size_t block) const {
+  return layer(blocks_[block].contraction, kept_[block].activated, kept_[block].by_contraction);
+}
+
+void Gpt::add_to_stream(const kernels::LinearLayer& ending, std::uint64_t site, float* stream, float* out) {
   const bool drops = dropout_.probability > 0;
-  ops_.linear(shape_of(linear), x, weight(linear.weight), weight(linear.weight + 1), drops ? nullptr : stream,
-              out);
+  ops_.linear(ending, drops ? nullptr : stream, out);
   if (!drops) return;
   drop(site, out, out);
   ops_.add_scaled(rows_of(stream), 1, rows_of(out), rows_of(out));
-}
-
-void Gpt::linear_backward(const Linear& linear, const float* x, const float* delta, float* x_delta) {
-  ops_.linear_backward(
-      shape_of(linear), x, weight(linear.weight), delta,
-      {.weight = gradient(linear.weight), .bias = gradient(linear.weight + 1), .x = x_delta});
 }
 
 void Gpt::normalise(std::size_t norm, const float* x, const Normalised& kept) {
@@ -187,15 +202,13 @@ void Gpt::block_forward(std::size_t i, float* out) {
   const Block& block = blocks_[i];
   const Kept& kept = kept_[i];
   normalise(block.norm_1, kept.in, kept.norm_1);
-  ops_.linear(shape_of(block.qkv), kept.norm_1.out, weight(block.qkv.weight), weight(block.qkv.weight + 1),
-              nullptr, kept.qkv);
+  ops_.linear(qkv_layer(i), nullptr, kept.qkv);
   ops_.attention(attention_shape(), kept.qkv, kept.attended, kept.log_sums);
-  add_to_stream(block.projection, after_attention(i), kept.attended, kept.in, kept.middle);
+  add_to_stream(projection_layer(i), after_attention(i), kept.in, kept.middle);
 
   normalise(block.norm_2, kept.middle, kept.norm_2);
-  ops_.linear_gelu(shape_of(block.expansion), kept.norm_2.out, weight(block.expansion.weight),
-                   weight(block.expansion.weight + 1), kept.expanded, kept.activated);
-  add_to_stream(block.contraction, after_layers(i), kept.activated, kept.middle, out);
+  ops_.linear_gelu(expansion_layer(i), kept.expanded, kept.activated);
+  add_to_stream(contraction_layer(i), after_layers(i), kept.middle, out);
 }
 
 void Gpt::forward(const Batch& batch) {
@@ -280,22 +293,22 @@ void Gpt::block_backward(std::size_t i, const Final& final) {
   const auto all_from = [&](std::size_t tensor) {
     if (final) final(tensors_[tensor].offset);
   };
-  const std::size_t expansion = block.expansion.weight, contraction = block.contraction.weight;
-  ops_.linear_backward(shape_of(block.contraction), kept.activated, weight(contraction),
-                       branch_delta(after_layers(i), delta_),
-                       {.weight = gradient(contraction),
-                        .bias = gradient(contraction + 1),
-                        .x = wide_delta_,
-                        .sums = kept.expanded,
-                        .sums_bias = gradient(expansion + 1)});
-  ops_.linear_backward(shape_of(block.expansion), kept.norm_2.out, weight(expansion), wide_delta_,
-                       {.weight = gradient(expansion), .x = delta_});
+  const auto to = [&](const Linear& linear, float* x) {
+    return kernels::LinearGradients{
+        .weight = gradient(linear.weight), .bias = gradient(linear.weight + 1), .x = x};
+  };
+  auto through_gelu = to(block.contraction, wide_delta_), to_norm = to(block.expansion, delta_);
+  through_gelu.sums = kept.expanded;
+  through_gelu.sums_bias = std::exchange(to_norm.bias, nullptr);
+  ops_.linear_backward(contraction_layer(i), branch_delta(after_layers(i), delta_), through_gelu);
+  ops_.linear_backward(expansion_layer(i), wide_delta_, to_norm);
   normalise_backward(block.norm_2, kept.middle, kept.norm_2);
   all_from(block.norm_2);
 
-  linear_backward(block.projection, kept.attended, branch_delta(after_attention(i), wide_delta_), delta_);
+  ops_.linear_backward(projection_layer(i), branch_delta(after_attention(i), wide_delta_),
+                       to(block.projection, delta_));
   ops_.attention_backward(attention_shape(), kept.qkv, kept.attended, kept.log_sums, delta_, wide_delta_);
-  linear_backward(block.qkv, kept.norm_1.out, wide_delta_, delta_);
+  ops_.linear_backward(qkv_layer(i), wide_delta_, to(block.qkv, delta_));
   normalise_backward(block.norm_1, kept.in, kept.norm_1);
   all_from(block.norm_1);
 }

@@ -56,6 +56,8 @@ class Gpt final : public Model {
     Normalised norm_1, norm_2;
     float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
     float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
+    float *by_qkv = nullptr, *by_projection = nullptr, *by_expansion = nullptr,
+          *by_contraction = nullptr;  // LinearLayer::kept
   };
 
   const float* weight(std::size_t tensor) const { return parameters_.data() + tensors_[tensor].offset; }
@@ -85,11 +87,16 @@ class Gpt final : public Model {
   // The residual stream's gradient in stream_delta_ becomes that before the block.
   void block_backward(std::size_t i, const Final& final);
 
-  kernels::LinearShape shape_of(const Linear& linear) const { return {rows_, linear.inputs, linear.outputs}; }
-  // The layer that ends half of a block: adds its output to the residual stream.
-  void add_to_stream(const Linear& linear, std::uint64_t site, const float* x, float* stream, float* out);
-  // The gradients of weight and bias, and by x.
-  void linear_backward(const Linear& linear, const float* x, const float* delta, float* x_delta);
+  // What the four layers of a block compute of the batch.
+  kernels::LinearLayer layer(const Linear& linear, const float* x, float* kept) const {
+    return {rows_, linear.inputs, linear.outputs, x, weight(linear.weight), weight(linear.weight + 1), kept};
+  }
+  kernels::LinearLayer qkv_layer(std::size_t block) const;
+  kernels::LinearLayer projection_layer(std::size_t block) const;
+  kernels::LinearLayer expansion_layer(std::size_t block) const;
+  kernels::LinearLayer contraction_layer(std::size_t block) const;
+  // By a layer that ends half of a block: out = stream + its output.
+  void add_to_stream(const kernels::LinearLayer& ending, std::uint64_t site, float* stream, float* out);
   void normalise(std::size_t norm, const float* x, const Normalised& kept);
   // Adds the gradient by x to stream_delta_. That by the output is delta_.
   void normalise_backward(std::size_t norm, const float* x, const Normalised& kept);

@@ -11,51 +11,58 @@
 
 namespace mlk::test {
 
+struct LayerSize {
+  int rows, inputs, outputs;
+};
+
 // The largest difference of all results, in units of what products with so many terms may differ by.
-// rounds: the device multiplies bfloat16.
-inline double error_of_layers(kernels::Ops& ops, bool rounds, const kernels::LinearShape& shape) {
-  using kernels::LinearGradients;
+// rounds: the device multiplies bfloat16. keeps: the layer has memory for what its forward pass leaves.
+inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const LayerSize& size) {
+  using kernels::LinearGradients, kernels::LinearLayer;
+  const auto [rows, inputs, outputs] = size;
   const auto reference = kernels::make_reference_ops();
   Numbers numbers;
-  const auto narrow = static_cast<std::size_t>(shape.inputs), wide = static_cast<std::size_t>(shape.outputs);
-  const std::size_t in = area(shape.rows, shape.inputs), out = area(shape.rows, shape.outputs),
-                    all = area(shape.inputs, shape.outputs);
+  const auto narrow = static_cast<std::size_t>(inputs), wide = static_cast<std::size_t>(outputs);
+  const std::size_t in = area(rows, inputs), out = area(rows, outputs), all = area(inputs, outputs);
   const auto x = numbers(in), weight = numbers(all), bias = numbers(wide), residual = numbers(out),
              delta = numbers(out);
   const auto of_x = on_device(ops, x), of_weight = on_device(ops, weight), of_bias = on_device(ops, bias),
              of_residual = on_device(ops, residual), of_delta = on_device(ops, delta);
+  const auto unknown = [&ops](std::size_t count) {
+    return on_device(ops, std::vector<float>(count, not_a_number));
+  };
+  auto kept = unknown(ops.kept_floats(rows, inputs, outputs));
+  const LinearLayer of_layer{
+      rows, inputs, outputs, of_x.data(), of_weight.data(), of_bias.data(), keeps ? kept.data() : nullptr};
   const auto factor = [rounds](std::vector<float> values) {
     if (rounds)
       for (float& value : values) value = kernels::to_bfloat16(value).value();
     return values;
   };
   const auto left = factor(x), right = factor(weight), rounded_delta = factor(delta);
+  const LinearLayer layer{rows, inputs, outputs, left.data(), right.data(), bias.data()};
   double worst = 0;
   const auto compare = [&](std::span<const float> found, const std::vector<float>& expected, int terms) {
     const double bound = (1e-6 * std::sqrt(terms + 1.0) + 3e-6) * (rounds ? 2 : 1);
     worst = std::max(worst, furthest_apart(on_host(ops, found), expected) / bound);
   };
 
-  auto found = on_device(ops, std::vector<float>(out, not_a_number)), of_sums = on_device(ops, residual);
+  auto found = unknown(out), of_sums = unknown(out);
   std::vector<float> expected(out), sums(out);
-  for (const bool with_residual : {false, true}) {
-    ops.linear(shape, of_x.data(), of_weight.data(), of_bias.data(),
-               with_residual ? of_residual.data() : nullptr, found.data());
-    reference->linear(shape, left.data(), right.data(), bias.data(),
-                      with_residual ? residual.data() : nullptr, expected.data());
-    compare(found, expected, shape.inputs);
+  for (const bool adds : {false, true}) {
+    ops.linear(of_layer, adds ? of_residual.data() : nullptr, found.data());
+    reference->linear(layer, adds ? residual.data() : nullptr, expected.data());
+    compare(found, expected, inputs);
   }
-  ops.linear_gelu(shape, of_x.data(), of_weight.data(), of_bias.data(), of_sums.data(), found.data());
-  reference->linear_gelu(shape, left.data(), right.data(), bias.data(), sums.data(), expected.data());
-  compare(of_sums, sums, shape.inputs);
-  compare(found, expected, shape.inputs);
+  ops.linear_gelu(of_layer, of_sums.data(), found.data());
+  reference->linear_gelu(layer, sums.data(), expected.data());
+  compare(of_sums, sums, inputs);
+  compare(found, expected, inputs);
 
   // x takes the place of the sums, which may be any numbers.
   for (const bool through_gelu : {false, true}) {
-    auto of_by_weight = on_device(ops, std::vector<float>(all, not_a_number)),
-         of_by_bias = on_device(ops, std::vector<float>(wide, not_a_number)),
-         of_by_x = on_device(ops, std::vector<float>(in, not_a_number)),
-         of_by_sums = on_device(ops, std::vector<float>(narrow, not_a_number));
+    auto of_by_weight = unknown(all), of_by_bias = unknown(wide), of_by_x = unknown(in),
+         of_by_sums = unknown(narrow);
     std::vector<float> by_weight(all), by_bias(wide), by_x(in), by_sums(narrow);
     LinearGradients to{of_by_weight.data(), of_by_bias.data(), of_by_x.data()};
     LinearGradients expect{by_weight.data(), nullptr, by_x.data()};
@@ -63,16 +70,17 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, const kernels::Lin
       to.sums = of_x.data(), to.sums_bias = of_by_sums.data();
       expect.sums = x.data(), expect.sums_bias = by_sums.data();
     }
-    ops.linear_backward(shape, of_x.data(), of_weight.data(), of_delta.data(), to);
-    reference->linear_backward(shape, left.data(), right.data(), rounded_delta.data(), expect);
-    reference->bias_backward(shape.rows, shape.outputs, delta.data(), by_bias.data());
-    compare(of_by_weight, by_weight, shape.rows);
-    compare(of_by_bias, by_bias, shape.rows);
-    compare(of_by_x, by_x, shape.outputs);
-    if (through_gelu) compare(of_by_sums, by_sums, shape.rows * shape.outputs);
+    ops.linear_backward(of_layer, of_delta.data(), to);
+    reference->linear_backward(layer, rounded_delta.data(), expect);
+    reference->bias_backward(rows, outputs, delta.data(), by_bias.data());
+    compare(of_by_weight, by_weight, rows);
+    compare(of_by_bias, by_bias, rows);
+    compare(of_by_x, by_x, outputs);
+    if (through_gelu) compare(of_by_sums, by_sums, rows * outputs);
+    ops.write(std::vector<float>(wide, 7), of_by_bias);
     to.bias = nullptr;
-    ops.linear_backward(shape, of_x.data(), of_weight.data(), of_delta.data(), to);
-    compare(of_by_bias, by_bias, shape.rows);
+    ops.linear_backward(of_layer, of_delta.data(), to);
+    compare(of_by_bias, std::vector<float>(wide, 7), 0);
   }
   return worst;
 }

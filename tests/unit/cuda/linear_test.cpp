@@ -3,20 +3,21 @@
 
 #include "tests/unit/cuda/linear_layers.h"
 
-using mlk::kernels::LinearShape;
 using mlk::kernels::Precision;
 using mlk::test::device_ops;
 using mlk::test::error_of_layers;
 using mlk::test::in_each_order;
+using mlk::test::LayerSize;
 
 TEST_CASE("layers and their gradients agree with the reference on the device, on ragged sizes") {
   in_each_order([] {
     for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
       CAPTURE(static_cast<int>(precision));
       const auto ops = device_ops(precision);
-      for (const LinearShape& shape :
-           {LinearShape{1, 1, 1}, {5, 17, 11}, {33, 8, 24}, {2, 130, 3}, {0, 4, 4}})
-        CHECK(error_of_layers(*ops, precision == Precision::bfloat16, shape) <= 1);
+      for (const bool keeps : {false, true}) {
+        for (const LayerSize size : {LayerSize{1, 1, 1}, {5, 17, 11}, {33, 8, 24}, {2, 130, 3}, {0, 4, 4}})
+          CHECK(error_of_layers(*ops, precision == Precision::bfloat16, keeps, size) <= 1);
+      }
     }
   });
 }
