@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
 
 #include "kernels/buffer.h"
 #include "kernels/dropout.h"
@@ -17,8 +18,6 @@
 namespace mlk::kernels {
 
 class Collectives;
-
-enum class Transpose { no, yes };
 
 // A device cannot be used, or has failed. what() is a sentence for the user.
 struct DeviceFailure : std::runtime_error {
@@ -107,17 +106,17 @@ class Ops {
 
   // out[rows, outputs] = x * weight + bias, plus residual[rows, outputs] if that is not null.
   virtual void linear(const LinearLayer& layer, const float* residual, float* out) {
-    gemm(Transpose::no, Transpose::no, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
+    gemm(Transpose::no, layer.stored, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
          out);
-    add_bias(layer.rows, layer.outputs, layer.bias, out);
+    if (layer.bias) add_bias(layer.rows, layer.outputs, layer.bias, out);
     if (!residual) return;
     const std::size_t size = static_cast<std::size_t>(layer.rows) * static_cast<std::size_t>(layer.outputs);
     add_scaled({residual, size}, 1, {out, size}, {out, size});
   }
 
-  // sums[rows, outputs] = x * weight + bias, and out = GELU(sums).
+  // sums[rows, outputs] = x * weight + bias, and out = GELU(sums). There is a bias.
   virtual void linear_gelu(const LinearLayer& layer, float* sums, float* out) {
-    gemm(Transpose::no, Transpose::no, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
+    gemm(Transpose::no, layer.stored, layer.rows, layer.outputs, layer.inputs, 1, layer.x, layer.weight, 0,
          sums);
     add_bias_gelu(layer.rows, layer.outputs, layer.bias, sums, out);
   }
@@ -125,16 +124,26 @@ class Ops {
   // The backward pass of both. delta[rows, outputs] is the gradient by x * weight + bias. The layer is that
   // of the forward pass, with the same numbers.
   virtual void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) {
-    if (to.bias) bias_backward(layer.rows, layer.outputs, delta, to.bias);
-    gemm(Transpose::yes, Transpose::no, layer.inputs, layer.outputs, layer.rows, 1, layer.x, delta, 0,
-         to.weight);
-    gemm(Transpose::no, Transpose::yes, layer.rows, layer.inputs, layer.outputs, 1, delta, layer.weight, 0,
-         to.x);
-    if (to.sums) bias_gelu_backward(layer.rows, layer.inputs, to.sums, to.x, to.sums_bias);
+    const auto [rows, inputs, outputs] = std::tuple(layer.rows, layer.inputs, layer.outputs);
+    const bool transposed = layer.stored == Transpose::yes;
+    if (to.bias) bias_backward(rows, outputs, delta, to.bias);
+    gemm(Transpose::yes, Transpose::no, transposed ? outputs : inputs, transposed ? inputs : outputs, rows,
+         to.factor, transposed ? delta : layer.x, transposed ? layer.x : delta, to.adds ? 1 : 0, to.weight);
+    gemm(Transpose::no, transposed ? Transpose::no : Transpose::yes, rows, inputs, outputs, to.factor, delta,
+         layer.weight, 0, to.x);
+    if (to.sums) bias_gelu_backward(rows, inputs, to.sums, to.x, to.sums_bias);
   }
 
-  // For LinearLayer::kept of a layer of this size.
-  virtual std::size_t kept_floats(int /*rows*/, int /*inputs*/, int /*outputs*/) const { return 0; }
+  // For LinearLayer::kept of a layer with x[rows, inputs].
+  virtual std::size_t kept_by(int /*rows*/, int /*inputs*/) const { return 0; }
+
+  // Whether linear layers are faster if a rounded copy of their weights is kept beside them.
+  virtual bool uses_rounded() const { return false; }
+  // Leaves a rounded copy of x: as many numbers.
+  virtual void round(std::span<const float> /*x*/, BFloat16* /*rounded*/) {}
+
+  // How many floats a model may compute at once rather than in parts, which use less memory.
+  virtual std::size_t most_at_once() const { return std::size_t{1} << 24; }
 
   // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is brought to mean 0 and
   // variance 1, then out = that * weight[columns] + bias[columns]. mean[rows] and scale[rows], which is
@@ -211,11 +220,12 @@ class Ops {
                                      const std::int32_t* labels) = 0;
 
   // One update of the parameters and of the state that the rule keeps for each, see optimizer_steps.h. All
-  // spans have the same length.
+  // spans have the same length. Unless it is null, `rounded` gets what round() leaves of the new parameters
+  // if the device uses_rounded().
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
-                   const SgdStep& step) = 0;
+                   const SgdStep& step, BFloat16* rounded = nullptr) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-                    std::span<float> square, const AdamStep& step) = 0;
+                    std::span<float> square, const AdamStep& step, BFloat16* rounded = nullptr) = 0;
 
   // Scales the gradients so that their norm, the root of the sum of their squares, is at most `most`, which
   // is above 0 (Pascanu, Mikolov & Bengio 2013). A norm that is infinite or NaN makes NaN of all of them.

@@ -1,7 +1,11 @@
 // The sizes of operations on more than a matrix.
 #pragma once
 
+#include "kernels/bfloat16.h"
+
 namespace mlk::kernels {
+
+enum class Transpose { no, yes };
 
 // Sequences of `length` tokens, each with `heads` vectors of `head_size` numbers.
 struct AttentionShape {
@@ -11,10 +15,13 @@ struct AttentionShape {
 // A layer that multiplies x[rows, inputs] by a weight[inputs, outputs] and adds a bias[outputs].
 struct LinearLayer {
   int rows = 0, inputs = 0, outputs = 0;
-  const float *x = nullptr, *weight = nullptr, *bias = nullptr;
-  // Memory for Ops::kept_floats(), where the forward pass leaves what the backward pass can use. Null:
+  const float *x = nullptr, *weight = nullptr;
+  const float* bias = nullptr;        // null: there is none
+  Transpose stored = Transpose::no;   // yes: weight[outputs, inputs]
+  const BFloat16* rounded = nullptr;  // the weight as Ops::round() leaves it; null: there is no such copy
+  // Memory for Ops::kept_by() numbers, where the forward pass leaves what the backward pass can use. Null:
   // nothing is left.
-  float* kept = nullptr;
+  BFloat16* kept = nullptr;
 };
 
 // Where the backward pass of such a layer goes.
@@ -26,6 +33,8 @@ struct LinearGradients {
   // rows.
   const float* sums = nullptr;
   float* sums_bias = nullptr;
+  float factor = 1;   // of the gradients by the weight and by x
+  bool adds = false;  // to the gradient by the weight, which is overwritten otherwise
 };
 
 // Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,

@@ -88,13 +88,13 @@ class CpuOps final : public ReferenceOps {
   void softmax_cross_entropy_backward(int rows, int classes, const float* logits, const std::int32_t* labels,
                                       float* delta, float* loss) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
-           const SgdStep& step) override {
+           const SgdStep& step, BFloat16*) override {
     by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
       loops_.sgd(size, parameters.data() + at, gradients.data() + at, velocity.data() + at, step);
     });
   }
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-            std::span<float> square, const AdamStep& step) override {
+            std::span<float> square, const AdamStep& step, BFloat16*) override {
     by_range(parameters.size(), [&](std::size_t at, std::size_t size) {
       loops_.adam(size, parameters.data() + at, gradients.data() + at, mean.data() + at, square.data() + at,
                   step);

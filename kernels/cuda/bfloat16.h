@@ -10,14 +10,15 @@
 
 namespace mlk::cuda {
 
-using kernels::BFloat16;
-
 // The rows of a rounded matrix have a multiple of 8 numbers, which is 16 bytes: what a matrix lacks is 0.
 constexpr std::size_t padded(std::size_t columns) { return (columns + 7) / 8 * 8; }
 
 // out[rows, padded(columns)] = x[rows, columns], rounded.
 void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t columns, const float* x,
                        BFloat16* out);
+
+// out = x, rounded. out is aligned to 8 bytes where x is to 16.
+void round_numbers(cudaStream_t stream, std::size_t size, const float* x, BFloat16* out);
 
 // Ops::gemm of matrices that are rounded, with the rows as they are stored, in as many blocks as gemm_fast.
 void gemm_bfloat16(cudaStream_t stream, kernels::Transpose transpose_a, kernels::Transpose transpose_b, int m,

@@ -13,7 +13,9 @@ cudaError_t in_turn(Calls... calls) {
 
 }  // namespace
 
+// The memory of the host that they copy to may be freed next.
 EarlyCopies::~EarlyCopies() {
+  if (!ends_.empty()) cudaEventSynchronize(ends_.back());
   for (const cudaEvent_t event : ends_) cudaEventDestroy(event);
   for (const cudaEvent_t event : unused_) cudaEventDestroy(event);
   if (computed_) cudaEventDestroy(computed_);

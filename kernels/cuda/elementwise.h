@@ -53,6 +53,20 @@ __device__ void store(float* to, const Numbers<width>& numbers) {
   }
 }
 
+// Rounded. Four of them are aligned to 8 bytes.
+template <unsigned width>
+__device__ void store(BFloat16* to, const Numbers<width>& numbers) {
+  if constexpr (width == 4) {
+    const auto pair = [&](unsigned first) {
+      return kernels::to_bfloat16(numbers.of[first]).bits |
+             static_cast<unsigned>(kernels::to_bfloat16(numbers.of[first + 1]).bits) << 16;
+    };
+    *reinterpret_cast<uint2*>(to) = {pair(0), pair(2)};
+  } else {
+    *to = kernels::to_bfloat16(numbers.of[0]);
+  }
+}
+
 // How many numbers of these tensors come before the first that is aligned to 16 bytes in all of them; `size`
 // where there is none.
 template <typename... Tensors>

@@ -14,6 +14,7 @@ namespace mlk::cuda {
 
 using kernels::AdamStep;
 using kernels::AttentionShape;
+using kernels::BFloat16;
 using kernels::DropoutMask;
 using kernels::ImageShape;
 using kernels::LinearGradients;
@@ -112,9 +113,9 @@ void sum(cudaStream_t stream, std::size_t size, const float* x, double* total);
 void mean(cudaStream_t stream, std::size_t size, const float* x, float* mean);
 
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
-         const SgdStep& step);
+         const SgdStep& step, BFloat16* rounded);
 void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
-          float* square, const AdamStep& step);
+          float* square, const AdamStep& step, BFloat16* rounded);
 
 void scale(cudaStream_t stream, std::size_t size, float factor, const float* x, float* out);
 void add_scaled(cudaStream_t stream, std::size_t size, const float* x, float factor, const float* y,

@@ -1,5 +1,5 @@
 // The update rules, as ReferenceOps has them, operation by operation: with -fmad=false the bits are those of
-// processors.
+// processors. The rounded copy is aligned as the parameters are.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 
@@ -7,7 +7,7 @@ namespace mlk::cuda {
 namespace {
 
 __global__ void sgd_kernel(std::size_t size, std::size_t head, float* parameters, const float* gradients,
-                           float* velocity, SgdStep step) {
+                           float* velocity, SgdStep step, BFloat16* rounded) {
   for_each_wide(size, head, [=](auto width, std::size_t i) {
     auto p = load<width>(parameters + i), g = load<width>(gradients + i), v = load<width>(velocity + i);
     for (unsigned j = 0; j < width; ++j) {
@@ -17,11 +17,12 @@ __global__ void sgd_kernel(std::size_t size, std::size_t head, float* parameters
     }
     store(velocity + i, v);
     store(parameters + i, p);
+    if (rounded) store(rounded + i, p);
   });
 }
 
 __global__ void adam_kernel(std::size_t size, std::size_t head, float* parameters, const float* gradients,
-                            float* mean, float* square, AdamStep step) {
+                            float* mean, float* square, AdamStep step, BFloat16* rounded) {
   for_each_wide(size, head, [=](auto width, std::size_t i) {
     auto p = load<width>(parameters + i), m = load<width>(mean + i), s = load<width>(square + i);
     const auto of_gradients = load<width>(gradients + i);
@@ -35,21 +36,22 @@ __global__ void adam_kernel(std::size_t size, std::size_t head, float* parameter
     store(mean + i, m);
     store(square + i, s);
     store(parameters + i, p);
+    if (rounded) store(rounded + i, p);
   });
 }
 
 }  // namespace
 
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
-         const SgdStep& step) {
+         const SgdStep& step, BFloat16* rounded) {
   launch(wide_grid_for(size), stream, sgd_kernel, size, head_of(size, parameters, gradients, velocity),
-         parameters, gradients, velocity, step);
+         parameters, gradients, velocity, step, rounded);
 }
 
 void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
-          float* square, const AdamStep& step) {
+          float* square, const AdamStep& step, BFloat16* rounded) {
   launch(wide_grid_for(size), stream, adam_kernel, size, head_of(size, parameters, gradients, mean, square),
-         parameters, gradients, mean, square, step);
+         parameters, gradients, mean, square, step, rounded);
 }
 
 }  // namespace mlk::cuda

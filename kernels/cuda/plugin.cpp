@@ -16,6 +16,7 @@ using mlk::cuda::queue;
 using mlk::cuda::queue_products;
 using mlk::cuda::queue_sums;
 using mlk::kernels::AdamStep;
+using mlk::kernels::BFloat16;
 using mlk::kernels::DropoutMask;
 using mlk::kernels::ImageShape;
 using mlk::kernels::LinearGradients;
@@ -162,12 +163,12 @@ void gemm(mlk_device* device, int transpose_a, int transpose_b, int m, int n, in
                    m, n, k, alpha, a, b, beta, c);
 }
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,
-         const SgdStep* step) {
-  cuda::sgd(stream, size, parameters, gradients, velocity, *step);
+         const SgdStep* step, BFloat16* rounded) {
+  cuda::sgd(stream, size, parameters, gradients, velocity, *step, rounded);
 }
 void adam(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* mean,
-          float* square, const AdamStep* step) {
-  cuda::adam(stream, size, parameters, gradients, mean, square, *step);
+          float* square, const AdamStep* step, BFloat16* rounded) {
+  cuda::adam(stream, size, parameters, gradients, mean, square, *step, rounded);
 }
 
 void linear_backward(mlk_device* device, const LinearLayer* layer, const float* delta,
@@ -258,72 +259,73 @@ mlk_communicator* join(mlk_device* device, const unsigned char* id, int members,
   return new mlk_communicator(device->index, device->stream, group, members, index);
 }
 
+constexpr mlk_device_table table{
+    .open = open_device,
+    .close = close_device,
+    .name = [](const mlk_device* device) { return device->name.c_str(); },
+    .failure = [](const mlk_device* device) -> const char* {
+      return device->failure.empty() ? nullptr : device->failure.c_str();
+    },
+    .allocate = allocate,
+    .free = [](void* memory) { cudaFree(memory); },
+    .memory_left = memory_left,
+    .allocate_host = allocate_host,
+    .free_host = [](void* memory) { cudaFreeHost(memory); },
+    .to_device = to_device,
+    .to_host = to_host,
+    .start_to_host = start_to_host,
+    .wait_for_copy = wait_for_copy,
+    .wait = wait,
+    .gemm = gemm,
+    .add_bias = queue<cuda::add_bias>,
+    .add_bias_relu = queue<cuda::add_bias_relu>,
+    .bias_backward = queue_sums<cuda::bias_backward>,
+    .bias_relu_backward = queue_sums<cuda::bias_relu_backward>,
+    .add_bias_gelu = queue<cuda::add_bias_gelu>,
+    .bias_gelu_backward = queue_sums<cuda::bias_gelu_backward>,
+    .linear = queue_products<&cuda::Products::linear>,
+    .linear_gelu = queue_products<&cuda::Products::linear_gelu>,
+    .linear_backward = linear_backward,
+    .kept_by = [](const mlk_device* device, int rows,
+                  int inputs) { return device->products.kept_by(rows, inputs); },
+    .uses_rounded = [](const mlk_device* device) { return device->products.rounds(); },
+    .round = queue<cuda::round_numbers>,
+    .layer_norm = queue<cuda::layer_norm>,
+    .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
+    .embed = queue<cuda::embed>,
+    .embed_backward = queue<cuda::embed_backward>,
+    .attention = queue_products<&cuda::Products::attention>,
+    .attention_backward = queue_products<&cuda::Products::attention_backward>,
+    .convolve = convolve,
+    .convolve_backward = convolve_backward,
+    .max_pool = queue<max_pool>,
+    .max_pool_backward = queue<max_pool_backward>,
+    .dropout = queue<dropout>,
+    .clip = clip,
+    .softmax_cross_entropy = softmax_cross_entropy,
+    .count_correct = count_correct,
+    .sgd = queue<sgd>,
+    .adam = queue<adam>,
+    .scale = queue<cuda::scale>,
+    .add_scaled = queue<cuda::add_scaled>,
+    .gather_rows = queue<cuda::gather_rows>,
+    .gather_labels = queue<cuda::gather_labels>,
+    .usage = usage,
+    .repeat = repeat,
+    .collectives_version = collectives_version,
+    .new_group = new_group,
+    .join = join,
+    .communicator_state = [](mlk_communicator* communicator) { return communicator->state(); },
+    .sums_done = [](mlk_communicator* communicator) { return communicator->sums_done(); },
+    .traffic = [](mlk_communicator* communicator, double* bytes,
+                  double* seconds) { communicator->traffic(*bytes, *seconds); },
+    .communicator_failure = [](mlk_communicator* communicator) { return communicator->failure(); },
+    .sum = [](mlk_communicator* communicator, float* numbers,
+              std::size_t size) { communicator->sum(numbers, size); },
+    .abort = [](mlk_communicator* communicator) { return communicator->abort(); },
+    .leave = [](mlk_communicator* communicator) { delete communicator; },
+};
+
 }  // namespace
 
-const mlk_device_table* mlk_device_v4() {
-  static const mlk_device_table table{
-      .open = open_device,
-      .close = close_device,
-      .name = [](const mlk_device* device) { return device->name.c_str(); },
-      .failure = [](const mlk_device* device) -> const char* {
-        return device->failure.empty() ? nullptr : device->failure.c_str();
-      },
-      .allocate = allocate,
-      .free = [](void* memory) { cudaFree(memory); },
-      .memory_left = memory_left,
-      .allocate_host = allocate_host,
-      .free_host = [](void* memory) { cudaFreeHost(memory); },
-      .to_device = to_device,
-      .to_host = to_host,
-      .start_to_host = start_to_host,
-      .wait_for_copy = wait_for_copy,
-      .wait = wait,
-      .gemm = gemm,
-      .add_bias = queue<cuda::add_bias>,
-      .add_bias_relu = queue<cuda::add_bias_relu>,
-      .bias_backward = queue_sums<cuda::bias_backward>,
-      .bias_relu_backward = queue_sums<cuda::bias_relu_backward>,
-      .add_bias_gelu = queue<cuda::add_bias_gelu>,
-      .bias_gelu_backward = queue_sums<cuda::bias_gelu_backward>,
-      .linear = queue_products<&cuda::Products::linear>,
-      .linear_gelu = queue_products<&cuda::Products::linear_gelu>,
-      .linear_backward = linear_backward,
-      .kept_floats = [](const mlk_device* device, int rows, int inputs,
-                        int outputs) { return device->products.kept_floats(rows, inputs, outputs); },
-      .layer_norm = queue<cuda::layer_norm>,
-      .layer_norm_backward = queue_sums<cuda::layer_norm_backward, cuda::layer_norm_partial_sums>,
-      .embed = queue<cuda::embed>,
-      .embed_backward = queue<cuda::embed_backward>,
-      .attention = queue_products<&cuda::Products::attention>,
-      .attention_backward = queue_products<&cuda::Products::attention_backward>,
-      .convolve = convolve,
-      .convolve_backward = convolve_backward,
-      .max_pool = queue<max_pool>,
-      .max_pool_backward = queue<max_pool_backward>,
-      .dropout = queue<dropout>,
-      .clip = clip,
-      .softmax_cross_entropy = softmax_cross_entropy,
-      .count_correct = count_correct,
-      .sgd = queue<sgd>,
-      .adam = queue<adam>,
-      .scale = queue<cuda::scale>,
-      .add_scaled = queue<cuda::add_scaled>,
-      .gather_rows = queue<cuda::gather_rows>,
-      .gather_labels = queue<cuda::gather_labels>,
-      .usage = usage,
-      .repeat = repeat,
-      .collectives_version = collectives_version,
-      .new_group = new_group,
-      .join = join,
-      .communicator_state = [](mlk_communicator* communicator) { return communicator->state(); },
-      .sums_done = [](mlk_communicator* communicator) { return communicator->sums_done(); },
-      .traffic = [](mlk_communicator* communicator, double* bytes,
-                    double* seconds) { communicator->traffic(*bytes, *seconds); },
-      .communicator_failure = [](mlk_communicator* communicator) { return communicator->failure(); },
-      .sum = [](mlk_communicator* communicator, float* numbers,
-                std::size_t size) { communicator->sum(numbers, size); },
-      .abort = [](mlk_communicator* communicator) { return communicator->abort(); },
-      .leave = [](mlk_communicator* communicator) { delete communicator; },
-  };
-  return &table;
-}
+const mlk_device_table* mlk_device_v4() { return &table; }

@@ -15,11 +15,10 @@ std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
 }
 
-// What a layer keeps: x, rounded, and after that its weight.
-BFloat16* kept_x(const LinearLayer& layer) { return reinterpret_cast<BFloat16*>(layer.kept); }
-BFloat16* kept_weight(const LinearLayer& layer) {
-  return kept_x(layer) +
-         static_cast<std::size_t>(layer.rows) * padded(static_cast<std::size_t>(layer.inputs));
+// Whether the rows of the rounded weight are such as products take them.
+bool is_usable(const LinearLayer& layer) {
+  const int columns = layer.stored == Transpose::yes ? layer.inputs : layer.outputs;
+  return layer.rounded && is_aligned(layer.rounded) && columns % 8 == 0;
 }
 
 bool are_aligned(std::initializer_list<const float*> tensors) {
@@ -40,6 +39,9 @@ struct Products::Factor {
   }
   std::size_t stored_columns() const {
     return static_cast<std::size_t>(transpose == Transpose::yes ? rows : columns);
+  }
+  Factor transposed() const {
+    return {transpose == Transpose::yes ? Transpose::no : Transpose::yes, columns, rows, numbers, rounded};
   }
   CublasLt::Factor for_cublaslt() const {
     if (!rounded) return {transpose, CUDA_R_32F, numbers, static_cast<std::int64_t>(stored_columns())};
@@ -67,13 +69,13 @@ cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
 }
 
 void Products::round(cudaStream_t stream, Factor& factor, BFloat16* to) {
-  if (precision_ != kernels::Precision::bfloat16) return;
+  if (!rounds()) return;
   round_to_bfloat16(stream, factor.stored_rows(), factor.stored_columns(), factor.numbers, to);
   factor.rounded = to;
 }
 
 cudaError_t Products::round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory) {
-  if (precision_ != kernels::Precision::bfloat16) return cudaSuccess;
+  if (!rounds()) return cudaSuccess;
   const cudaError_t error = memory.make_room(factor.stored_rows() * padded(factor.stored_columns()));
   if (error == cudaSuccess) round(stream, factor, memory.numbers());
   return error;
@@ -109,34 +111,36 @@ cudaError_t Products::gemm(cudaStream_t stream, Transpose transpose_a, Transpose
   return multiply(stream, left, right, alpha, beta, c);
 }
 
-std::size_t Products::kept_floats(int rows, int inputs, int outputs) const {
-  if (precision_ != kernels::Precision::bfloat16) return 0;
-  const auto of_matrix = [](int height, int width) {
-    return static_cast<std::size_t>(height) * padded(static_cast<std::size_t>(width)) / 2;
-  };
-  return of_matrix(rows, inputs) + of_matrix(inputs, outputs);
+std::size_t Products::kept_by(int rows, int inputs) const {
+  return rounds() ? static_cast<std::size_t>(rows) * padded(static_cast<std::size_t>(inputs)) : 0;
+}
+
+cudaError_t Products::round_weight(cudaStream_t stream, const LinearLayer& layer, Factor& weight,
+                                   Scratch<BFloat16>& memory) {
+  if (!rounds() || !is_usable(layer)) return round(stream, weight, memory);
+  weight.rounded = layer.rounded;
+  return cudaSuccess;
 }
 
 cudaError_t Products::round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight) {
-  if (!layer.kept) {
-    const cudaError_t error = round(stream, x, left_);
-    return error != cudaSuccess ? error : round(stream, weight, right_);
+  if (layer.kept) {
+    round(stream, x, layer.kept);
+  } else if (const cudaError_t error = round(stream, x, left_)) {
+    return error;
   }
-  round(stream, x, kept_x(layer));
-  round(stream, weight, kept_weight(layer));
-  return cudaSuccess;
+  return round_weight(stream, layer, weight, right_);
 }
 
 cudaError_t Products::linear(cudaStream_t stream, const LinearLayer& layer, const float* residual,
                              float* out) {
   Factor x{Transpose::no, layer.rows, layer.inputs, layer.x};
-  Factor weight{Transpose::no, layer.inputs, layer.outputs, layer.weight};
+  Factor weight{layer.stored, layer.inputs, layer.outputs, layer.weight};
   if (const cudaError_t error = round_layer(stream, layer, x, weight)) return error;
-  if (by_cublaslt(stream, x, weight, 1, residual ? 1 : 0, out,
-                  {CublasLt::Epilogue::add_bias, layer.bias, nullptr, residual}))
+  if (layer.bias && by_cublaslt(stream, x, weight, 1, residual ? 1 : 0, out,
+                                {CublasLt::Epilogue::add_bias, layer.bias, nullptr, residual}))
     return cudaSuccess;
   const cudaError_t error = multiply(stream, x, weight, 1, 0, out);
-  add_bias(stream, layer.rows, layer.outputs, layer.bias, out);
+  if (layer.bias) add_bias(stream, layer.rows, layer.outputs, layer.bias, out);
   const auto size = static_cast<std::size_t>(layer.rows) * static_cast<std::size_t>(layer.outputs);
   if (residual) add_scaled(stream, size, residual, 1, out, out);
   return error;
@@ -144,7 +148,7 @@ cudaError_t Products::linear(cudaStream_t stream, const LinearLayer& layer, cons
 
 cudaError_t Products::linear_gelu(cudaStream_t stream, const LinearLayer& layer, float* sums, float* out) {
   Factor x{Transpose::no, layer.rows, layer.inputs, layer.x};
-  Factor weight{Transpose::no, layer.inputs, layer.outputs, layer.weight};
+  Factor weight{layer.stored, layer.inputs, layer.outputs, layer.weight};
   if (const cudaError_t error = round_layer(stream, layer, x, weight)) return error;
   if (by_cublaslt(stream, x, weight, 1, 0, out, {CublasLt::Epilogue::add_bias_gelu, layer.bias, sums}))
     return cudaSuccess;
@@ -158,22 +162,24 @@ cudaError_t Products::linear_backward(cudaStream_t stream, const LinearLayer& la
                                       const LinearGradients& to, float* partials) {
   const auto [rows, inputs, outputs] = std::tuple(layer.rows, layer.inputs, layer.outputs);
   if (to.bias) bias_backward(stream, partials, rows, outputs, delta, to.bias);
-  Factor of_delta{Transpose::no, rows, outputs, delta};
+  Factor of_delta{Transpose::no, rows, outputs, delta}, x{Transpose::no, rows, inputs, layer.x};
   if (const cudaError_t error = round(stream, of_delta, right_)) return error;
-  const auto take = [&](Factor& factor, const BFloat16* kept) {
-    if (!layer.kept || precision_ != kernels::Precision::bfloat16) return round(stream, factor, left_);
-    factor.rounded = kept;
-    return cudaSuccess;
-  };
-  Factor x{Transpose::yes, inputs, rows, layer.x};
-  if (const cudaError_t error = take(x, kept_x(layer))) return error;
-  if (const cudaError_t error = multiply(stream, x, of_delta, 1, 0, to.weight)) return error;
-  Factor weight{Transpose::yes, outputs, inputs, layer.weight};
-  if (const cudaError_t error = take(weight, kept_weight(layer))) return error;
-  if (to.sums && by_cublaslt(stream, of_delta, weight, 1, 0, to.x,
+  if (layer.kept && rounds()) {
+    x.rounded = layer.kept;
+  } else if (const cudaError_t error = round(stream, x, left_)) {
+    return error;
+  }
+  const bool transposed = layer.stored == Transpose::yes;
+  const Factor &left = transposed ? of_delta : x, &right = transposed ? x : of_delta;
+  if (const cudaError_t error =
+          multiply(stream, left.transposed(), right, to.factor, to.adds ? 1 : 0, to.weight))
+    return error;
+  Factor weight{transposed ? Transpose::no : Transpose::yes, outputs, inputs, layer.weight};
+  if (const cudaError_t error = round_weight(stream, layer, weight, left_)) return error;
+  if (to.sums && by_cublaslt(stream, of_delta, weight, to.factor, 0, to.x,
                              {CublasLt::Epilogue::gelu_backward, to.sums_bias, to.sums}))
     return cudaSuccess;
-  const cudaError_t error = multiply(stream, of_delta, weight, 1, 0, to.x);
+  const cudaError_t error = multiply(stream, of_delta, weight, to.factor, 0, to.x);
   if (to.sums) bias_gelu_backward(stream, partials, rows, inputs, to.sums, to.x, to.sums_bias);
   return error;
 }

@@ -29,7 +29,9 @@ class Products {
   // partials: memory for partial_sums of the rows and columns of delta and of x.
   cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
                               const LinearGradients& to, float* partials);
-  std::size_t kept_floats(int rows, int inputs, int outputs) const;
+  std::size_t kept_by(int rows, int inputs) const;
+  // Whether factors of products are bfloat16.
+  bool rounds() const { return precision_ == kernels::Precision::bfloat16; }
 
   cudaError_t attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
                         float* log_sums);
@@ -42,8 +44,10 @@ class Products {
   // Both round a factor, to that memory, if the precision asks for it.
   void round(cudaStream_t stream, Factor& factor, BFloat16* to);
   cudaError_t round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory);
-  // The same for x and the weight of a layer, which may keep them.
+  // The same for x and the weight of a layer.
   cudaError_t round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight);
+  cudaError_t round_weight(cudaStream_t stream, const LinearLayer& layer, Factor& weight,
+                           Scratch<BFloat16>& memory);
   // False: cuBLASLt is not here, or does not know it; nothing was queued.
   bool by_cublaslt(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta, float* c,
                    const CublasLt::Fused& fused);

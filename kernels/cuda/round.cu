@@ -29,7 +29,15 @@ __global__ void round_kernel(std::size_t rows, std::size_t columns, const float*
   });
 }
 
+__global__ void round_numbers_kernel(std::size_t size, std::size_t head, const float* x, BFloat16* out) {
+  for_each_wide(size, head, [=](auto width, std::size_t i) { store(out + i, load<width>(x + i)); });
+}
+
 }  // namespace
+
+void round_numbers(cudaStream_t stream, std::size_t size, const float* x, BFloat16* out) {
+  launch(wide_grid_for(size), stream, round_numbers_kernel, size, head_of(size, x), x, out);
+}
 
 void round_to_bfloat16(cudaStream_t stream, std::size_t rows, std::size_t columns, const float* x,
                        BFloat16* out) {

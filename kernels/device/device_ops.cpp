@@ -92,9 +92,12 @@ class DeviceOps final : public Ops {
   void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) override {
     table_.linear_backward(device_, &layer, delta, &to);
   }
-  std::size_t kept_floats(int rows, int inputs, int outputs) const override {
-    return table_.kept_floats(device_, rows, inputs, outputs);
+  std::size_t kept_by(int rows, int inputs) const override { return table_.kept_by(device_, rows, inputs); }
+  bool uses_rounded() const override { return table_.uses_rounded(device_); }
+  void round(std::span<const float> x, BFloat16* rounded) override {
+    table_.round(device_, x.size(), x.data(), rounded);
   }
+  std::size_t most_at_once() const override { return std::size_t{1} << 27; }
   void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias, float* out,
                   float* mean, float* scale) override {
     table_.layer_norm(device_, rows, columns, x, weight, bias, out, mean, scale);
@@ -159,13 +162,14 @@ class DeviceOps final : public Ops {
     return correct;
   }
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
-           const SgdStep& step) override {
-    table_.sgd(device_, parameters.size(), parameters.data(), gradients.data(), velocity.data(), &step);
+           const SgdStep& step, BFloat16* rounded) override {
+    table_.sgd(device_, parameters.size(), parameters.data(), gradients.data(), velocity.data(), &step,
+               rounded);
   }
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-            std::span<float> square, const AdamStep& step) override {
+            std::span<float> square, const AdamStep& step, BFloat16* rounded) override {
     table_.adam(device_, parameters.size(), parameters.data(), gradients.data(), mean.data(), square.data(),
-                &step);
+                &step, rounded);
   }
   void scale(float factor, std::span<const float> x, std::span<float> out) override {
     table_.scale(device_, out.size(), factor, x.data(), out.data());

@@ -62,7 +62,9 @@ struct mlk_device_table {
   void (*linear_gelu)(mlk_device* device, const mlk::kernels::LinearLayer* layer, float* sums, float* out);
   void (*linear_backward)(mlk_device* device, const mlk::kernels::LinearLayer* layer, const float* delta,
                           const mlk::kernels::LinearGradients* to);
-  std::size_t (*kept_floats)(const mlk_device* device, int rows, int inputs, int outputs);
+  std::size_t (*kept_by)(const mlk_device* device, int rows, int inputs);
+  bool (*uses_rounded)(const mlk_device* device);
+  void (*round)(mlk_device* device, std::size_t size, const float* x, mlk::kernels::BFloat16* rounded);
   void (*layer_norm)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
                      const float* bias, float* out, float* mean, float* scale);
   void (*layer_norm_backward)(mlk_device* device, int rows, int columns, const float* x, const float* weight,
@@ -95,9 +97,9 @@ struct mlk_device_table {
   std::int64_t (*count_correct)(mlk_device* device, int rows, int classes, const float* logits,
                                 const std::int32_t* labels);
   void (*sgd)(mlk_device* device, std::size_t size, float* parameters, const float* gradients,
-              float* velocity, const mlk::kernels::SgdStep* step);
+              float* velocity, const mlk::kernels::SgdStep* step, mlk::kernels::BFloat16* rounded);
   void (*adam)(mlk_device* device, std::size_t size, float* parameters, const float* gradients, float* mean,
-               float* square, const mlk::kernels::AdamStep* step);
+               float* square, const mlk::kernels::AdamStep* step, mlk::kernels::BFloat16* rounded);
   void (*scale)(mlk_device* device, std::size_t size, float factor, const float* x, float* out);
   void (*add_scaled)(mlk_device* device, std::size_t size, const float* x, float factor, const float* y,
                      float* out);

@@ -143,7 +143,7 @@ std::int64_t ReferenceOps::count_correct(int rows, int classes, const float* log
 
 // The update rules in float, step by step: every processor has to give exactly these bits.
 void ReferenceOps::sgd(std::span<float> parameters, std::span<const float> gradients,
-                       std::span<float> velocity, const SgdStep& step) {
+                       std::span<float> velocity, const SgdStep& step, BFloat16*) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const float g = gradients[i] + step.weight_decay * parameters[i];
     velocity[i] = step.momentum * velocity[i] + g;
@@ -152,7 +152,7 @@ void ReferenceOps::sgd(std::span<float> parameters, std::span<const float> gradi
 }
 
 void ReferenceOps::adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-                        std::span<float> square, const AdamStep& step) {
+                        std::span<float> square, const AdamStep& step, BFloat16*) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const float g = gradients[i] + step.l2 * parameters[i];
     mean[i] = step.beta1 * mean[i] + step.one_minus_beta1 * g;

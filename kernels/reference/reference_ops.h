@@ -58,9 +58,9 @@ class ReferenceOps : public Ops {
                                       float* delta, float* loss) override;
   std::int64_t count_correct(int rows, int classes, const float* logits, const std::int32_t* labels) override;
   void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
-           const SgdStep& step) override;
+           const SgdStep& step, BFloat16*) override;
   void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
-            std::span<float> square, const AdamStep& step) override;
+            std::span<float> square, const AdamStep& step, BFloat16*) override;
   void clip(std::span<float> gradients, float most) override;
   void scale(float factor, std::span<const float> x, std::span<float> out) override;
   void add_scaled(std::span<const float> x, float factor, std::span<const float> y,

@@ -85,6 +85,7 @@ Gpt::Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
   }
   last_norm_ = first_block + blocks_.size() * tensors_of_block;
   kept_.resize(blocks_.size());
+  keep_rounded();
   Gpt::initialise(seed);
 }
 
@@ -116,7 +117,7 @@ kernels::AttentionShape Gpt::attention_shape() const {
 }
 
 void Gpt::place(std::size_t sequences) {
-  constexpr int most_logits = 1 << 24;  // of 64 MiB
+  const auto most_logits = static_cast<int>(ops_.most_at_once());
   rows_ = static_cast<int>(sequences) * context_;
   const auto rows = static_cast<std::size_t>(rows_), narrow = rows * static_cast<std::size_t>(width_);
   rows_of_logits_ = std::clamp(most_logits / vocabulary_, 1, std::max(1, rows_));
@@ -134,14 +135,13 @@ void Gpt::place(std::size_t sequences) {
       kept.norm_2 = normalised();
       kept.expanded = places.take(expansion_factor * narrow);
       kept.activated = places.take(expansion_factor * narrow);
-      const auto for_layer = [&](const Linear& linear) {
-        return places.take(ops_.kept_floats(rows_, linear.inputs, linear.outputs));
+      const auto by_layer = [&](int inputs) {
+        const std::size_t numbers = ops_.kept_by(rows_, inputs);
+        float* const memory = places.take((numbers + 1) / 2);
+        return numbers == 0 ? nullptr : reinterpret_cast<kernels::BFloat16*>(memory);
       };
-      const Block& block = blocks_.front();  // all are of the same sizes
-      kept.by_qkv = for_layer(block.qkv);
-      kept.by_projection = for_layer(block.projection);
-      kept.by_expansion = for_layer(block.expansion);
-      kept.by_contraction = for_layer(block.contraction);
+      for (auto* layer : {&kept.by_qkv, &kept.by_projection, &kept.by_expansion}) *layer = by_layer(width_);
+      kept.by_contraction = by_layer(expansion_factor * width_);
     }
     last_in_ = places.take(narrow);
     last_ = normalised();
@@ -156,6 +156,16 @@ void Gpt::place(std::size_t sequences) {
   place_all(Places(memory_.data()));
 }
 
+kernels::LinearLayer Gpt::layer(const Linear& linear, const float* x, kernels::BFloat16* kept) const {
+  return {.rows = rows_,
+          .inputs = linear.inputs,
+          .outputs = linear.outputs,
+          .x = x,
+          .weight = weight(linear.weight),
+          .bias = weight(linear.weight + 1),
+          .rounded = rounded(tensors_[linear.weight].offset),
+          .kept = kept};
+}
 kernels::LinearLayer Gpt::qkv_layer(std::size_t block) const {
   return layer(blocks_[block].qkv, kept_[block].norm_1.out, kept_[block].by_qkv);
 }
@@ -223,25 +233,31 @@ void Gpt::forward(const Batch& batch) {
   normalise(last_norm_, last_in_, last_);
 }
 
-void Gpt::multiply_out(int first, int rows) {
-  ops_.gemm(Transpose::no, Transpose::yes, rows, vocabulary_, width_, 1,
-            last_.out + static_cast<std::ptrdiff_t>(first) * width_, weight(tokens_tensor), 0, logits_);
+kernels::LinearLayer Gpt::last_layer(int first, int rows) const {
+  return {.rows = rows,
+          .inputs = width_,
+          .outputs = vocabulary_,
+          .x = last_.out + static_cast<std::ptrdiff_t>(first) * width_,
+          .weight = weight(tokens_tensor),
+          .stored = Transpose::yes,
+          .rounded = rounded(tensors_[tokens_tensor].offset)};
 }
 
 void Gpt::over_logits(const std::function<void(int first, int rows)>& use) {
   for (int first = 0; first < rows_; first += rows_of_logits_) {
     const int rows = std::min(rows_of_logits_, rows_ - first);
-    multiply_out(first, rows);
+    ops_.linear(last_layer(first, rows), nullptr, logits_);
     use(first, rows);
   }
 }
 
 kernels::Floats Gpt::logits(const Batch& batch, int first, int tokens) {
+  renew_rounded();
   forward(batch);
   kernels::Floats all;
   for (int at = first, end = first + tokens; at < end; at += rows_of_logits_) {
     const int rows = std::min(rows_of_logits_, end - at);
-    multiply_out(at, rows);
+    ops_.linear(last_layer(at, rows), nullptr, logits_);
     const auto part =
         ops_.read({logits_, static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)});
     all.insert(all.end(), part.begin(), part.end());
@@ -265,13 +281,13 @@ void Gpt::loss_backward(const Batch& batch) {
   if (losses_.size() < parts) losses_ = ops_.allocate<float>(parts);
   over_logits([&](int first, int rows) {
     const float share = static_cast<float>(rows) / static_cast<float>(rows_);
-    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first) * width_;
     ops_.softmax_cross_entropy_backward(rows, vocabulary_, logits_, batch.labels.data() + first, logits_,
                                         losses_.data() + first / rows_of_logits_);
-    ops_.gemm(Transpose::yes, Transpose::no, vocabulary_, width_, rows, share, logits_, last_.out + at,
-              first == 0 ? 0 : 1, gradient(tokens_tensor));
-    ops_.gemm(Transpose::no, Transpose::no, rows, width_, vocabulary_, share, logits_, weight(tokens_tensor),
-              0, delta_ + at);
+    ops_.linear_backward(last_layer(first, rows), logits_,
+                         {.weight = gradient(tokens_tensor),
+                          .x = delta_ + static_cast<std::ptrdiff_t>(first) * width_,
+                          .factor = share,
+                          .adds = first > 0});
   });
 }
 

@@ -56,8 +56,9 @@ class Gpt final : public Model {
     Normalised norm_1, norm_2;
     float *qkv = nullptr, *attended = nullptr, *log_sums = nullptr;  // qkv: 3 * width; log_sums: heads
     float *expanded = nullptr, *activated = nullptr;                 // 4 * width, before GELU and after
-    float *by_qkv = nullptr, *by_projection = nullptr, *by_expansion = nullptr,
-          *by_contraction = nullptr;  // LinearLayer::kept
+    // LinearLayer::kept
+    kernels::BFloat16 *by_qkv = nullptr, *by_projection = nullptr, *by_expansion = nullptr,
+                      *by_contraction = nullptr;
   };
 
   const float* weight(std::size_t tensor) const { return parameters_.data() + tensors_[tensor].offset; }
@@ -76,9 +77,9 @@ class Gpt final : public Model {
   void place(std::size_t sequences);
   void forward(const Batch& batch);
   void block_forward(std::size_t i, float* out);
-  // After forward(): leaves the logits of these rows of tokens in logits_, which has room for
-  // rows_of_logits_.
-  void multiply_out(int first, int rows);
+  // The layer whose outputs are the logits of these rows of tokens, of which logits_ has room for
+  // rows_of_logits_. Its weight is that of the embeddings.
+  kernels::LinearLayer last_layer(int first, int rows) const;
   // Calls use(first, rows) for the rows of tokens whose logits are computed together, after these were.
   void over_logits(const std::function<void(int first, int rows)>& use);
 
@@ -88,9 +89,7 @@ class Gpt final : public Model {
   void block_backward(std::size_t i, const Final& final);
 
   // What the four layers of a block compute of the batch.
-  kernels::LinearLayer layer(const Linear& linear, const float* x, float* kept) const {
-    return {rows_, linear.inputs, linear.outputs, x, weight(linear.weight), weight(linear.weight + 1), kept};
-  }
+  kernels::LinearLayer layer(const Linear& linear, const float* x, kernels::BFloat16* kept) const;
   kernels::LinearLayer qkv_layer(std::size_t block) const;
   kernels::LinearLayer projection_layer(std::size_t block) const;
   kernels::LinearLayer expansion_layer(std::size_t block) const;

@@ -37,6 +37,15 @@ Model::Model(std::vector<TensorInfo> tensors, kernels::Ops& ops)
   gradients_ = ops_.allocate<float>(end);
 }
 
+void Model::keep_rounded() {
+  if (ops_.uses_rounded()) rounded_ = ops_.allocate<kernels::BFloat16>(parameters_.size());
+}
+
+void Model::renew_rounded() {
+  if (!rounded_.empty() && !rounded_is_new_) ops_.round(parameters_, rounded_.data());
+  rounded_is_new_ = true;
+}
+
 // He initialisation (He et al. 2015): variance 2 / inputs, which keeps the scale of activations through
 // ReLUs. Uniform, because that needs only operations that are exact everywhere; biases start at 0.
 void Model::initialise_for_relu(std::uint64_t seed) {
@@ -54,6 +63,7 @@ void Model::initialise_for_relu(std::uint64_t seed) {
 }
 
 float Model::loss_and_gradients(const Batch& batch, const Final& final) {
+  renew_rounded();
   if (final || batch.dropout.probability > 0) {  // other numbers are dropped for each batch
     compute_gradients(batch, final);
   } else {
@@ -68,6 +78,7 @@ std::optional<Evaluation> Model::evaluate(const Dataset& data, const std::functi
   const std::uint64_t at_once = std::clamp<std::uint64_t>(most_labels / labels, 1, most_samples);
   std::vector<std::uint64_t> ids;
   Evaluation sum;
+  renew_rounded();
   for (std::uint64_t first = 0; first < data.size(); first += at_once) {
     if (stop && stop()) return {};
     ids.clear();

@@ -40,8 +40,21 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  std::span<float> parameters() { return parameters_; }
+  // What is written there holds from the next call of a function of this class.
+  std::span<float> parameters() {
+    rounded_is_new_ = false;
+    return parameters_;
+  }
   std::span<const float> parameters() const { return parameters_; }
+  // For the next operation, which is an update of all parameters and of their rounded copy, if there is one.
+  struct Update {
+    std::span<float> parameters;
+    kernels::BFloat16* rounded = nullptr;
+  };
+  Update update() {
+    rounded_is_new_ = true;
+    return {parameters_, rounded_.data()};
+  }
   std::span<float> gradients() { return gradients_; }
   kernels::Ops& ops() { return ops_; }  // by which the host gets at them
 
@@ -76,6 +89,15 @@ class Model {
   // Of a batch: the sum of the losses, and the number of labels that are right.
   virtual Evaluation score(const Batch& batch) = 0;
 
+  // For models of linear layers: keeps a rounded copy of the parameters if the device uses one.
+  void keep_rounded();
+  // Before operations that use it.
+  void renew_rounded();
+  // Of the number at this offset; null without a copy.
+  const kernels::BFloat16* rounded(std::size_t offset) const {
+    return rounded_.empty() ? nullptr : rounded_.data() + offset;
+  }
+
   // Initialises models with ReLUs, whose tensors of more than one axis are weights [outputs, ...] and whose
   // other tensors are biases.
   void initialise_for_relu(std::uint64_t seed);
@@ -86,6 +108,8 @@ class Model {
 
  private:
   BatchBuffer evaluation_batch_;
+  kernels::Buffer<kernels::BFloat16> rounded_;
+  bool rounded_is_new_ = false;  // it is that of the parameters
 };
 
 // The model that the configuration names, for samples of this shape. `ops` must outlive it.

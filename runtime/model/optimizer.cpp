@@ -40,15 +40,15 @@ kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint6
 }  // namespace
 
 void Optimizer::apply(kernels::Ops& ops, std::span<float> parameters, std::span<const float> gradients,
-                      std::span<float> state, const UpdateCount& count) const {
+                      std::span<float> state, const UpdateCount& count, kernels::BFloat16* rounded) const {
   const double lr = config_.lr * schedule_factor(config_.schedule, steps_, count.step) /
                     static_cast<double>(1 + count.staleness);
   if (config_.type == OptimizerType::sgd) {
-    ops.sgd(parameters, gradients, state, sgd_step(config_, lr));
+    ops.sgd(parameters, gradients, state, sgd_step(config_, lr), rounded);
   } else {
     const std::size_t size = parameters.size();
     ops.adam(parameters, gradients, state.first(size), state.last(size),
-             adam_step(config_, lr, count.state_age));
+             adam_step(config_, lr, count.state_age), rounded);
   }
 }
 

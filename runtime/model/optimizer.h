@@ -34,9 +34,9 @@ class Optimizer {
   void check_fits(std::span<const float> state, std::size_t parameters) const;
 
   // Applies one update. The step size is divided by 1 + staleness. state: slots() times as long as the
-  // parameters, all of slot 0 first.
+  // parameters, all of slot 0 first. rounded: see Ops::sgd.
   void apply(kernels::Ops& ops, std::span<float> parameters, std::span<const float> gradients,
-             std::span<float> state, const UpdateCount& count) const;
+             std::span<float> state, const UpdateCount& count, kernels::BFloat16* rounded = nullptr) const;
 
  private:
   OptimizerConfig config_;

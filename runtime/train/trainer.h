@@ -43,7 +43,8 @@ class Trainer {
   // Clips model().gradients(), and applies one update of the model with them. state: see Optimizer::apply.
   void apply(std::span<float> state, const UpdateCount& count) {
     clip();
-    optimizer_.apply(*ops_, model_->parameters(), model_->gradients(), state, count);
+    const Model::Update update = model_->update();
+    optimizer_.apply(*ops_, update.parameters, model_->gradients(), state, count, update.rounded);
   }
 
   // The number of floats of the optimizer's state.

@@ -95,7 +95,9 @@ struct Training {
   void step(const mlk::rt::Batch& batch) {
     model->loss_and_gradients(batch);
     if (clip) ops.clip(model->gradients(), 1);
-    optimizer.apply(ops, model->parameters(), model->gradients(), state, {.step = steps, .state_age = steps});
+    const mlk::rt::Model::Update update = model->update();
+    optimizer.apply(ops, update.parameters, model->gradients(), state, {.step = steps, .state_age = steps},
+                    update.rounded);
     ++steps;
   }
 };

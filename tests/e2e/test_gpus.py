@@ -30,9 +30,9 @@ def pretended_nodes(real):
 
 
 @pytest.fixture
-def emulated_gpus(real):
-    """One on each real node."""
-    real.harness("gpus", 1)
+def emulated_gpus(real, request):
+    """On each real node one, or as many as the test says."""
+    real.harness("gpus", getattr(request, "param", 1))
     yield
     real.harness("gpus", 0)
 
@@ -92,6 +92,22 @@ def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
     status = real.mlk("status", run, "-o", "json", check=0).json()
     assert status["phase"] == "Succeeded"
     assert status["result"]["metrics"]["accuracy"] > 0.9
+
+
+@pytest.mark.nodes
+@pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
+@pytest.mark.parametrize("emulated_gpus", [2], indirect=True, ids=["two"])
+def test_workers_of_a_cluster_with_two_gpus_each_train_with_a_process_for_each(real, name, emulated_gpus):
+    settings = ("--set", f"name={name}", "--set", "workers.gpu=2", "--set", "train.steps=200")
+    run = real.mlk("submit", "--wait", *settings, TRAINS, check=0, timeout=240).stdout.strip()
+    log = real.mlk("logs", run, check=0).stdout
+    for rank in range(4):
+        assert f"mlk-runtime worker/{rank}: computes on emulated device" in log
+    pods = real.objects("pods", f"mlk.dev/run={run}")
+    assert [pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["2", "2"]
+    status = real.mlk("status", run, "-o", "json", check=0).json()
+    assert status["phase"] == "Succeeded"
+    assert status["result"]["metrics"]["accuracy"] > 0.8
 
 
 @pytest.mark.nodes

@@ -90,15 +90,21 @@ def test_with_bfloat16_products_fifty_steps_on_a_gpu_are_those_of_pytorch_within
 
 
 # Heads of 64 numbers have the kernels for tensor cores.
+SMALL_GPT = {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64, "heads": 1, "context": 24},
+             "optimizer": {"type": "adamw", "lr": 0.003}}
+
+
 @HEAVY
-@pytest.mark.parametrize("model", [{}, {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64, "heads": 1, "context": 24},
-                                        "optimizer": {"type": "adamw", "lr": 0.003}}], ids=["mlp", "gpt"])
-def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_processor(tmp_path, model):
-    losses = [losses_of(tmp_path / name, env, "single", precision="bfloat16", **{"steps": 20, **model}) for name, env in (("cpu", {}), ("gpu", GPU))]
+@pytest.mark.parametrize(("mode", "workers", "model"), [("single", 1, {}), ("single", 1, SMALL_GPT), ("ps", 2, SMALL_GPT), ("allreduce", 2, SMALL_GPT)],
+                         ids=["mlp", "gpt", "gpt-ps", "gpt-allreduce"])
+def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_processor(tmp_path, mode, workers, model):
+    def losses_with(name, env, precision):
+        return losses_of(tmp_path / name, env, mode, workers, consistency="sync", precision=precision, **{"steps": 20, **model})
+    losses = [losses_with(name, env, "bfloat16") for name, env in (("cpu", {}), ("gpu", GPU))]
     assert len(losses[0]) == len(losses[1]) >= 20
     assert losses[1][:5] == pytest.approx(losses[0][:5], rel=0.01)
     assert losses[1] == pytest.approx(losses[0], rel=0.1, abs=0.01)
-    assert losses[1] != pytest.approx(losses_of(tmp_path / "whole", GPU, "single", **{"steps": 20, **model}), abs=1e-6)
+    assert losses[1] != pytest.approx(losses_with("whole", GPU, "float32"), abs=1e-6)
     assert losses[1][-1] < losses[1][0] * 0.8
 
 

@@ -19,12 +19,15 @@ struct Shape {
   int rows, columns;
 };
 
-inline std::unique_ptr<kernels::Ops> device_ops(kernels::Precision precision = kernels::Precision::float32) {
+inline const mlk_device_table& device_table() {
 #ifdef MLK_DEVICE_PLUGIN
-  return kernels::make_device_ops(kernels::load_plugin(MLK_DEVICE_PLUGIN), 0, precision);
+  return kernels::load_plugin(MLK_DEVICE_PLUGIN);
 #else
-  return kernels::make_device_ops(*mlk_device_v4(), 0, precision);
+  return *mlk_device_v4();
 #endif
+}
+inline std::unique_ptr<kernels::Ops> device_ops(kernels::Precision precision = kernels::Precision::float32) {
+  return kernels::make_device_ops(device_table(), 0, precision);
 }
 
 inline kernels::Buffer<float> on_device(kernels::Ops& ops, const std::vector<float>& values) {

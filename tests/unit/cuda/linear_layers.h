@@ -16,8 +16,10 @@ struct LayerSize {
 };
 
 // The largest difference of all results, in units of what products with so many terms may differ by.
-// rounds: the device multiplies bfloat16. keeps: the layer has memory for what its forward pass leaves.
-inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const LayerSize& size) {
+// rounds: the device multiplies bfloat16. keeps: the layer has memory for what its forward pass leaves, and a
+// rounded copy of its weight.
+inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const LayerSize& size,
+                              kernels::Transpose stored = kernels::Transpose::no) {
   using kernels::LinearGradients, kernels::LinearLayer;
   const auto [rows, inputs, outputs] = size;
   const auto reference = kernels::make_reference_ops();
@@ -31,16 +33,25 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const 
   const auto unknown = [&ops](std::size_t count) {
     return on_device(ops, std::vector<float>(count, not_a_number));
   };
-  auto kept = unknown(ops.kept_floats(rows, inputs, outputs));
-  const LinearLayer of_layer{
-      rows, inputs, outputs, of_x.data(), of_weight.data(), of_bias.data(), keeps ? kept.data() : nullptr};
+  auto kept = ops.allocate<kernels::BFloat16>(ops.kept_by(rows, inputs)),
+       of_rounded = ops.allocate<kernels::BFloat16>(all);
+  ops.round(of_weight, of_rounded.data());
+  LinearLayer of_layer{.rows = rows,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .x = of_x.data(),
+                       .weight = of_weight.data(),
+                       .bias = of_bias.data(),
+                       .stored = stored};
+  if (keeps) of_layer.rounded = of_rounded.data(), of_layer.kept = kept.data();
   const auto factor = [rounds](std::vector<float> values) {
     if (rounds)
       for (float& value : values) value = kernels::to_bfloat16(value).value();
     return values;
   };
   const auto left = factor(x), right = factor(weight), rounded_delta = factor(delta);
-  const LinearLayer layer{rows, inputs, outputs, left.data(), right.data(), bias.data()};
+  LinearLayer layer = of_layer;
+  layer.x = left.data(), layer.weight = right.data(), layer.bias = bias.data();
   double worst = 0;
   const auto compare = [&](std::span<const float> found, const std::vector<float>& expected, int terms) {
     const double bound = (1e-6 * std::sqrt(terms + 1.0) + 3e-6) * (rounds ? 2 : 1);
@@ -78,10 +89,17 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const 
     compare(of_by_x, by_x, outputs);
     if (through_gelu) compare(of_by_sums, by_sums, rows * outputs);
     ops.write(std::vector<float>(wide, 7), of_by_bias);
-    to.bias = nullptr;
+    to.bias = nullptr, to.factor = expect.factor = 0.5f, to.adds = expect.adds = true;
     ops.linear_backward(of_layer, of_delta.data(), to);
+    reference->linear_backward(layer, rounded_delta.data(), expect);
     compare(of_by_bias, std::vector<float>(wide, 7), 0);
+    compare(of_by_weight, by_weight, rows);
+    compare(of_by_x, by_x, outputs);
   }
+  of_layer.bias = layer.bias = nullptr;
+  ops.linear(of_layer, nullptr, found.data());
+  reference->linear(layer, nullptr, expected.data());
+  compare(found, expected, inputs);
   return worst;
 }
 

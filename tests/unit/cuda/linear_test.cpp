@@ -4,6 +4,7 @@
 #include "tests/unit/cuda/linear_layers.h"
 
 using mlk::kernels::Precision;
+using mlk::kernels::Transpose;
 using mlk::test::device_ops;
 using mlk::test::error_of_layers;
 using mlk::test::in_each_order;
@@ -15,8 +16,10 @@ TEST_CASE("layers and their gradients agree with the reference on the device, on
       CAPTURE(static_cast<int>(precision));
       const auto ops = device_ops(precision);
       for (const bool keeps : {false, true}) {
-        for (const LayerSize size : {LayerSize{1, 1, 1}, {5, 17, 11}, {33, 8, 24}, {2, 130, 3}, {0, 4, 4}})
-          CHECK(error_of_layers(*ops, precision == Precision::bfloat16, keeps, size) <= 1);
+        for (const LayerSize size : {LayerSize{1, 1, 1}, {5, 17, 11}, {33, 8, 24}, {2, 130, 3}, {0, 4, 4}}) {
+          for (const Transpose stored : {Transpose::no, Transpose::yes})
+            CHECK(error_of_layers(*ops, precision == Precision::bfloat16, keeps, size, stored) <= 1);
+        }
       }
     }
   });

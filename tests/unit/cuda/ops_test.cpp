@@ -1,6 +1,7 @@
 // Every operation of the plugin, on the emulator, against the reference: on ragged sizes, and with the
 // threads of a block in three orders.
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -269,6 +270,43 @@ TEST_CASE("operations on each number take tensors from anywhere in a buffer, ali
       CHECK(on_host(*ops, of_velocity) == velocity);
     }
   }
+}
+
+TEST_CASE(
+    "a rounded copy is that of the numbers, and of the parameters after an update, wherever they begin") {
+  constexpr std::size_t room = 300;
+  const auto ops = device_ops(Precision::bfloat16);
+  REQUIRE(ops->uses_rounded());
+  Numbers numbers;
+  for (const std::size_t offset : {0u, 1u, 2u, 3u}) {
+    for (const std::size_t size : {0u, 1u, 3u, 255u, 290u}) {
+      CAPTURE(offset);
+      CAPTURE(size);
+      const auto part = [&](Buffer<float>& tensor) { return std::span(tensor.data() + offset, size); };
+      const auto nothing = std::vector<float>(room / 2, 1);
+      auto of_x = on_device(*ops, numbers(room)), of_y = on_device(*ops, numbers(room)),
+           of_velocity = on_device(*ops, numbers(room)), of_square = on_device(*ops, numbers(room)),
+           of_rounded = on_device(*ops, nothing);
+      auto* const rounded = reinterpret_cast<BFloat16*>(of_rounded.data()) + offset;
+      const auto check = [&] {
+        const auto x = on_host(*ops, of_x), found = on_host(*ops, of_rounded);
+        std::vector<std::uint16_t> copy(room), expected(room);
+        std::memcpy(copy.data(), found.data(), room * sizeof(BFloat16));
+        std::memcpy(expected.data(), nothing.data(), room * sizeof(BFloat16));
+        for (std::size_t i = offset; i < offset + size; ++i) expected[i] = to_bfloat16(x[i]).bits;
+        for (std::size_t i = 0; i < room; ++i) CHECK(copy[i] == expected[i]);
+        ops->write(nothing, of_rounded);
+      };
+      ops->round(part(of_x), rounded);
+      check();
+      ops->sgd(part(of_x), part(of_y), part(of_velocity), {.lr = 0.3f}, rounded);
+      check();
+      ops->adam(part(of_x), part(of_y), part(of_velocity), part(of_square), {.lr = 0.1f, .epsilon = 2},
+                rounded);
+      check();
+    }
+  }
+  CHECK_FALSE(device_ops()->uses_rounded());
 }
 
 TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {
