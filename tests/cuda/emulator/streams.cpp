@@ -190,8 +190,9 @@ extern "C" {
 
 // ---- the device
 
+// As many as the pod asks for, as on a node whose device plugin gives it those.
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = static_cast<int>(from_environment("MLK_EMULATED_DEVICES", 1));
+  *count = static_cast<int>(from_environment("MLK_EMULATED_DEVICES", from_environment("MLK_GPUS", 1)));
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
