@@ -42,7 +42,7 @@ class CublasLt {
   };
   struct Fused {
     Epilogue epilogue = Epilogue::none;
-    const float *bias = nullptr, *sums = nullptr;  // const is for those that are only read
+    const float *bias = nullptr, *sums = nullptr;  // written by the epilogues that compute them
     const float* added = nullptr;                  // [m, n] times beta is added to the product, in place of c
   };
   // Ops::gemm, with float32 sums. False: cuBLASLt does not compute it, and nothing was queued.
