@@ -203,8 +203,8 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   std::vector<Point> listed;
   if (!out.spec.points_file.empty()) listed = read_listed(file, options, Names(out.base), out.spec);
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
-  const std::vector<std::string> job_types = templates.job_types();
-  out.first = Experiments(out.base, job_types, file_context).of(out.points.front());
+  const TemplateNames template_names = templates.names();
+  out.first = Experiments(out.base, template_names, file_context).of(out.points.front());
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first);

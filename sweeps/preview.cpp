@@ -174,8 +174,8 @@ TrialNeed need_of(const Rendered& rendered) {
 std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks& hooks,
                                   const std::vector<Point>& points) {
   const Definition& definition = request.definition;
-  const std::vector<std::string> job_types = request.templates.job_types();
-  const Experiments experiments(definition.base, job_types, request.file_context);
+  const TemplateNames template_names = request.templates.names();
+  const Experiments experiments(definition.base, template_names, request.file_context);
   std::map<std::string, TrialGroup> groups;
   std::size_t looked_at = 0;
   for (const Point& point : points) {

@@ -280,8 +280,8 @@ class Start {
 std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& hooks,
                                 const std::vector<Point>& points, int first_number, const json& config) {
   const Definition& definition = request.definition;
-  const std::vector<std::string> job_types = request.templates.job_types();
-  const Experiments experiments(definition.base, job_types, request.file_context);
+  const TemplateNames template_names = request.templates.names();
+  const Experiments experiments(definition.base, template_names, request.file_context);
   const CommonPart common(definition.base, definition.spec.space, definition.first, config);
   std::vector<TrialLine> lines;
   lines.reserve(points.size());

@@ -13,8 +13,8 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
                            std::string owner_uid)
     : request_(request),
       definition_(request.definition),
-      job_types_(request.templates.job_types()),
-      experiments_(definition_.base, job_types_, request.file_context),
+      template_names_(request.templates.names()),
+      experiments_(definition_.base, template_names_, request.file_context),
       creation_(client, request.name_space, hooks),
       options_(render_options(request)) {
   options_.owner_uid = std::move(owner_uid);

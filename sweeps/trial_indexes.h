@@ -34,7 +34,7 @@ class TrialIndexes {
  private:
   const StartRequest& request_;
   const Definition& definition_;
-  const std::vector<std::string> job_types_;
+  const TemplateNames template_names_;
   const Experiments experiments_;
   Creation creation_;
   RenderOptions options_;

@@ -141,8 +141,8 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
                    const std::lock_guard lock(hooks_mutex_);
                    check();
                  }},
-      job_types_(templates.job_types()),
-      experiments_(definition.base, job_types_, file_context) {}
+      template_names_(templates.names()),
+      experiments_(definition.base, template_names_, file_context) {}
 
 RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   RenderOptions options;

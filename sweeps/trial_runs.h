@@ -66,7 +66,7 @@ class TrialRuns {
   const Templates& templates_;
   std::mutex hooks_mutex_;
   const SubmitHooks hooks_;
-  const std::vector<std::string> job_types_;
+  const TemplateNames template_names_;
   const Experiments experiments_;
 };
 

@@ -118,7 +118,7 @@ Experiment Experiments::of(const Point& point) const {
   try {
     Problems problems;
     const YamlNode root = tree_of(base_, names_, point, problems);
-    return check_experiment(root, job_types_, file_context_, problems);
+    return check_experiment(root, template_names_, file_context_, problems);
   } catch (const Error& error) {
     throw Error(error.code(), "the point " + describe(point) + " cannot be run\n" + error.what(),
                 error.hint());

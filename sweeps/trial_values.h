@@ -19,9 +19,8 @@ namespace mlk::sweeps {
 class Experiments {
  public:
   // `base`: the experiment's tree without `sweep:`, from take_spec().
-  Experiments(const YamlNode& base, const std::vector<std::string>& job_types,
-              const FileContext& file_context)
-      : base_(base), names_(base), job_types_(job_types), file_context_(file_context) {}
+  Experiments(const YamlNode& base, const TemplateNames& template_names, const FileContext& file_context)
+      : base_(base), names_(base), template_names_(template_names), file_context_(file_context) {}
 
   // Throws Error{usage} that begins with the point's values.
   Experiment of(const Point& point) const;
@@ -29,7 +28,7 @@ class Experiments {
  private:
   const YamlNode& base_;
   const Names names_;
-  const std::vector<std::string>& job_types_;
+  const TemplateNames& template_names_;
   const FileContext& file_context_;
 };
 

@@ -29,14 +29,24 @@ json rules_for_trials(json rules) {
   return rules;
 }
 
-// MLK_RANK is 0 in every trial: a trial has the number of its index, and an address derived from it.
+std::string with_host(std::string text, const std::string& host, const std::string& other) {
+  for (std::size_t at = text.find(host); at != text.npos; at = text.find(host, at + other.size()))
+    text.replace(at, host.size(), other);
+  return text;
+}
+
+// MLK_RANK is 0 in every trial: a trial has the number of its index, and an address derived from it, which is
+// that of worker 0 as well.
 json environment_of(const json& of_run, const std::string& run, bool has_train) {
   json out = json::array(
       {{{"name", "MLK_TRIAL_INDEX"}, {"valueFrom", {{"fieldRef", {{"fieldPath", index_field}}}}}}});
+  const std::string first_worker = fmt::format("{0}-worker-0.{0}", run);
+  const std::string host = fmt::format("{0}-trials-$(MLK_TRIAL_INDEX).{0}", run);
   for (json variable : of_run) {
     if (variable["name"] == "MLK_RANK") variable = {{"name", "MLK_RANK"}, {"value", "0"}};
-    if (variable["name"] == "MLK_ADDRESS")
-      variable["value"] = fmt::format("{0}-trials-$(MLK_TRIAL_INDEX).{0}:7070", run);
+    if (variable["name"] == "MLK_ADDRESS") variable["value"] = fmt::format("{}:{}", host, pod_port);
+    if (variable.contains("value"))
+      variable["value"] = with_host(variable["value"].get<std::string>(), first_worker, host);
     out.push_back(std::move(variable));
   }
   out.push_back({{"name", "MLK_POINTS"},

@@ -19,7 +19,8 @@ struct TemplatesOptions {
 
 // "ps" means jobs/ps.yaml; any file may be named by its path.
 const Template* find_template(const Templates& templates, const std::string& name) {
-  for (const std::string& path : {name, "jobs/" + name + ".yaml", "shapes/" + name + ".yaml"}) {
+  for (const std::string& path :
+       {name, "jobs/" + name + ".yaml", "frameworks/" + name + ".yaml", "shapes/" + name + ".yaml"}) {
     if (const Template* found = templates.find(path)) return found;
   }
   return nullptr;
@@ -35,7 +36,7 @@ void templates(const TemplatesOptions& options, Session& session) {
   }
   const Template* found = find_template(all, options.name);
   if (found == nullptr) {
-    std::vector<std::string> names = all.job_types();
+    std::vector<std::string> names = all.names().job_types;
     for (const auto& [path, file] : all.all()) names.push_back(path);
     const std::string near = nearest(options.name, names);
     throw Error(ExitCode::not_found, "there is no template '" + options.name + "'",

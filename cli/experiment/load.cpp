@@ -78,23 +78,23 @@ YamlNode parse_experiment(std::string_view text, const std::string& file_name, c
   return root;
 }
 
-Experiment check_experiment(const YamlNode& root, const std::vector<std::string>& job_types,
+Experiment check_experiment(const YamlNode& root, const TemplateNames& template_names,
                             const FileContext& file_context, Problems& problems) {
   json effective = check_section(root, schema_section("experiment"), "", problems);
-  apply_rules(root, effective, job_types, file_context, problems);
+  apply_rules(root, effective, template_names, file_context, problems);
   problems.throw_if_any(hint_of(file_context));
   return to_experiment(std::move(effective));
 }
 
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                           const std::vector<std::string>& job_types, const FileContext& file_context) {
+                           const TemplateNames& template_names, const FileContext& file_context) {
   Problems problems;
   const YamlNode root = parse_experiment(text, file_name, overrides, file_context, problems);
   for (const YamlEntry& entry : root.entries) {
     if (entry.key == "sweep")
       problems.add(entry.place, "this file describes a sweep: start it with `mlk sweep`, or take sweep out");
   }
-  return check_experiment(root, job_types, file_context, problems);
+  return check_experiment(root, template_names, file_context, problems);
 }
 
 }  // namespace mlk

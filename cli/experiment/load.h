@@ -26,6 +26,12 @@ struct Overrides {
   std::vector<FlagValue> flags{};
 };
 
+// The names that the templates in use give to the values of some keys.
+struct TemplateNames {
+  std::vector<std::string> job_types;     // of mode
+  std::vector<std::string> frameworks{};  // of framework, beside none
+};
+
 // What depends on the place of the experiment file.
 struct FileContext {
   // The problem of a folder of `files:`, given as written; empty if there is none.
@@ -34,9 +40,9 @@ struct FileContext {
 };
 
 // Throws Error{usage} with all mistakes at once: "file:line:col: what", the line, a caret.
-// `job_types`: names valid for `mode:`. A file with `sweep:` describes many experiments and is refused.
+// A file with `sweep:` describes many experiments and is refused.
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
-                           const std::vector<std::string>& job_types, const FileContext& file_context = {});
+                           const TemplateNames& template_names, const FileContext& file_context = {});
 
 // The two halves of load_experiment, for callers that make several experiments of one file.
 
@@ -45,7 +51,7 @@ Experiment load_experiment(std::string_view text, const std::string& file_name, 
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                           const FileContext& file_context, Problems& problems);
 // Throws Error{usage} for the mistakes in `root` and those already in `problems`.
-Experiment check_experiment(const YamlNode& root, const std::vector<std::string>& job_types,
+Experiment check_experiment(const YamlNode& root, const TemplateNames& template_names,
                             const FileContext& file_context, Problems& problems);
 
 }  // namespace mlk

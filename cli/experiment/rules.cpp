@@ -96,17 +96,21 @@ const json& child_of(const json& object, const char* key) {
 
 class Rules {
  public:
-  Rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
+  Rules(const YamlNode& root, json& effective, const TemplateNames& template_names,
         const FileContext& file_context, Problems& problems)
       : root_(root),
         effective_(effective),
-        job_types_(job_types),
+        template_names_(template_names),
         file_context_(file_context),
         problems_(problems) {
     mode_ = text_in(effective_, "mode");
-    const bool known = std::find(job_types_.begin(), job_types_.end(), mode_) != job_types_.end();
+    const std::vector<std::string>& known_types = template_names_.job_types;
+    const bool known = std::find(known_types.begin(), known_types.end(), mode_) != known_types.end();
     own_job_type_ = known && mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
-    if (!mode_.empty() && !known) refuse_mode();
+    if (!mode_.empty() && !known) {
+      refuse_name("mode", "job type", mode_, known_types);
+      mode_.clear();
+    }
   }
 
   void apply() {
@@ -134,12 +138,12 @@ class Rules {
   }
   bool given(const std::string& key) const { return effective_.contains(key); }
 
-  void refuse_mode() {
-    const std::string near = nearest(mode_, job_types_);
-    refuse("mode", fmt::format("there is no job type '{}'; {}", mode_,
-                               near.empty() ? "there are " + join(job_types_, ", ")
-                                            : fmt::format("did you mean '{}'?", near)));
-    mode_.clear();
+  void refuse_name(const char* key, const char* what, const std::string& name,
+                   const std::vector<std::string>& known) {
+    const std::string near = nearest(name, known);
+    refuse(key, fmt::format("there is no {} '{}'; {}", what, name,
+                            near.empty() ? "there are " + join(known, ", ")
+                                         : fmt::format("did you mean '{}'?", near)));
   }
 
   void check_parameters() {
@@ -166,11 +170,10 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     const std::string framework = text_in(effective_, "framework");
-    if (!framework.empty() && framework != "none") {
-      refuse("framework", fmt::format("framework {} is not supported yet; with none your program finds its "
-                                      "place in the MLK_* variables",
-                                      framework));
-    }
+    std::vector<std::string> frameworks = template_names_.frameworks;
+    frameworks.push_back("none");
+    if (!framework.empty() && std::find(frameworks.begin(), frameworks.end(), framework) == frameworks.end())
+      refuse_name("framework", "framework", framework, frameworks);
   }
 
   // `workers` and `servers` move to `roles`.
@@ -385,7 +388,7 @@ class Rules {
 
   const YamlNode& root_;
   json& effective_;
-  const std::vector<std::string>& job_types_;
+  const TemplateNames& template_names_;
   const FileContext& file_context_;
   Problems& problems_;
   std::string mode_;
@@ -394,9 +397,9 @@ class Rules {
 
 }  // namespace
 
-void apply_rules(const YamlNode& root, json& effective, const std::vector<std::string>& job_types,
+void apply_rules(const YamlNode& root, json& effective, const TemplateNames& template_names,
                  const FileContext& file_context, Problems& problems) {
-  Rules(root, effective, job_types, file_context, problems).apply();
+  Rules(root, effective, template_names, file_context, problems).apply();
 }
 
 }  // namespace mlk

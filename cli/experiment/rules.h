@@ -18,7 +18,7 @@ inline constexpr std::size_t longest_role = 10;
 // Completes `effective` (writes out short forms, fills in defaults that depend on other keys) and adds
 // impossible combinations to `problems`, with their place in `root`. `effective` comes from check_section();
 // values that it refused are skipped.
-void apply_rules(const YamlNode& root, nlohmann::json& effective, const std::vector<std::string>& job_types,
+void apply_rules(const YamlNode& root, nlohmann::json& effective, const TemplateNames& template_names,
                  const FileContext& file_context, Problems& problems);
 
 }  // namespace mlk

@@ -18,8 +18,9 @@ constexpr Key experiment_keys[] = {
     {"image_pull_secrets", object_names, "", "[]", "Secrets with the registry's credentials"},
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
-    {"framework", choice, "none|torch|tensorflow|mpi", "",
-     "the framework whose variables a program of `run` gets beside MLK_*"},
+    {"framework", text, "", "",
+     "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax or one of "
+     "your own"},
     {"workdir", path, "", "", "working folder of `run`; the image's own by default"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},

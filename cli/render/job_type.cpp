@@ -8,6 +8,7 @@
 #include "cli/experiment/rules.h"
 #include "cli/experiment/values.h"
 #include "cli/render/evaluate.h"
+#include "cli/render/template_keys.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -16,28 +17,6 @@ using nlohmann::json;
 using Kind = YamlNode::Kind;
 
 namespace {
-
-void check_keys(const YamlNode& node, const std::vector<std::string>& known, Problems& problems) {
-  for (const YamlEntry& entry : node.entries) {
-    if (std::find(known.begin(), known.end(), entry.key) != known.end()) continue;
-    const std::string near = nearest(entry.key, known);
-    problems.add(entry.place, fmt::format("unknown key '{}'; {}", entry.key,
-                                          near.empty() ? "there are " + join(known, ", ")
-                                                       : fmt::format("did you mean '{}'?", near)));
-  }
-}
-
-// The child, or a null node; adds a problem if it is of another kind.
-YamlNode child_of(const YamlNode& node, const char* key, Kind kind, Problems& problems) {
-  const YamlNode* found = node.find(key);
-  if (found == nullptr) return {};
-  if (found->kind != kind) {
-    problems.add(found->place, fmt::format("{} must be {}, not {}", key,
-                                           kind == Kind::map ? "a map" : "a list", describe(*found)));
-    return {};
-  }
-  return *found;
-}
 
 std::vector<std::string> codes_of(const YamlNode& node, const char* key, Problems& problems) {
   const Key as_rules{key, Type::retry_rules, "", "", ""};

@@ -16,7 +16,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int port = 7070;
 constexpr int most_seeds = 64;  // joiners announce themselves, so these are enough
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
@@ -42,7 +41,7 @@ json field(const std::string& name, const std::string& path) {
 std::string seeds(const std::string& run, const RoleInRun& role) {
   std::vector<std::string> addresses;
   for (int rank = 0; rank < std::min(role.size.count, most_seeds); ++rank) {
-    addresses.push_back(fmt::format("{0}-{1}-{2}.{0}:{3}", run, role.name, rank, port));
+    addresses.push_back(pod_address(run, role.name, std::to_string(rank)));
   }
   return join(addresses, ",");
 }
@@ -95,12 +94,16 @@ void mark_codes(const std::vector<std::string>& rules, std::array<bool, 256>& co
 
 }  // namespace
 
+std::string pod_address(const std::string& run, const std::string& role, const std::string& rank) {
+  return fmt::format("{0}-{1}-{2}.{0}:{3}", run, role, rank, pod_port);
+}
+
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid) {
   constexpr std::size_t uid_digits = 8;
   return owner_uid.empty() ? run : run + "-" + owner_uid.substr(0, uid_digits);
 }
 
-json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_job_type) {
+json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_templates) {
   const Experiment& experiment = context.experiment;
   const json metrics = experiment.effective.value("metrics", json::object());
   json out = json::array();
@@ -108,8 +111,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   out.push_back(variable("MLK_ROLE", role.name));
   out.push_back(field("MLK_RANK", "metadata.annotations['batch.kubernetes.io/job-completion-index']"));
   out.push_back(field("MLK_INCARNATION", "metadata.uid"));
-  out.push_back(
-      variable("MLK_ADDRESS", fmt::format("{0}-{1}-$(MLK_RANK).{0}:{2}", context.run, role.name, port)));
+  out.push_back(variable("MLK_ADDRESS", pod_address(context.run, role.name, "$(MLK_RANK)")));
   out.push_back(variable("MLK_WORLD_SIZE", std::to_string(role.size.count)));
   for (const RoleInRun& other : context.roles) {
     out.push_back(variable("MLK_COUNT_" + upper(other.name), std::to_string(other.size.count)));
@@ -140,7 +142,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   }
   if (metrics.contains("port")) out.push_back(variable("MLK_METRICS_PORT", metrics["port"].dump()));
   out.push_back(variable("MLK_RESULT", "/dev/termination-log"));
-  for (const auto& [name, value] : of_job_type.items()) {
+  for (const auto& [name, value] : of_templates.items()) {
     put(out, variable(name, value.is_string() ? value.get<std::string>() : value.dump()));
   }
   for (const auto& [name, value] : experiment.effective["env"].items()) put(out, user_variable(name, value));

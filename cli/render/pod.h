@@ -18,6 +18,11 @@ struct RoleInRun {
   std::vector<std::string> final_codes;  // exit codes and ranges
 };
 
+inline constexpr int pod_port = 7070;  // of every pod, for other pods
+
+// host:port of a pod; rank may be a reference to a variable.
+std::string pod_address(const std::string& run, const std::string& role, const std::string& rank);
+
 struct PodContext {
   const Experiment& experiment;
   const std::string& run;
@@ -26,10 +31,10 @@ struct PodContext {
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
 };
 
-// Variables in the order in which they may refer to each other: mlk's own, the job type's, the user's.
-// `of_job_type`: map of names to text.
+// Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.
+// `of_templates`: map of names to text.
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
-                               const nlohmann::json& of_job_type);
+                               const nlohmann::json& of_templates);
 
 inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `checkpoint.volume` in the pods
 

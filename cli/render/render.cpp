@@ -6,6 +6,7 @@
 
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
+#include "cli/render/framework.h"
 #include "cli/render/head.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"
@@ -108,6 +109,7 @@ class Renderer {
         options_(options),
         owner_uid_(options.owner_uid),
         type_(load_job_type(templates, experiment.mode)),
+        framework_(load_framework(templates, experiment.effective.value("framework", ""))),
         digests_(digests_of(experiment, files)),
         identity_(options.identity ? *options.identity
                                    : identify(experiment, digests_, templates, options.attempt)) {}
@@ -147,6 +149,10 @@ class Renderer {
   }
   // The name of the job type in messages.
   std::string type_name() const { return name_of_template(templates_, "jobs/" + experiment_.mode + ".yaml"); }
+
+  std::string framework_name() const {
+    return name_of_template(templates_, "frameworks/" + framework_.name + ".yaml");
+  }
 
   // A shape that is a whole object.
   json object(const std::string& name) const {
@@ -223,6 +229,7 @@ class Renderer {
     scope_["roles"] = roles;
     scope_["roles_text"] = counts.dump();
     scope_["parameters"] = parameters();
+    scope_["framework"] = framework_scope(framework_, identity_.run, roles_, "");
     scope_["experiment_text"] = effective_.dump();
     scope_["digests_text"] = digests_.dump();
     const bool has_steps =
@@ -265,12 +272,16 @@ class Renderer {
                        {"mlk.dev/run", identity_.run},
                        {"mlk.dev/name", experiment_.name}}}}}};
     if (const json& value = scope_["namespace"]; !value.is_null()) common["metadata"]["namespace"] = value;
-    for (std::size_t i = 0; i < type_.objects.items.size(); ++i) {
-      json own = evaluate(type_.objects.items[i], scope_);
-      if (own.is_null()) continue;  // left out by its $if
-      check_head(own, fmt::format("{}: objects[{}]", type_name(), i));
-      objects.push_back(merge(std::move(own), common));
-    }
+    const auto add = [&](const YamlNode& list, const std::string& source) {
+      for (std::size_t i = 0; i < list.items.size(); ++i) {
+        json own = evaluate(list.items[i], scope_);
+        if (own.is_null()) continue;  // left out by its $if
+        check_head(own, fmt::format("{}: objects[{}]", source, i));
+        objects.push_back(merge(std::move(own), common));
+      }
+    };
+    add(type_.objects, type_name());
+    add(framework_.objects, framework_name());
   }
 
   static json fragment(const YamlNode& node, const json& scope) {
@@ -305,10 +316,15 @@ class Renderer {
     scope["may_fail"] = in_run.ends_run ? json(size.count - size.min) : json();
     scope["failure_rules"] = in_run.ends_run ? failure_rules(experiment_, in_run) : json();
 
+    scope_["framework"] = framework_scope(framework_, identity_.run, roles_, in_run.name);
+
     // Checked after each layer, so that the message names the layer at fault.
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
-    for (const Layer& layer : layers("pod", in_run.name, role.pod)) {
+    std::vector<Layer> pod_layers = layers("pod", in_run.name, role.pod);
+    if (!framework_.name.empty())
+      pod_layers.insert(pod_layers.begin(), {fragment(framework_.pod, scope_), framework_name() + ": pod"});
+    for (const Layer& layer : pod_layers) {
       pod = merge(std::move(pod), layer.overlay);
       check_pod(pod, identity_.run, layer.source);
     }
@@ -332,7 +348,7 @@ class Renderer {
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];
     pod = json::object();
-    pod["env"] = pod_environment(context, in_run, fragment(role.environment, scope_));
+    pod["env"] = pod_environment(context, in_run, environment_of_templates(role));
     pod["volumes"] = volumes.volumes.empty() ? json() : volumes.volumes;
     pod["mounts"] = volumes.mounts.empty() ? json() : volumes.mounts;
     pod["resources"] = pod_resources(in_run.size);
@@ -353,6 +369,21 @@ class Renderer {
     pod["user"] = own_program ? json() : json(runtime_user);
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
     return shape("pod");
+  }
+
+  // The job type's is the more special one.
+  json environment_of_templates(const RoleTemplate& role) const {
+    json out = fragment(framework_.environment, scope_);
+    for (const auto& [name, value] : out.items()) {
+      constexpr std::size_t most_bytes = 128 << 10;  // of Linux, for one variable
+      const std::size_t bytes = value.is_string() ? value.get_ref<const std::string&>().size() : 0;
+      if (bytes + name.size() + 2 > most_bytes)
+        throw Error(ExitCode::usage,
+                    fmt::format("{}: {} has {}, and a variable has at most {}: there are too many pods",
+                                framework_name(), name, human_size(bytes), human_size(most_bytes)));
+    }
+    out.update(fragment(role.environment, scope_));
+    return out;
   }
 
   void add_warnings(std::vector<std::string>& warnings) const {
@@ -412,6 +443,7 @@ class Renderer {
   const RenderOptions& options_;
   std::string owner_uid_;
   JobType type_;
+  Framework framework_;
   json digests_;
   Identity identity_;
   std::vector<RoleInRun> roles_;

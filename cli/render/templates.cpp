@@ -7,7 +7,6 @@ namespace mlk {
 
 namespace {
 
-constexpr std::string_view jobs_folder = "jobs/";
 constexpr std::string_view extension = ".yaml";
 
 }  // namespace
@@ -36,13 +35,16 @@ const Template* Templates::find(const std::string& path) const {
   return found == files_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> Templates::job_types() const {
-  std::vector<std::string> names;
-  for (const auto& [path, file] : files_) {
-    if (!path.starts_with(jobs_folder) || !path.ends_with(extension)) continue;
-    names.push_back(path.substr(jobs_folder.size(), path.size() - jobs_folder.size() - extension.size()));
-  }
-  return names;
+TemplateNames Templates::names() const {
+  const auto in_folder = [this](std::string_view folder) {
+    std::vector<std::string> names;
+    for (const auto& [path, file] : files_) {
+      if (path.starts_with(folder) && path.ends_with(extension))
+        names.push_back(path.substr(folder.size(), path.size() - folder.size() - extension.size()));
+    }
+    return names;
+  };
+  return {.job_types = in_folder("jobs/"), .frameworks = in_folder("frameworks/")};
 }
 
 }  // namespace mlk

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace mlk {
+#include "cli/experiment/load.h"
 
-struct YamlNode;
+namespace mlk {
 
 inline constexpr char built_in_source[] = "built-in";
 
@@ -25,7 +25,8 @@ class Templates {
   void add(const std::string& path, Template file);  // path below templates/, e.g. "jobs/ps.yaml"
 
   const Template* find(const std::string& path) const;
-  std::vector<std::string> job_types() const;  // "allreduce", "ps", "single", and the user's
+  // "allreduce", "ps", "single", and the user's job types; and likewise the frameworks.
+  TemplateNames names() const;
   const std::map<std::string, Template>& all() const { return files_; }
 
   // The result of `parse` for a file, computed once: a sweep renders its templates thousands of times. From

@@ -79,7 +79,7 @@ FileContents read_files(const ExperimentFile& file, const PrepareOptions& option
 
 Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates) {
   Prepared out;
-  out.experiment = load_experiment(file.text, file.name, options.overrides, templates.job_types(),
+  out.experiment = load_experiment(file.text, file.name, options.overrides, templates.names(),
                                    file_context_of(file, options));
   out.files = read_files(file, options, out.experiment);
   out.left_behind = files_left_behind(out.experiment, out.files, file.folder);

@@ -279,7 +279,7 @@ TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refu
 TEST_CASE("words of other tools are answered with the key that they mean") {
   const auto problem = [](const std::string& text) {
     try {
-      load_experiment(text, "x.yaml", {}, {"allreduce", "ps", "single"});
+      load_experiment(text, "x.yaml", {}, {{"allreduce", "ps", "single"}});
     } catch (const Error& error) {
       const std::string what = error.what();
       return what.substr(0, what.find('\n'));
@@ -318,7 +318,7 @@ TEST_CASE("a folder of files: that cannot be used is told at its place, beside t
   const auto load = [&](const std::string& folder, const std::string& more) {
     return load_experiment(
         "name: x\nmode: single\nrun: a\ndata: [{name: d, mount: /d, files: " + folder + "}]\n" + more,
-        "x.yaml", {}, {"single"}, file_context);
+        "x.yaml", {}, {{"single"}}, file_context);
   };
   CHECK_NOTHROW(load("good", ""));
   try {
@@ -327,7 +327,7 @@ TEST_CASE("a folder of files: that cannot be used is told at its place, beside t
   } catch (const Error& error) {
     const std::string what = error.what();
     CHECK(what.find("x.yaml:4:29: there is no folder nowhere\n") == 0);
-    CHECK(what.find("x.yaml:5:1: framework torch is not supported") != std::string::npos);
+    CHECK(what.find("x.yaml:5:1: there is no framework 'torch'") != std::string::npos);
     CHECK(error.hint() == "`man -l /checkout/man/mlk-experiment.5` describes every key");
   }
 }

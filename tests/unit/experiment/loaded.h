@@ -13,7 +13,8 @@ namespace mlk::test {
 inline constexpr char smallest[] = "name: x\nmode: single\ntrain: {data: {path: /data}, steps: 10}\n";
 
 inline Experiment load(const std::string& text, const Overrides& overrides = {}) {
-  return load_experiment(text, "x.yaml", overrides, {"allreduce", "mine", "ps", "single"});
+  return load_experiment(text, "x.yaml", overrides,
+                         {{"allreduce", "mine", "ps", "single"}, {"jax", "torch"}});
 }
 
 inline std::string refusal(const std::string& text, const Overrides& overrides = {}) {

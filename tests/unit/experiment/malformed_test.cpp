@@ -21,7 +21,7 @@ constexpr std::size_t limit = 1 << 20;
 
 std::string message_of(const fs::path& file) {
   try {
-    load_experiment(read_file(file, limit), file.filename(), {}, {"allreduce", "ps", "single"});
+    load_experiment(read_file(file, limit), file.filename(), {}, {{"allreduce", "ps", "single"}, {"torch"}});
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::usage);
     return std::string(error.what()) + "\n";

@@ -69,7 +69,7 @@ std::string config_with(const std::vector<std::string>& changes) {
   const mlk::Experiment experiment =
       mlk::load_experiment(std::string("name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, ") +
                                (epochs ? "epochs: 1" : "steps: 10") + "}\n",
-                           "x.yaml", {.set = changes, .env = {}, .image = ""}, {"ps"});
+                           "x.yaml", {.set = changes, .env = {}, .image = ""}, {{"ps"}});
   const mlk::Rendered run = mlk::render(experiment, {}, mlk::Templates(), {});
   return run.objects.front().at("data").at("config.json");
 }

@@ -11,7 +11,7 @@
 namespace mlk::test {
 
 inline Experiment load(const std::string& text, const Templates& templates = Templates()) {
-  return load_experiment(text, "test.yaml", {}, templates.job_types());
+  return load_experiment(text, "test.yaml", {}, templates.names());
 }
 
 // All objects as one List, as `kubectl create -f` takes it.

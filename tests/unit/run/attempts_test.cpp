@@ -14,8 +14,8 @@ using nlohmann::json;
 
 mlk::Submitted submit(FakeCluster& cluster, bool again) {
   const mlk::Templates templates;
-  const mlk::Experiment experiment = mlk::load_experiment("name: x\nmode: single\nimage: i\nrun: echo\n",
-                                                          "x.yaml", {}, templates.job_types());
+  const mlk::Experiment experiment =
+      mlk::load_experiment("name: x\nmode: single\nimage: i\nrun: echo\n", "x.yaml", {}, templates.names());
   const mlk::FileContents files;
   mlk::kube::Client client(cluster.config());
   const mlk::SubmitRequest request{.experiment = experiment,

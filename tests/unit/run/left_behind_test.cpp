@@ -13,7 +13,7 @@ namespace {
 std::vector<std::string> left(const std::filesystem::path& beside, const std::string& text,
                               const mlk::FileContents& files = {}) {
   return mlk::files_left_behind(
-      mlk::load_experiment("name: x\nmode: single\n" + text, "x.yaml", {}, {"single"}), files, beside);
+      mlk::load_experiment("name: x\nmode: single\n" + text, "x.yaml", {}, {{"single"}}), files, beside);
 }
 
 using Words = std::vector<std::string>;

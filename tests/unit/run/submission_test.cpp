@@ -25,7 +25,7 @@ const std::string one_worker = "name: x\nmode: single\nimage: i\nrun: echo\n";
 
 struct Submitter {
   mlk::Templates templates;
-  mlk::Experiment experiment = mlk::load_experiment(one_worker, "x.yaml", {}, templates.job_types());
+  mlk::Experiment experiment = mlk::load_experiment(one_worker, "x.yaml", {}, templates.names());
   mlk::FileContents files;
   FakeCluster cluster;
   std::vector<std::string> notes;
@@ -74,7 +74,7 @@ struct Submitter {
     templates.add("jobs/mine.yaml",
                   {"roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n", "mine.yaml"});
     experiment =
-        mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, templates.job_types());
+        mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, templates.names());
   }
   void let_everything_in() { cluster.before({}); }
 
@@ -105,7 +105,7 @@ TEST_CASE("a kind that mlk cannot create is refused before the cluster is asked"
                            "objects: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}]\n",
                            "mine.yaml"});
   submitter.experiment = mlk::load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {},
-                                              submitter.templates.job_types());
+                                              submitter.templates.names());
   bool wrote = false;
   submitter.cluster.before([&](const mlk::local::Request& request) {
     wrote = wrote || request.method != "GET";

@@ -20,7 +20,7 @@ struct Advised {
   test::FakeCluster cluster;
   Templates templates;
   Experiment experiment =
-      load_experiment("name: x\nmode: single\nimage: i\nrun: echo\n", "x.yaml", {}, templates.job_types());
+      load_experiment("name: x\nmode: single\nimage: i\nrun: echo\n", "x.yaml", {}, templates.names());
   std::vector<std::string> notes;
   bool interrupted = false;
 
@@ -127,8 +127,8 @@ TEST_CASE("each refusal has its code, its words and its advice") {
                           {"roles: [{name: a, ends_run: true}]\n"
                            "objects: [{apiVersion: a.dev/v2, kind: Gang, metadata: {name: x}}]\n",
                            "mine.yaml"});
-    advised.experiment = load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {},
-                                         advised.templates.job_types());
+    advised.experiment =
+        load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, advised.templates.names());
     CHECK(advised.refused() ==
           Told{ExitCode::cannot_start,
                "mine.yaml makes Gang x of apiVersion a.dev/v2, which the cluster does not serve",

@@ -77,8 +77,8 @@ TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself
     const Definition sweep = define_sweep(file, {}, {}, Templates());
     CHECK(sweep.points.size() > 1);
     const FileContext file_context = file_context_of(file, {});
-    const std::vector<std::string> job_types = Templates().job_types();
-    const Experiments experiments(sweep.base, job_types, file_context);
+    const TemplateNames template_names = Templates().names();
+    const Experiments experiments(sweep.base, template_names, file_context);
     const CommonPart common(sweep.base, sweep.spec.space, sweep.first, json::object());
     for (const Point& point : sweep.points) CHECK(common.delta_of(experiments.of(point), 0).obstacle == "");
   }

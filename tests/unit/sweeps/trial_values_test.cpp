@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> all_modes{"allreduce", "ps", "single"};
+const TemplateNames all_modes{{"allreduce", "ps", "single"}};
 const FileContext nowhere;
 
 constexpr char trained_file[] =

@@ -1,0 +1,34 @@
+// A framework: how the programs of a run find each other, as a template in templates/frameworks/ describes
+// it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/yaml.h"
+#include "cli/render/pod.h"
+#include "cli/render/templates.h"
+
+namespace mlk {
+
+struct Framework {
+  std::string name;                               // empty: there is none
+  std::map<std::string, std::string> role_names;  // where the framework calls a role otherwise
+  // Not yet evaluated; null if the template has none. The pod's is merged into every role.
+  YamlNode environment, pod, objects;
+};
+
+// "" and "none" are no framework. Throws Error: not_found if there is no such template, usage with positions
+// for mistakes in it.
+Framework load_framework(const Templates& templates, const std::string& name);
+
+// The values of ${framework...} in templates: port, of every pod; cluster_text, a JSON map from the names of
+// all roles to the addresses of their pods; and role, the name of `role`, "" outside of a role. Null without
+// a framework.
+nlohmann::json framework_scope(const Framework& framework, const std::string& run,
+                               const std::vector<RoleInRun>& roles, const std::string& role);
+
+}  // namespace mlk

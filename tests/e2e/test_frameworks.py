@@ -1,0 +1,73 @@
+"""Programs of frameworks find each other by the variables that these read; no framework is needed to try that."""
+
+import json
+
+import pytest
+
+# What torch.distributed does first with MASTER_ADDR: rank 0 waits there for the others.
+MEETS = '''
+import os, socket, time
+rank, size = int(os.environ[RANK]), int(os.environ[SIZE])
+address = ADDRESS
+if rank == 0:
+    with socket.create_server(address) as server:
+        server.settimeout(60)
+        ranks = sorted(int(server.accept()[0].makefile().readline()) for _ in range(size - 1))
+    print("met", [rank, *ranks])
+else:
+    for attempt in range(300):
+        try:
+            with socket.create_connection(address, timeout=10) as peer:
+                peer.sendall(f"{rank}\\n".encode())
+            break
+        except OSError:
+            time.sleep(0.2)
+    else:
+        raise SystemExit("rank 0 cannot be reached")
+'''
+TORCH = {"RANK": "'RANK'", "SIZE": "'WORLD_SIZE'", "ADDRESS": "(os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))"}
+JAX = {"RANK": "'JAX_PROCESS_ID'", "SIZE": "'JAX_NUM_PROCESSES'",
+       "ADDRESS": "(os.environ['JAX_COORDINATOR_ADDRESS'].split(':')[0], int(os.environ['JAX_COORDINATOR_ADDRESS'].split(':')[1]))"}
+
+
+def write_program(folder, text):
+    (folder / "code").mkdir()
+    (folder / "code" / "main.py").write_text(text)
+
+
+@pytest.mark.parametrize(("framework", "names"), [("torch", TORCH), ("jax", JAX)], ids=["torch", "jax"])
+def test_the_processes_of_a_run_meet_where_the_framework_looks(embedded, name, experiment, tmp_path, framework, names):
+    text = MEETS
+    for word, value in names.items():
+        text = text.replace(word, value)
+    write_program(tmp_path, text)
+    file = experiment(f"name: {name}\nmode: allreduce\nframework: {framework}\nimage: python:3\nrun: [python3, main.py]\nworkdir: /code\n"
+                      "workers: {count: 3, cpu: 100m, memory: 64Mi}\ndata:\n  - {name: code, mount: /code, files: code}\n")
+    run = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    assert "met [0, 1, 2]" in embedded.mlk("logs", run, "--role", "worker", "--rank", "0", check=0).stdout
+
+
+def test_tensorflow_finds_servers_and_workers_by_its_names(embedded, name, experiment, tmp_path):
+    write_program(tmp_path, "import json, os\nprint(json.dumps(json.loads(os.environ['TF_CONFIG'])))\n")
+    file = experiment(f"name: {name}\nmode: ps\nframework: tensorflow\nimage: python:3\nrun: [python3, main.py]\nworkdir: /code\n"
+                      "workers: {count: 2, cpu: 100m, memory: 64Mi}\nservers: {count: 1, cpu: 100m, memory: 64Mi}\n"
+                      "data:\n  - {name: code, mount: /code, files: code}\n")
+    run = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+
+    def said(role, rank):
+        log = embedded.mlk("logs", run, "--role", role, "--rank", str(rank), check=0).stdout
+        return json.loads(log[log.index("{"):])
+    found = said("worker", 1)
+    assert found["task"] == {"type": "worker", "index": 1}
+    assert said("server", 0)["task"] == {"type": "ps", "index": 0}
+    addresses = found["cluster"]["worker"] + found["cluster"]["ps"]
+    assert len(set(addresses)) == 3
+    for address in addresses:
+        host, port = address.split(":")
+        assert host.startswith("127.")
+        assert 1024 < int(port) < 65536
+
+
+def test_a_framework_that_there_is_not_is_refused_with_those_that_there_are(embedded, experiment):
+    refused = embedded.mlk("render", experiment("name: x\nmode: single\nframework: tourch\nimage: i\nrun: a\n"), check=2)
+    assert "there is no framework 'tourch'; did you mean 'torch'?" in refused.stderr

@@ -1,0 +1,135 @@
+// The variables of frameworks, the built-in ones and those of the user's own templates.
+#include <algorithm>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/render/golden.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+Templates with_framework(const std::string& text) {
+  Templates templates;
+  templates.add("frameworks/mine.yaml", {text, "/home/mine.yaml"});
+  return templates;
+}
+
+Rendered run_with(const std::string& text, const Templates& templates = Templates()) {
+  return render(test::load("name: x\nrun: a\n" + text, templates), {}, templates, {});
+}
+
+std::string refusal_of_framework(const std::string& text, const Templates& templates = Templates()) {
+  try {
+    run_with(text, templates);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+const json& pod_of_role(const Rendered& run, const std::string& role) {
+  const auto found = std::find_if(run.objects.begin(), run.objects.end(), [&](const json& object) {
+    return object["kind"] == "Job" && object["metadata"]["name"] == run.run + "-" + role;
+  });
+  REQUIRE(found != run.objects.end());
+  return (*found)["spec"]["template"];
+}
+
+// What a container finds, as Kubernetes puts earlier variables into later ones.
+std::map<std::string, std::string> environment_of(const json& pod, const std::string& rank) {
+  std::map<std::string, std::string> out;
+  for (const json& entry : pod["spec"]["containers"][0]["env"]) {
+    std::string value = entry["name"] == "MLK_RANK" ? rank : entry.value("value", "");
+    if (const auto at = value.find("$(MLK_RANK)"); at != std::string::npos) {
+      REQUIRE(out.contains("MLK_RANK"));
+      value.replace(at, std::string("$(MLK_RANK)").size(), rank);
+    }
+    out[entry["name"]] = value;
+  }
+  return out;
+}
+
+TEST_CASE("torch gets what torch.distributed reads from its environment") {
+  const Rendered run = run_with("mode: allreduce\nframework: torch\nworkers: {count: 3}\n");
+  auto found = environment_of(pod_of_role(run, "worker"), "2");
+  CHECK(found["MASTER_ADDR"] == run.run + "-worker-0." + run.run);
+  CHECK(found["MASTER_PORT"] == "7070");
+  CHECK(found["RANK"] == "2");
+  CHECK(found["WORLD_SIZE"] == "3");
+  CHECK(found["LOCAL_RANK"] == "0");
+  CHECK(found["LOCAL_WORLD_SIZE"] == "1");
+  CHECK(found["MLK_RANK"] == "2");
+}
+
+TEST_CASE("TensorFlow gets the addresses of all roles by its names, and its task") {
+  const Rendered run =
+      run_with("mode: ps\nframework: tensorflow\nworkers: {count: 2}\nservers: {count: 1}\n");
+  const auto host = [&](const std::string& pod) { return run.run + "-" + pod + "." + run.run + ":7070"; };
+  const json cluster = {{"worker", {host("worker-0"), host("worker-1")}}, {"ps", {host("server-0")}}};
+  CHECK(json::parse(environment_of(pod_of_role(run, "worker"), "1")["TF_CONFIG"]) ==
+        json{{"cluster", cluster}, {"task", {{"type", "worker"}, {"index", 1}}}});
+  CHECK(json::parse(environment_of(pod_of_role(run, "server"), "0")["TF_CONFIG"]) ==
+        json{{"cluster", cluster}, {"task", {{"type", "ps"}, {"index", 0}}}});
+}
+
+TEST_CASE("JAX gets the address of its first process") {
+  const Rendered run = run_with("mode: allreduce\nframework: jax\nworkers: {count: 2}\n");
+  auto found = environment_of(pod_of_role(run, "worker"), "1");
+  CHECK(found["JAX_COORDINATOR_ADDRESS"] == run.run + "-worker-0." + run.run + ":7070");
+  CHECK(found["JAX_NUM_PROCESSES"] == "2");
+  CHECK(found["JAX_PROCESS_ID"] == "1");
+}
+
+TEST_CASE("none sets nothing, and env replaces what a framework sets") {
+  const Rendered none = run_with("mode: single\nframework: none\n");
+  CHECK_FALSE(environment_of(pod_of_role(none, "worker"), "0").contains("RANK"));
+  const Rendered own = run_with("mode: single\nframework: torch\nenv: {MASTER_PORT: 1234}\n");
+  CHECK(environment_of(pod_of_role(own, "worker"), "0")["MASTER_PORT"] == "1234");
+}
+
+TEST_CASE("a framework of one's own has variables, a part of the pods and further objects") {
+  const Templates templates = with_framework(
+      "role_names: {worker: chief}\n"
+      "environment: {HERE: '${framework.role}:${framework.port}'}\n"
+      "pod: {spec: {hostname: h}}\n"
+      "objects:\n"
+      "  - {apiVersion: v1, kind: ConfigMap, metadata: {name: '${run}-hosts'}, data: {all: "
+      "'${framework.cluster_text}'}}\n");
+  const Rendered run = run_with("mode: allreduce\nframework: mine\nworkers: {count: 2}\n", templates);
+  CHECK(environment_of(pod_of_role(run, "worker"), "0")["HERE"] == "chief:7070");
+  CHECK(pod_of_role(run, "worker")["spec"]["hostname"] == "h");
+  const auto hosts = std::find_if(run.objects.begin(), run.objects.end(), [&](const json& object) {
+    return object["metadata"]["name"] == run.run + "-hosts";
+  });
+  REQUIRE(hosts != run.objects.end());
+  CHECK(json::parse((*hosts)["data"]["all"].get<std::string>())["chief"].size() == 2);
+  CHECK((*hosts)["metadata"]["labels"]["mlk.dev/run"] == run.run);
+  CHECK(run_with("mode: allreduce\nframework: none\n", templates).run != run.run);
+}
+
+TEST_CASE("mistakes in a framework are named with their place") {
+  const std::string text = "mode: single\nframework: mine\n";
+  CHECK(refusal_of_framework(text, with_framework("enviroment: {A: b}\n"))
+            .starts_with("/home/mine.yaml:1:1: unknown key 'enviroment'; did you mean 'environment'?"));
+  CHECK(refusal_of_framework(text, with_framework("[1]\n"))
+            .starts_with("/home/mine.yaml:1:1: a framework is a map"));
+  CHECK(refusal_of_framework(text, with_framework("role_names: {worker: 1}\n"))
+            .starts_with("/home/mine.yaml:1:22: the name of a role is text"));
+  CHECK(refusal_of_framework(text, with_framework("environment: {A: '${framework.rol}'}\n"))
+            .find("there is no ${framework.rol}; did you mean 'role'?") != std::string::npos);
+  CHECK(refusal_of_framework(text, with_framework("pod: {metadata: {labels: {mlk.dev/run: other}}}\n"))
+            .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
+}
+
+TEST_CASE("addresses of more pods than a variable can hold are refused") {
+  CHECK(refusal_of_framework("mode: allreduce\nframework: tensorflow\nworkers: {count: 5000}\n")
+            .starts_with("templates/frameworks/tensorflow.yaml: TF_CONFIG has "));
+  CHECK(refusal_of_framework("mode: allreduce\nframework: torch\nworkers: {count: 5000}\n") == "accepted");
+}
+
+}  // namespace
+}  // namespace mlk
