@@ -1,6 +1,7 @@
 #include "cli/local/node/localise.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cli/local/node/pod_values.h"
 #include "cli/util/text.h"
@@ -52,7 +53,7 @@ class Localiser {
     for (const auto& [name, value] : around_.inherited) process_.env.emplace_back(name, value);
     process_.env.emplace_back("HOSTNAME", host);
     for (const std::string& name : order_) {
-      set(name, secret_.contains(name) ? env_.at(name) : place(env_.at(name)));
+      set(name, secret_.contains(name) ? env_.at(name) : place(name, env_.at(name)));
     }
     for (const char* list : {"command", "args"}) {
       for (const json& word : container_.value(list, json::array())) {
@@ -73,6 +74,18 @@ class Localiser {
   std::string place(const std::string& text) const {
     return replace_paths(
         replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
+  }
+
+  // The value of a variable. A port may have a variable of its own beside that of the host: X_ADDR and
+  // X_PORT.
+  std::string place(const std::string& variable, const std::string& value) const {
+    constexpr std::string_view port = "_PORT";
+    const bool is_port = variable.ends_with(port) && !value.empty() && digits_at(value, 0) == value.size();
+    const std::string host =
+        is_port ? variable.substr(0, variable.size() - port.size()) + "_ADDR" : std::string();
+    if (!is_port || !env_.contains(host) || secret_.contains(host)) return place(value);
+    const std::string both = place(env_.at(host) + ":" + value);
+    return both.substr(both.rfind(':') + 1);
   }
 
   void set(const std::string& name, const std::string& value) {

@@ -61,7 +61,8 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// Throws WaitingReason.
+// Names of peers and paths of mounts in its variables, command and arguments are replaced as below; of X_ADDR
+// and X_PORT, a peer and its port, both. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" if `env` has it, and "$$" by "$", as Kubernetes does in command, args and env.

@@ -175,6 +175,22 @@ TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets,
   CHECK(process.argv == std::vector<std::string>{"prog", "--rank=1", "<run-worker-0>:1"});
 }
 
+TEST_CASE("the port of a peer may have a variable of its own beside that of the peer's name") {
+  Place place;
+  PodContext around = place.file_context();
+  around.port_of = [](const std::string&, const std::string&, int port) { return port + 1; };
+  const auto port_beside = [&](const std::string& host, const std::string& port) {
+    const json env = {{{"name", "MASTER_PORT"}, {"value", port}}, {{"name", "MASTER_ADDR"}, {"value", host}}};
+    return env_of(localise(pod_with({{"env", env}}), around), "MASTER_PORT");
+  };
+  CHECK(port_beside("run-worker-0.run", "7070") == "7071");
+  CHECK(port_beside("db.example", "7070") == "7070");
+  CHECK(port_beside("run-worker-0.run", "http") == "http");
+  CHECK(port_beside("run-worker-0.run", "") == "");
+  const json alone = {{{"name", "MASTER_PORT"}, {"value", "7070"}}};
+  CHECK(env_of(localise(pod_with({{"env", alone}}), around), "MASTER_PORT") == "7070");
+}
+
 TEST_CASE("a secret's value is never rewritten") {
   Place place;
   place.objects["secrets/key"]["data"]["key"] = "cnVuLXdvcmtlci0wLnJ1bg==";  // run-worker-0.run
