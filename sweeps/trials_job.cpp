@@ -35,13 +35,15 @@ std::string with_host(std::string text, const std::string& host, const std::stri
   return text;
 }
 
-// MLK_RANK is 0 in every trial: a trial has the number of its index, and an address derived from it, which is
-// that of worker 0 as well.
+json field(const std::string& name, const std::string& path) {
+  return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
+}
+
+// MLK_RANK is 0 in every trial: a trial has the number of its index. Worker 0 is the trial itself, at the
+// address of its pod, since trials have no Service.
 json environment_of(const json& of_run, const std::string& run, bool has_train) {
-  json out = json::array(
-      {{{"name", "MLK_TRIAL_INDEX"}, {"valueFrom", {{"fieldRef", {{"fieldPath", index_field}}}}}}});
-  const std::string first_worker = fmt::format("{0}-worker-0.{0}", run);
-  const std::string host = fmt::format("{0}-trials-$(MLK_TRIAL_INDEX).{0}", run);
+  json out = json::array({field("MLK_TRIAL_INDEX", index_field), field("MLK_TRIAL_HOST", "status.podIP")});
+  const std::string first_worker = fmt::format("{0}-worker-0.{0}", run), host = "$(MLK_TRIAL_HOST)";
   for (json variable : of_run) {
     if (variable["name"] == "MLK_RANK") variable = {{"name", "MLK_RANK"}, {"value", "0"}};
     if (variable["name"] == "MLK_ADDRESS") variable["value"] = fmt::format("{}:{}", host, pod_port);

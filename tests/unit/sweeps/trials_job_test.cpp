@@ -96,10 +96,17 @@ TEST_CASE("a trial of train is rank 0 of itself and knows where its values are")
   CHECK(variable_of(job, "MLK_RANK")["value"] == "0");
   CHECK_FALSE(variable_of(job, "MLK_RANK").contains("valueFrom"));
   CHECK(variable_of(job, "MLK_POINTS")["value"] == "/etc/mlk/points/points.jsonl");
-  CHECK(variable_of(job, "MLK_ADDRESS")["value"].get<std::string>().find("$(MLK_TRIAL_INDEX)") !=
-        std::string::npos);
+  CHECK(variable_of(job, "MLK_ADDRESS")["value"] == "$(MLK_TRIAL_HOST):7070");
+  CHECK(variable_of(job, "MLK_SEEDS_WORKER")["value"] == "$(MLK_TRIAL_HOST):7070");
   CHECK(job["spec"]["template"]["spec"]["containers"][0]["command"] == json{"mlk-runtime"});
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
+}
+
+TEST_CASE("a trial of a framework finds itself alone") {
+  const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
+  CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
+  CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");
+  CHECK(variable_of(job, "WORLD_SIZE")["value"] == "1");
 }
 
 TEST_CASE("a trial of run begins with sh, and the user's patches count") {
