@@ -85,8 +85,9 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
   DriverTask out;
   out.input = parse_driver_input(text);
   for (const std::string& entry : out.input.folders)
-    out.folders[entry] = files_of_map(
+    out.files.folders[entry] = files_of_map(
         client.get(kube::resources::config_maps, name_space, out.input.files_of + "-data-" + entry));
+  if (!out.input.code.empty()) out.files.code = CodeArchive{.digest = out.input.code, .bytes = ""};
   return out;
 }
 

@@ -19,7 +19,7 @@ bool start_driver(kube::Client& client, const std::string& name_space, const std
 
 struct DriverTask {
   DriverInput input;
-  FileContents folders;  // of `files:`, as they travel with the sweep
+  FileContents files;  // as they travel with the sweep; of its code only the digest
 };
 
 // `key`: of key_of_input(). Throws Error: not_found if the input does not exist, failure if it is damaged.

@@ -69,6 +69,7 @@ std::string to_text(const DriverInput& input) {
                     {"default_image", input.overrides.image},
                     {"parameters", input.parameters},
                     {"folders", input.folders},
+                    {"code", input.code},
                     {"texts", texts},
                     {"templates", input.own_templates},
                     {"image", input.image},
@@ -91,6 +92,7 @@ DriverInput parse_driver_input(std::string_view text) {
   out.overrides.image = text_of(value, {"default_image"});
   out.parameters = texts_in(at_path(value, {"parameters"}));
   out.folders = texts_in(at_path(value, {"folders"}));
+  out.code = text_of(value, {"code"});
   out.texts = pairs_in(at_path(value, {"texts"}));
   for (auto& [name, encoded] : out.texts) encoded = decoded(encoded);
   out.own_templates = pairs_in(at_path(value, {"templates"}));
@@ -110,16 +112,16 @@ Templates templates_of(const DriverInput& input) {
   return templates;
 }
 
-PrepareOptions options_of(const DriverInput& input, FileContents folders) {
+PrepareOptions options_of(const DriverInput& input, FileContents files) {
   PrepareOptions out;
   out.overrides = input.overrides;
   out.manual = FileContext{}.manual;
-  out.carried = CarriedFiles{std::move(folders), input.texts};
+  out.carried = CarriedFiles{std::move(files), input.texts};
   return out;
 }
 
-Definition definition_of(const DriverInput& input, const FileContents& folders, const Templates& templates) {
-  Definition out = define_sweep(input.file, options_of(input, folders), input.parameters, templates);
+Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates) {
+  Definition out = define_sweep(input.file, options_of(input, files), input.parameters, templates);
   if (out.identity.run != input.defined_as) {
     throw Error(ExitCode::failure,
                 fmt::format("this mlk takes {} for another sweep, {}, than the mlk that started it, {}",
@@ -131,10 +133,10 @@ Definition definition_of(const DriverInput& input, const FileContents& folders, 
   return out;
 }
 
-void settle(DriverInput& input, const FileContents& folders) {
+void settle(DriverInput& input, const FileContents& files) {
   const Templates templates = templates_of(input);
   input.defined_as =
-      define_sweep(input.file, options_of(input, folders), input.parameters, templates).identity.run;
+      define_sweep(input.file, options_of(input, files), input.parameters, templates).identity.run;
 }
 
 std::string driver_name(const std::string& sweep, const std::string& key) {

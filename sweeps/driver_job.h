@@ -28,6 +28,7 @@ struct DriverInput {
   Overrides overrides;
   std::vector<std::string> parameters;               // words of the command line
   std::vector<std::string> folders;                  // entries of `data:` whose files travel
+  std::string code{};                                // digest of the code that travels; empty: none
   std::map<std::string, std::string> texts;          // as in CarriedFiles
   std::map<std::string, std::string> own_templates;  // path -> text, of the user's own
   std::string image;                                 // of the driver
@@ -41,19 +42,19 @@ std::string to_text(const DriverInput& input);
 // Throws Error{failure} if it is not an input of this version of mlk.
 DriverInput parse_driver_input(std::string_view text);
 
-// The sweep of the input. `templates`: the result of templates_of(); `folders`: the contents of the entries
-// that it names. Throws Error{failure} if this mlk computes another identity than the mlk that wrote the
-// input.
-Definition definition_of(const DriverInput& input, const FileContents& folders, const Templates& templates);
+// The sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the entries
+// that it names, and its code. Throws Error{failure} if this mlk computes another identity than the mlk that
+// wrote the input.
+Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
 // Call as the last step before writing: fills in `defined_as`.
-void settle(DriverInput& input, const FileContents& folders);
+void settle(DriverInput& input, const FileContents& files);
 
 // The name of the input: different inputs have different names.
 std::string key_of_input(std::string_view text);
 
 Templates templates_of(const DriverInput& input);
-// `folders`: the contents of the entries that the input names.
-PrepareOptions options_of(const DriverInput& input, FileContents folders);
+// `files`: the contents of the entries that the input names, and its code.
+PrepareOptions options_of(const DriverInput& input, FileContents files);
 
 // "digits-abcde-driver-fghij"
 std::string driver_name(const std::string& sweep, const std::string& key);

@@ -37,6 +37,7 @@ std::string too_few_places(std::size_t jobs, int places) {
 bool is_data(const json& object, const std::string& run) {
   return object["kind"] == "ConfigMap" && kube::name_of(object).starts_with(run + "-data-");
 }
+bool is_shared(const json& object) { return !kube::label_of(object, labels::shared).empty(); }
 
 class Start {
  public:
@@ -90,7 +91,7 @@ class Start {
     std::vector<json> out = data_objects(definition_, rendered);
     for (const json& object : rendered.objects) {
       const bool of_run = object["kind"] == "Job" || object["kind"] == "Service";
-      if (!of_run && !is_data(object, sweep_)) out.push_back(object);
+      if (!of_run && !is_data(object, sweep_) && !is_shared(object)) out.push_back(object);
     }
     return out;
   }
@@ -306,8 +307,9 @@ RenderOptions render_options(const StartRequest& request) {
 std::vector<json> data_objects(const Definition& definition, const Rendered& rendered) {
   std::vector<json> out;
   for (json object : rendered.objects) {
-    if (!is_data(object, rendered.run)) continue;
-    object["metadata"]["name"] = definition.files_of + kube::name_of(object).substr(rendered.run.size());
+    if (!is_data(object, rendered.run) && !is_shared(object)) continue;
+    if (!is_shared(object))
+      object["metadata"]["name"] = definition.files_of + kube::name_of(object).substr(rendered.run.size());
     out.push_back(std::move(object));
   }
   return out;

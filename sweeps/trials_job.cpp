@@ -122,7 +122,8 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   trials["points"] = std::move(points);
   trials["environment"] = std::move(environment);
   trials["deadline"] = experiment.time_limit ? json(experiment.time_limit->count()) : json();
-  trials["command"] = experiment.has_train ? json() : json(trial_command(experiment.command));
+  trials["command"] =
+      experiment.has_train ? json() : json(with_code(experiment, trial_command(experiment.command)));
   trials["failure_rules"] =
       rules_for_trials(of_run["spec"].value("podFailurePolicy", json::object()).value("rules", json()));
   json scope = {{"run", rendered.run}, {"name", experiment.name}, {"trials", std::move(trials)}};

@@ -39,9 +39,9 @@ void drive(const DriveOptions& options, Session& session) {
   sweeps::require_own_rights(*client, name_space, sweeps::render_driver_rights(Templates(), name_space));
   const sweeps::DriverTask task = sweeps::read_driver_task(*client, name_space, options.sweep, options.key);
   const Templates templates = sweeps::templates_of(task.input);
-  const PrepareOptions prepared = sweeps::options_of(task.input, task.folders);
+  const PrepareOptions prepared = sweeps::options_of(task.input, task.files);
   const FileContext file_context = file_context_of(task.input.file, prepared);
-  const sweeps::Definition sweep = sweeps::definition_of(task.input, task.folders, templates);
+  const sweeps::Definition sweep = sweeps::definition_of(task.input, task.files, templates);
   const sweeps::StartRequest request{.definition = sweep,
                                      .file_context = file_context,
                                      .templates = templates,

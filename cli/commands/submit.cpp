@@ -95,7 +95,9 @@ void submit(const SubmitOptions& options, Session& session) {
   render_options.local_gpus = local::gpu_count();
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
-  for (const std::string& file : loaded.left_behind) session.warn(advice_on_left_behind(printable(file)));
+  for (const std::string& warning : loaded.files.warnings) session.warn(warning);
+  for (const std::string& file : loaded.left_behind)
+    session.warn(advice_on_left_behind(printable(file), loaded.files.code.has_value()));
   if (on_client) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
                  " more objects would be created; --dry-run=server also asks whether run " + rendered.run +

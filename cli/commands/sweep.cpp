@@ -179,7 +179,9 @@ void sweep_command(const SweepOptions& options, Session& session) {
   const bool on_client = options.dry_run == "client";
   if (!session.local() && !on_client) require_image(sweep.first, options.experiment.file);
   if (session.local()) bound_by_cpus(sweep, session);
-  for (const std::string& left : sweep.left_behind) session.warn(advice_on_left_behind(printable(left)));
+  for (const std::string& warning : sweep.files.warnings) session.warn(warning);
+  for (const std::string& left : sweep.left_behind)
+    session.warn(advice_on_left_behind(printable(left), sweep.files.code.has_value()));
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
   const sweeps::StartRequest request{.definition = sweep,
                                      .file_context = file_context,

@@ -37,7 +37,15 @@ bool expect(YamlNode::Kind kind, const YamlNode& node, const std::string& path, 
 }
 
 json check_key(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
-  if (key.type == Type::section) return check_section(node, schema_section(key.detail), path, problems);
+  if (key.type == Type::folder_section && node.kind == YamlNode::Kind::scalar) {
+    YamlNode map;
+    map.kind = YamlNode::Kind::map;
+    map.place = node.place;
+    map.entries.push_back({"path", node.place, node});
+    return check_section(map, schema_section(key.detail), path, problems);
+  }
+  if (key.type == Type::section || key.type == Type::folder_section)
+    return check_section(node, schema_section(key.detail), path, problems);
   if (key.type == Type::sections) {
     json out = json::array();
     if (!expect(YamlNode::Kind::list, node, path, problems)) return out;

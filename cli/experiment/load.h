@@ -34,7 +34,7 @@ struct TemplateNames {
 
 // What depends on the place of the experiment file.
 struct FileContext {
-  // The problem of a folder of `files:`, given as written; empty if there is none.
+  // The problem of a folder of `files:` or `code:`, given as written; empty if there is none.
   std::function<std::string(const std::string& folder)> wrong_with_folder;
   std::string manual = "man mlk-experiment";  // the command that shows the manual of the file
 };

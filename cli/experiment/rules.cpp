@@ -165,15 +165,30 @@ class Rules {
     if (given("train") && own_job_type_) {
       refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
     }
-    for (const char* key : {"framework", "workdir"}) {
+    for (const char* key : {"framework", "workdir", "code"}) {
       if (given("train") && given(key))
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
+    check_code();
     const std::string framework = text_in(effective_, "framework");
     std::vector<std::string> frameworks = template_names_.frameworks;
     frameworks.push_back("none");
     if (!framework.empty() && std::find(frameworks.begin(), frameworks.end(), framework) == frameworks.end())
       refuse_name("framework", "framework", framework, frameworks);
+  }
+
+  void check_code() {
+    check_folder("code", text_in(child_of(effective_, "code"), "path"));
+    const std::string workdir = text_in(effective_, "workdir");
+    if (workdir.empty()) return;
+    if (given("code") && workdir.starts_with('/')) {
+      refuse("workdir",
+             "with code the program starts in its folder; workdir is a folder in that, such as src");
+    } else if (!given("code") && !workdir.starts_with('/')) {
+      refuse(
+          "workdir",
+          fmt::format("workdir is an absolute path, as /{}; only with code it is a folder in that", workdir));
+    }
   }
 
   // `workers` and `servers` move to `roles`.

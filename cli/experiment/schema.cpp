@@ -21,7 +21,9 @@ constexpr Key experiment_keys[] = {
     {"framework", text, "", "",
      "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax or one of "
      "your own"},
-    {"workdir", path, "", "", "working folder of `run`; the image's own by default"},
+    {"code", folder_section, "code", "", "a folder that travels with the run, in which `run` starts"},
+    {"workdir", path, "or relative", "",
+     "working folder of `run`; the image's own by default. With code it is a folder in that"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},
     {"roles", section_map, "role", "{}", "replicas of each role of the job type"},
@@ -39,8 +41,16 @@ constexpr Key experiment_keys[] = {
     {"note", text, "", "", "a remark for people; no part of the run's identity"},
     {"patch", section, "patch", "", "merged into the rendered objects"},
     {"sweep", section, "sweep", "", "a search over parameters, for mlk sweep"},
-    {"code", later, "building an image is not supported yet: build one yourself and name it in `image`", "",
-     "a folder to build an image of"},
+};
+
+constexpr Key code_keys[] = {
+    {"path", folder, "", ".", "the folder"},
+    {"include", texts, "", "[]", "what travels although it would be left out, as data/vocabulary.txt"},
+    {"exclude", texts, "", "[]", "what is left out, in addition; patterns as in .gitignore"},
+    {"python", later, "packages of Python are not supported yet: take an image that has them", "",
+     "a file of requirements"},
+    {"layer", later, "building an image is not supported yet: leave files out until the code has 900 KiB", "",
+     "whether it becomes a layer of an image"},
 };
 
 constexpr Key train_keys[] = {
@@ -230,6 +240,7 @@ constexpr Key role_patch_keys[] = {
 
 constexpr Section sections_table[] = {
     {"experiment", experiment_keys},
+    {"code", code_keys},
     {"train", train_keys},
     {"model", model_keys},
     {"train.data", train_data_keys},
@@ -256,7 +267,7 @@ constexpr Section sections_table[] = {
 void add_settable_keys(const Section& of, const std::string& path, std::vector<std::string>& keys) {
   for (const Key& key : of.keys) {
     const std::string name = path + std::string(key.name);
-    if (key.type == section) {
+    if (key.type == section || key.type == folder_section) {
       add_settable_keys(schema_section(key.detail), name + ".", keys);
     } else if (key.type == sections) {
       add_settable_keys(schema_section(key.detail), name + ".0.", keys);

@@ -14,7 +14,7 @@ enum class Type {
   choice,       // `detail`: "a|b|c"
   dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
   object_name,  // name of a Kubernetes object: a DNS subdomain
-  path,         // absolute, as the pods see it; normalised lexically
+  path,         // absolute, as the pods see it; normalised lexically; `detail` "or relative": or relative
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)" excludes both ends
@@ -25,18 +25,19 @@ enum class Type {
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
   consistency,
-  retry_rules,   // list of `preemption`, `any`, exit codes and ranges of them
-  environment,   // map of variables to text or {secret: name/key}
-  texts,         // list of text
-  object_names,  // list of names of Kubernetes objects
-  wholes,        // list of whole numbers; `detail`: "lowest..highest|most entries"
-  text_map,      // map to text
-  free_map,      // a map that Kubernetes, a job type or the sweep checks
-  any,           // any value; its user checks it
-  section,       // map; `detail`: the section
-  sections,      // list of maps; `detail`: the section
-  section_map,   // map of names to maps; `detail`: the section
-  later,         // known, but not supported yet; `detail`: the message
+  retry_rules,     // list of `preemption`, `any`, exit codes and ranges of them
+  environment,     // map of variables to text or {secret: name/key}
+  texts,           // list of text
+  object_names,    // list of names of Kubernetes objects
+  wholes,          // list of whole numbers; `detail`: "lowest..highest|most entries"
+  text_map,        // map to text
+  free_map,        // a map that Kubernetes, a job type or the sweep checks
+  any,             // any value; its user checks it
+  section,         // map; `detail`: the section
+  folder_section,  // the same, or the value of its key `path` alone
+  sections,        // list of maps; `detail`: the section
+  section_map,     // map of names to maps; `detail`: the section
+  later,           // known, but not supported yet; `detail`: the message
 };
 
 struct Key {

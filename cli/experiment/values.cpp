@@ -120,9 +120,12 @@ bool is_absolute_path(const std::string& text) {
 }
 
 // Different spellings of one path become one text: '.', doubled slashes and a slash at the end are removed.
-json path_value(const YamlNode& node, const std::string& path, Problems& problems) {
+json path_value(const YamlNode& node, bool may_be_relative, const std::string& path, Problems& problems) {
   const json value =
-      text_value(node, path, "an absolute path without '..' or ':'", problems, is_absolute_path);
+      may_be_relative
+          ? text_value(node, path, "a path without '..' or ':'", problems,
+                       [](const std::string& text) { return is_absolute_path("/" + text); })
+          : text_value(node, path, "an absolute path without '..' or ':'", problems, is_absolute_path);
   if (value.is_null()) return value;
   std::string normal = std::filesystem::path(value.get<std::string>()).lexically_normal().string();
   if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
@@ -392,7 +395,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
     case Type::choice:
       return choice_value(node, key.detail, path, problems);
     case Type::path:
-      return path_value(node, path, problems);
+      return path_value(node, key.detail == "or relative", path, problems);
     case Type::whole:
       return whole_value(node, key.detail, path, problems);
     case Type::number:
@@ -422,6 +425,7 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
       problems.add(node.place, std::string(key.detail));
       return nullptr;
     case Type::section:
+    case Type::folder_section:
     case Type::sections:
     case Type::section_map:
       break;  // check.cpp checks these

@@ -167,6 +167,10 @@ Volumes pod_volumes(const PodContext& context) {
                       : volume_source(entry, read_only);
     add_volume(out, "data-" + name, std::move(source), entry["mount"].get<std::string>(), read_only);
   }
+  if (context.code) {
+    add_volume(out, "mlk-code", {{"configMap", {{"name", code_map_name(*context.code)}}}}, code_mount, true);
+    add_volume(out, "mlk-workspace", {{"emptyDir", json::object()}}, code_folder, false);
+  }
   const json& checkpoint = experiment.effective["checkpoint"];
   if (checkpoint.contains("volume")) {
     add_volume(out, checkpoint_volume, volume_source(checkpoint["volume"], false), checkpoint_mount, false);

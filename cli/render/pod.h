@@ -1,12 +1,14 @@
 // The parts of a pod that a template cannot express: environment, volumes, resources, failure rules.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/experiment/experiment.h"
+#include "cli/render/code.h"
 
 namespace mlk {
 
@@ -29,6 +31,7 @@ struct PodContext {
   const std::string& owner_uid;
   const std::vector<RoleInRun>& roles;
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
+  const std::optional<CodeArchive>& code;
 };
 
 // Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.

@@ -32,8 +32,6 @@ json or_null(const json& object, const char* key) {
   return object[key].empty() ? json() : object[key];
 }
 
-std::string human_size(std::size_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
-
 }  // namespace
 
 json digests_of(const Experiment& experiment, const FileContents& files) {
@@ -41,8 +39,8 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
   std::size_t total = 0;
   for (const DataEntry& entry : experiment.data) {
     if (entry.files.empty()) continue;
-    const auto found = files.find(entry.name);
-    if (found == files.end() || found->second.empty()) {
+    const auto found = files.folders.find(entry.name);
+    if (found == files.folders.end() || found->second.empty()) {
       throw Error(ExitCode::usage, fmt::format("data '{}': {} holds no files", entry.name, entry.files));
     }
     std::size_t bytes = 0;
@@ -67,6 +65,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
                   "put it on a volume: pvc, nfs, hostPath or csi instead of files");
     }
   }
+  if (files.code) out["code.tar"] = files.code->digest;
   return out;
 }
 
@@ -127,7 +126,10 @@ class Renderer {
       out.objects.push_back(object("config"));
       out.objects.push_back(object("secret"));
     }
-    if (options_.files_of.empty()) add_data(out.objects);
+    if (options_.files_of.empty()) {
+      add_data(out.objects);
+      add_code(out.objects);
+    }
     out.objects.push_back(merge(object("service"), patch(effective_, "service")));
     check_head(out.objects.back(), "patch.service");
     add_own_objects(out.objects);
@@ -232,6 +234,8 @@ class Renderer {
     scope_["framework"] = framework_scope(framework_, identity_.run, roles_, "");
     scope_["experiment_text"] = effective_.dump();
     scope_["digests_text"] = digests_.dump();
+    const bool has_source = files_.code && !files_.code->source.empty();
+    scope_["code_text"] = has_source ? json(files_.code->source) : json();
     const bool has_steps =
         experiment_.has_train && effective_["train"].contains("steps");  // otherwise epochs
     scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
@@ -257,11 +261,19 @@ class Renderer {
     for (const DataEntry& entry : experiment_.data) {
       if (entry.files.empty()) continue;
       json encoded = json::object();
-      for (const auto& [file, content] : files_.at(entry.name)) encoded[file] = base64_encode(content);
+      for (const auto& [file, content] : files_.folders.at(entry.name))
+        encoded[file] = base64_encode(content);
       scope_["data"] = {{"name", entry.name}, {"files", std::move(encoded)}};
       objects.push_back(object("data"));
     }
     scope_.erase("data");
+  }
+
+  void add_code(std::vector<json>& objects) {
+    if (!files_.code || files_.code->bytes.empty()) return;
+    scope_["code"] = code_scope(*files_.code);
+    objects.push_back(object("code"));
+    scope_.erase("code");
   }
 
   // The further objects of a job type get the labels and the owner that all objects of a run have.
@@ -342,8 +354,12 @@ class Renderer {
   }
 
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
-    const PodContext context{experiment_, identity_.run, owner_uid_, roles_,
-                             options_.files_of.empty() ? identity_.run : options_.files_of};
+    const PodContext context{experiment_,
+                             identity_.run,
+                             owner_uid_,
+                             roles_,
+                             options_.files_of.empty() ? identity_.run : options_.files_of,
+                             files_.code};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];
@@ -363,8 +379,9 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] = own_program ? json(experiment_.command) : json::array({"mlk-runtime"});
-    pod["workdir"] = or_null(effective_, "workdir");
+    pod["command"] =
+        own_program ? json(with_code(experiment_, experiment_.command)) : json::array({"mlk-runtime"});
+    pod["workdir"] = files_.code ? json(code_folder) : or_null(effective_, "workdir");
     pod["share_processes"] = own_program ? json(true) : json();
     pod["user"] = own_program ? json() : json(runtime_user);
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";

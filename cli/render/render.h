@@ -11,13 +11,19 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/experiment.h"
+#include "cli/render/code.h"
 #include "cli/render/identity.h"
 #include "cli/render/templates.h"
 
 namespace mlk {
 
-// The contents of the experiment's `files:` entries, read by the caller: entry name -> file name -> bytes.
-using FileContents = std::map<std::string, std::map<std::string, std::string>>;
+// The user's files that travel with a run, read by the caller.
+struct FileContents {
+  std::map<std::string, std::map<std::string, std::string>>
+      folders;  // entry of `data:` -> file name -> bytes
+  std::optional<CodeArchive> code{};
+  std::vector<std::string> warnings{};  // for people
+};
 
 struct RenderOptions {
   std::string name_space;
@@ -30,7 +36,7 @@ struct RenderOptions {
   std::string owner_uid;
   // Name and hash, if the experiment alone does not decide them: those of a sweep.
   std::optional<Identity> identity{};
-  // The run or sweep whose copies of the `files:` entries the pods mount; empty: its own.
+  // The run or sweep whose copies of the files the pods mount, its code too; empty: its own.
   std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
@@ -52,8 +58,8 @@ struct Rendered {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
 
-// sha256 of each file that travels with the run: {"<entry>": {"<file>": "<digest>"}}. Throws Error{usage} for
-// files that cannot travel.
+// sha256 of each file that travels with the run: {"<entry>": {"<file>": "<digest>"}}, and of the code, as
+// {"code.tar": "<digest>"}: no entry has a dot in its name. Throws Error{usage} for files that cannot travel.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
 // The ownerReferences of objects that are deleted with the ConfigMap of that name and uid.

@@ -77,6 +77,15 @@ bool lacks_role(const ApiError& error) {
 
 bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }
 
+bool is_shared(const json& object) { return !kube::label_of(object, labels::shared).empty(); }
+
+std::size_t bytes_of(const json& config_map) {
+  std::size_t bytes = 0;
+  for (const json& encoded : at_path(config_map, {"binaryData"}))
+    bytes += encoded.get_ref<const std::string&>().size() / 4 * 3;
+  return bytes;
+}
+
 bool is_owned_by(const json& object, const std::string& uid) {
   for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) {
     if (text_of(owner, {"uid"}) == uid) return true;
@@ -171,6 +180,7 @@ Creation::Stored Creation::create_owner(const json& owner) {
 // After a 409 the object counts as created only if it belongs to our owner and is not being deleted.
 // Otherwise it is of an earlier run of the same name, which is being garbage collected.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
+  if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
   const json fitted = resource.namespaced ? json() : fit_to_scope(given, owner_uid);
   const json& object = resource.namespaced ? given : fitted;
@@ -199,6 +209,64 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
+// The name of a shared object is that of its content. It may be large: it is asked for before it is sent.
+Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
+  const kube::Resource resource = resource_of(object);
+  const auto deadline = steady_clock::now() + gone_timeout;
+  bool waiting_said = false;
+  while (true) {
+    hooks_.check_interrupted();
+    const std::optional<json> existing = find_existing(object);
+    if (!existing) {
+      try {
+        Stored out{post(resource, object), true};
+        check_dropped(object, out.object);
+        hooks_.note("sent " + title(object) + ", " + human_size(bytes_of(object)));
+        return out;
+      } catch (const ApiError& error) {
+        if (!exists_already(error)) throw refusal(object, error);
+      }
+    } else if (!is_deleting(*existing)) {
+      if (kube::annotation_of(*existing, labels::digest) != kube::annotation_of(object, labels::digest))
+        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else", "delete it");
+      if (is_owned_by(*existing, owner_uid) || add_owner(*existing, object)) {
+        hooks_.note(title(object) + " is there already: nothing of it was sent");
+        return {*existing, false};
+      }
+    }
+    // It is being deleted with its last owner, or was changed at this moment.
+    wait_for_gone(title(object), deadline, waiting_said);
+  }
+}
+
+// False if the object was changed or deleted meanwhile.
+bool Creation::add_owner(const json& existing, const json& object) {
+  json owners = at_path(existing, {"metadata", "ownerReferences"});
+  if (!owners.is_array()) owners = json::array();
+  for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) owners.push_back(owner);
+  const json patch = {{"metadata",
+                       {{"uid", kube::uid_of(existing)},
+                        {"resourceVersion", text_of(existing, {"metadata", "resourceVersion"})},
+                        {"ownerReferences", owners}}}};
+  try {
+    client_.patch(resource_of(object), name_space_, kube::name_of(object), patch);
+    return true;
+  } catch (const ApiError& error) {
+    if (error.status() == 409 || error.status() == 404) return false;
+    throw refusal(object, error);
+  }
+}
+
+// Of a shared object only the metadata.
+std::optional<json> Creation::find_existing(const json& object) {
+  const kube::Resource resource = resource_of(object);
+  if (!is_shared(object)) return client_.find(resource, name_space_, kube::name_of(object));
+  const kube::ListOptions this_one{.field_selector = "metadata.name=" + kube::name_of(object),
+                                   .metadata_only = true};
+  std::vector<json> found = client_.list(resource, name_space_, this_one).items;
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
 void Creation::note_of_cluster(const kube::Resource& resource, const json& object) {
   of_cluster_.push_back(object);
   const std::string type = resource.plural + (resource.group.empty() ? "" : "." + resource.group);
@@ -208,7 +276,7 @@ void Creation::note_of_cluster(const kube::Resource& resource, const json& objec
 }
 
 std::optional<json> Creation::find_owned(const json& object, const std::string& owner_uid) {
-  std::optional<json> existing = client_.find(resource_of(object), name_space_, kube::name_of(object));
+  std::optional<json> existing = find_existing(object);
   if (!existing || !is_owned_by(*existing, owner_uid) || is_deleting(*existing)) return std::nullopt;
   return existing;
 }

@@ -51,7 +51,8 @@ class Creation {
   // Creates the object. An existing one counts as created if it belongs to the owner with this uid. If
   // another one of the name is being deleted, waits for that. If an answer was lost, `created` may be false
   // although this call created it. An object of the whole cluster cannot have an owner in a namespace: it
-  // gets the annotation mlk.dev/owner instead.
+  // gets the annotation mlk.dev/owner instead. An object with the label mlk.dev/shared is sent only if there
+  // is none of its name; otherwise the owner becomes one more of its owners.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
   // The object, if it exists, belongs to that owner and is not being deleted.
@@ -67,6 +68,9 @@ class Creation {
  private:
   kube::Resource resource_of(const nlohmann::json& object);
   nlohmann::json post(const kube::Resource& resource, const nlohmann::json& object);
+  Stored create_shared(const nlohmann::json& object, const std::string& owner_uid);
+  bool add_owner(const nlohmann::json& existing, const nlohmann::json& object);
+  std::optional<nlohmann::json> find_existing(const nlohmann::json& object);
   void note_of_cluster(const kube::Resource& resource, const nlohmann::json& object);
   void check_dropped(const nlohmann::json& sent, const nlohmann::json& answered);
   Error refusal(const nlohmann::json& object, const kube::ApiError& error) const;

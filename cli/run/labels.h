@@ -41,6 +41,8 @@ inline constexpr char decides[] =
 inline constexpr char trains[] =
     "mlk.dev/trains";  // annotation of the deciding Job, "true": mlk's own runtime trains, and a rank that
                        // ends with 0 says that the whole run is trained
+inline constexpr char shared[] = "mlk.dev/shared";  // of an object that all runs own which use it
+inline constexpr char digest[] = "mlk.dev/digest";  // annotation of a shared object: sha256 of its content
 inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"
 
 }  // namespace mlk::labels

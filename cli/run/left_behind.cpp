@@ -24,9 +24,13 @@ std::vector<std::string> words_of(const nlohmann::json& run) {
 // Whether the file travels along and is found from the working folder.
 bool travels(const Experiment& experiment, const FileContents& files, const fs::path& file) {
   const fs::path workdir = experiment.effective.value("workdir", "");
+  if (files.code) {
+    const std::string inside = (workdir / file).lexically_normal().string();
+    return std::binary_search(files.code->files.begin(), files.code->files.end(), inside);
+  }
   return std::any_of(experiment.data.begin(), experiment.data.end(), [&](const DataEntry& entry) {
-    const auto content = files.find(entry.name);
-    if (content == files.end() || workdir.empty()) return false;
+    const auto content = files.folders.find(entry.name);
+    if (content == files.folders.end() || workdir.empty()) return false;
     const fs::path inside = (workdir / file).lexically_normal().lexically_relative(entry.mount);
     return content->second.count(inside.string()) > 0;
   });
@@ -49,13 +53,15 @@ std::vector<std::string> files_left_behind(const Experiment& experiment, const F
   return found;
 }
 
-std::string advice_on_left_behind(const std::string& file) {
+std::string advice_on_left_behind(const std::string& file, bool has_code) {
+  if (has_code)
+    return file +
+           " of `run:` lies beside the experiment file, but not at this place in the code that travels; see "
+           "code: and workdir: in the file, .gitignore and .mlkignore";
   return file +
          " of `run:` lies beside the experiment file and does not travel with the run. Unless the image "
-         "holds "
-         "it, put it into a folder, say code, and add to the file:\n"
-         "    workdir: /code\n"
-         "    data: [{name: code, mount: /code, files: code}]";
+         "holds it, add to the file:\n"
+         "    code: .";
 }
 
 }  // namespace mlk

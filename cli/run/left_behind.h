@@ -15,7 +15,7 @@ namespace mlk {
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 
-// Advice about one of them.
-std::string advice_on_left_behind(const std::string& file);
+// Advice about one of them. has_code: the experiment has `code:`.
+std::string advice_on_left_behind(const std::string& file, bool has_code);
 
 }  // namespace mlk

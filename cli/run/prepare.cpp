@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include "cli/experiment/yaml.h"
+#include "cli/image/code.h"
+#include "cli/image/repository.h"
+#include "cli/render/limits.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 
 namespace mlk {
 namespace {
@@ -19,13 +23,50 @@ std::string wrong_with_folder(const fs::path& beside, const std::string& folder)
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found)
-    return "there is no folder " + path.string() + "; files: is relative to the experiment file";
-  if (fs::is_regular_file(status)) return path.string() + " is a file; files: takes a folder";
+    return "there is no folder " + path.string() + "; it is relative to the experiment file";
+  if (fs::is_regular_file(status)) return path.string() + " is a file, not a folder";
   return "";
 }
 
 UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>& allowed) {
   return {.folder = file.folder, .allowed = {allowed.begin(), allowed.end()}};
+}
+
+// What stands in the record of a run, as JSON: it is no part of the run's identity.
+std::string source_of(const std::string& named, const fs::path& folder) {
+  nlohmann::json source = {{"path", named}};
+  if (const std::optional<image::Revision> revision = image::revision_of(folder)) {
+    source["commit"] = revision->commit;
+    source["branch"] = revision->branch;
+    source["clean"] = revision->clean;
+  }
+  return json_text(source);
+}
+
+// The pattern for the experiment file, which is left out of its own code: what counts in it has its own place
+// in the identity of a run, and a remark or one more point of a sweep shall not make it another run.
+std::string pattern_of(const fs::path& file, const fs::path& folder) {
+  std::string out = "/";
+  for (const char c : file.lexically_relative(folder).generic_string()) {
+    if (std::string_view("*?[\\ ").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void add_code(const ExperimentFile& file, const UserFiles& from, const nlohmann::json& code,
+              FileContents& files) {
+  const auto named = code.at("path").get<std::string>();
+  const fs::path folder = user_folder(from, named, "code");
+  image::TreeRules rules{.include = code.at("include").get<std::vector<std::string>>(),
+                         .exclude = code.at("exclude").get<std::vector<std::string>>()};
+  rules.exclude.push_back(pattern_of(file.name, folder));
+  image::Code packed = image::pack_code(folder, rules, most_config_map_bytes);
+  files.code = CodeArchive{.digest = std::move(packed.digest),
+                           .bytes = std::move(packed.archive),
+                           .source = source_of(named, folder),
+                           .files = std::move(packed.files)};
+  files.warnings = std::move(packed.warnings);
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
@@ -67,13 +108,14 @@ FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& op
 
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment) {
-  if (options.carried) return options.carried->folders;
+  if (options.carried) return options.carried->files;
   const UserFiles from = user_files(file, options.allow_files);
   FileContents files;
   for (const DataEntry& entry : experiment.data) {
     if (!entry.files.empty())
-      files[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
+      files.folders[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
   }
+  if (experiment.effective.contains("code")) add_code(file, from, experiment.effective["code"], files);
   return files;
 }
 

@@ -26,7 +26,7 @@ ExperimentFile read_experiment_file(const std::string& path);
 
 // The files that an experiment file names, for a machine that does not have them.
 struct CarriedFiles {
-  FileContents folders;                      // of `files:`
+  FileContents files;                        // of `files:` and `code:`
   std::map<std::string, std::string> texts;  // of other files, by their names in the experiment
 };
 
@@ -54,7 +54,7 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 // The facts that depend on the place of the file, for load_experiment().
 FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
-// The contents of the folders in the experiment's `files:`. Throws Error.
+// The contents of the folders in the experiment's `files:` and `code:`. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment);
 

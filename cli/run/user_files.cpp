@@ -58,6 +58,12 @@ class Reader {
     return std::move(contents_);
   }
 
+  fs::path folder(const std::string& named) const {
+    const fs::path shown = given_ / named;
+    check(shown);
+    return shown;
+  }
+
   std::string read_one(const std::string& named, std::size_t limit) const {
     const fs::path shown = given_ / named;
     check(shown);
@@ -119,6 +125,10 @@ class Reader {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what) {
   return Reader(files, what).read(named);
+}
+
+fs::path user_folder(const UserFiles& files, const std::string& named, const std::string& what) {
+  return Reader(files, what).folder(named);
 }
 
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,

@@ -21,6 +21,9 @@ struct UserFiles {
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 
+// The path of the folder `named`, after a check of its place with the same rules.
+std::filesystem::path user_folder(const UserFiles& files, const std::string& named, const std::string& what);
+
 // One file of at most `limit` bytes, with the same rules.
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit);

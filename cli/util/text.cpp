@@ -1,6 +1,7 @@
 #include "cli/util/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 
@@ -167,6 +168,12 @@ std::string escape_controls(std::string_view text) {
     text.remove_prefix(read.bytes);
   }
   return out;
+}
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr std::uint64_t kib = 1 << 10, mib = 1 << 20;
+  if (bytes < mib) return fmt::format("{} KiB", (bytes + kib - 1) / kib);
+  return fmt::format("{:.1f} MiB", std::ceil(static_cast<double>(bytes) * 10 / mib) / 10);
 }
 
 }  // namespace mlk

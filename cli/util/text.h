@@ -1,6 +1,7 @@
 // Small operations on text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ std::string_view cut(std::string_view text, std::size_t bytes);
 // Text from outside made safe for a terminal: control characters (cli/util/unicode.h) except
 //  and \t, and bytes that are not UTF-8, each become '?'.
 std::string printable(std::string_view text);
+
+// "3 KiB", "1.5 MiB": rounded up, for people.
+std::string human_size(std::uint64_t bytes);
 
 // One line of a log made safe in the same way. If `colors` is set, its colours (SGR sequences) stay and are
 // reset at its end; otherwise they are removed.

@@ -36,7 +36,8 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
       "train.optimizer.schedule.factor train.precision train.consistency train.steps train.epochs "
       "train.seed train.report_every train.evaluate_every train.sample.tokens train.sample.temperature "
       "train.step_delay_ms train.patience "
-      "train.offline_time run framework workdir workers.count workers.min workers.cpu workers.memory "
+      "train.offline_time run framework code.path code.include code.exclude workdir workers.count "
+      "workers.min workers.cpu workers.memory "
       "workers.gpu servers.count servers.min servers.cpu servers.memory servers.gpu env data.0.name "
       "data.0.mount data.0.read_only data.0.files data.0.pvc data.0.nfs.server data.0.nfs.path "
       "data.0.hostPath data.0.csi.driver data.0.csi.fsType data.0.csi.volumeAttributes data.0.configMap "
@@ -224,7 +225,7 @@ TEST_CASE("a section that is no map is told, the file by that name") {
 }
 
 TEST_CASE("a key that is not supported yet, or stands in a patch, is not proposed") {
-  CHECK(suggest_key("code", schema_section("nfs"), "nfs") == "; it has server, path");
+  CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("pod", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");

@@ -21,7 +21,7 @@ FileContents files_of(const Experiment& experiment, const fs::path& folder) {
   for (const DataEntry& entry : experiment.data) {
     if (entry.files.empty()) continue;
     for (const fs::directory_entry& file : fs::directory_iterator(folder / entry.files)) {
-      out[entry.name][file.path().filename()] = read_file(file.path(), limit);
+      out.folders[entry.name][file.path().filename()] = read_file(file.path(), limit);
     }
   }
   return out;

@@ -7,9 +7,9 @@
 namespace mlk {
 namespace {
 
-const FileContents digits{{"digits",
-                           {{"train-images-idx3-ubyte.gz", std::string("\x1f\x8b\0\1", 4)},
-                            {"train-labels-idx1-ubyte.gz", "labels"}}}};
+const FileContents digits{{{"digits",
+                            {{"train-images-idx3-ubyte.gz", std::string("\x1f\x8b\0\1", 4)},
+                             {"train-labels-idx1-ubyte.gz", "labels"}}}}};
 
 void check(const std::string& name, const std::string& text, const FileContents& files = {},
            RenderOptions options = {}) {
@@ -50,6 +50,27 @@ train: {data: {path: /data/digits/small}, steps: 3000}
 workers: {count: 2}
 data: [{name: digits, mount: /data/digits, configMap: digits}]
 )");
+}
+
+TEST_CASE("code: the folder travels, and each pod unpacks it before its program starts") {
+  FileContents files;
+  files.code = CodeArchive{.digest = std::string(64, 'd'),
+                           .bytes = std::string("\x1f\x8b\0\1", 4),
+                           .source = R"({"branch":"main","clean":false,"commit":"c0ffee","path":"."})",
+                           .files = {"train.py"}};
+  RenderOptions options;
+  options.owner_uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+  check("code", R"(
+name: digits
+mode: allreduce
+image: python:3
+framework: torch
+run: [python3, train.py, --lr, "0.1"]
+code: .
+workdir: src
+workers: {count: 2}
+)",
+        files, options);
 }
 
 TEST_CASE("everything that an experiment can say, with an owner and a second attempt") {

@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr char ps[] =
     "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3}\n"
     "data: [{name: d, mount: /d, files: f}]\n";
-const FileContents files{{"d", {{"a", "1"}}}};
+const FileContents files{{{"d", {{"a", "1"}}}}};
 
 Rendered rendered(const std::string& text, const FileContents& contents = files,
                   const RenderOptions& options = {}, const Templates& templates = Templates()) {
@@ -58,8 +58,8 @@ TEST_CASE("the same experiment is the same run; what runs is part of its name, w
         first.hash);  // the default, written out
   CHECK(rendered(std::string(ps) + "restart: {retries: 4}\n").hash != first.hash);
   CHECK(rendered(std::string(ps) + "image: i\n").hash != first.hash);
-  CHECK(rendered(ps, {{"d", {{"a", "2"}}}}).hash != first.hash);
-  CHECK(rendered(ps, {{"d", {{"b", "1"}}}}).hash != first.hash);
+  CHECK(rendered(ps, {{{"d", {{"a", "2"}}}}}).hash != first.hash);
+  CHECK(rendered(ps, {{{"d", {{"b", "1"}}}}}).hash != first.hash);
   RenderOptions again;
   again.attempt = 2;
   CHECK(rendered(ps, files, again).run == first.run + "-2");
@@ -177,9 +177,10 @@ TEST_CASE("which exit codes are final") {
 }
 
 TEST_CASE("files that do not fit are refused with folder, size and a way out") {
-  CHECK(refusal(ps, {{"d", {{"big", std::string(901 * 1024, 'x')}}}}) ==
+  CHECK(refusal(ps, {{{"d", {{"big", std::string(901 * 1024, 'x')}}}}}) ==
         "data 'd': f holds 902 KiB, and at most 900 KiB can travel with a run in all `files:`");
-  CHECK(refusal(ps, {{"d", {{"a b", "1"}}}}).find("the file 'a b' in f cannot travel") != std::string::npos);
+  CHECK(refusal(ps, {{{"d", {{"a b", "1"}}}}}).find("the file 'a b' in f cannot travel") !=
+        std::string::npos);
   CHECK(refusal(ps, {}) == "data 'd': f holds no files");
 }
 
@@ -323,6 +324,35 @@ TEST_CASE("mistakes in a job type are told with file, line and column") {
   CHECK(message.find("/home/me/mine.yaml:2:19: unknown key 'end_run'; did you mean 'ends_run'?") !=
         std::string::npos);
   CHECK(message.find("exactly one role must have ends_run: true") != std::string::npos);
+}
+
+FileContents with_digest(char digit, const std::string& source) {
+  FileContents out;
+  out.code = CodeArchive{.digest = std::string(64, digit), .bytes = "b", .source = source};
+  return out;
+}
+
+TEST_CASE("the digest of the code is part of the run's identity, what git says of it is not") {
+  const std::string text = "name: x\nmode: single\nimage: i\nrun: [a, b]\ncode: .\n";
+  const Rendered first = rendered(text, with_digest('1', ""));
+  CHECK(rendered(text, with_digest('1', "{\"commit\":\"2\"}")).hash == first.hash);
+  CHECK(rendered(text, with_digest('2', "")).hash != first.hash);
+  CHECK(rendered(text + "workdir: src\n", with_digest('1', "")).hash != first.hash);
+}
+
+TEST_CASE("a trial of a sweep that is a run mounts the code that the sweep has sent") {
+  RenderOptions options;
+  options.files_of = "sweep-abcde";
+  const Rendered trial =
+      rendered("name: x\nmode: single\nimage: i\nrun: [a, b]\ncode: .\n", with_digest('1', ""), options);
+  CHECK(std::none_of(trial.objects.begin(), trial.objects.end(),
+                     [](const json& each) { return each["kind"] == "ConfigMap"; }));
+  const json& pod = trial.objects.back()["spec"]["template"]["spec"];
+  CHECK(pod["volumes"][0]["configMap"]["name"] == "mlk-code-1111111111111111");
+  const json& command = pod["containers"][0]["command"];
+  REQUIRE(command.size() == 8);
+  CHECK(command[6] == "a");
+  CHECK(command[7] == "b");
 }
 
 }  // namespace

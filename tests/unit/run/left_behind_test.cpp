@@ -33,9 +33,25 @@ TEST_CASE("a file beside the experiment that no mount holds is told, once") {
 TEST_CASE("a file that travels along and is found from the working folder is not told") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
-  const mlk::FileContents files{{"code", {{"train.py", "print()"}}}};
+  const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
   const std::string data = "data: [{name: code, mount: /code, files: .}]\n";
   CHECK(left(folder.path(), "run: python3 train.py\nworkdir: /code\n" + data, files).empty());
   CHECK(left(folder.path(), "run: python3 train.py\nworkdir: /other\n" + data, files) == Words{"train.py"});
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
+}
+
+TEST_CASE("with code: a file is told that is not in it, at the place where the program starts") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "src");
+  for (const char* file : {"train.py", "src/train.py", "other.py"})
+    std::ofstream(folder.path() / file) << "print()";
+  mlk::FileContents files;
+  files.code =
+      mlk::CodeArchive{.digest = "d", .bytes = "b", .source = "", .files = {"src/train.py", "train.py"}};
+  CHECK(left(folder.path(), "run: python3 train.py; python3 src/train.py\ncode: .\n", files).empty());
+  CHECK(left(folder.path(), "run: python3 other.py\ncode: .\n", files) == Words{"other.py"});
+  CHECK(left(folder.path(), "run: python3 train.py\ncode: .\nworkdir: src\n", files).empty());
+  CHECK(left(folder.path(), "run: python3 src/train.py\ncode: .\nworkdir: src\n", files) ==
+        Words{"src/train.py"});
+  CHECK(mlk::advice_on_left_behind("x.py", false).find("code: .") != std::string::npos);
 }

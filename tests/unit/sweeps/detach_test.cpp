@@ -59,9 +59,9 @@ SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   kube::Client client(sweeper.cluster.config());
   const DriverTask task = read_driver_task(client, "default", detached.sweep, detached.key);
   const Templates templates = templates_of(task.input);
-  const PrepareOptions prepared = options_of(task.input, task.folders);
+  const PrepareOptions prepared = options_of(task.input, task.files);
   const FileContext file_context = file_context_of(task.input.file, prepared);
-  const Definition sweep = definition_of(task.input, task.folders, templates);
+  const Definition sweep = definition_of(task.input, task.files, templates);
   REQUIRE(sweep.identity.run == detached.sweep);
   const StartRequest request{.definition = sweep,
                              .file_context = file_context,
@@ -116,7 +116,7 @@ TEST_CASE("a driver reads exactly the sweep that was started, whatever its input
   write_to(folder.path() / "points.csv", "lr,batch\n0.1,16\n0.2,32\n");
   Sweeper sweeper(
       "name: x\nmode: single\nimage: i\nrun: python3 /code/train.py ${sweep.lr} ${sweep.batch} "
-      "$HOW\nworkdir: /code\n"
+      "$HOW\ncode: {path: code, exclude: [\"*.csv\"]}\n"
       "data: [{name: code, mount: /code, files: code}]\n"
       "sweep: {points: points.csv, objective: maximize accuracy}\n");
   sweeper.file.folder = folder.path();
@@ -130,6 +130,7 @@ TEST_CASE("a driver reads exactly the sweep that was started, whatever its input
   DriverInput input = input_for(sweeper, {});
   input.overrides = options.overrides;
   input.folders = {"code"};
+  input.code = typed.files.code->digest;
   input.texts["points.csv"] =
       read_file_beside(sweeper.file, options, "points.csv", "points", longest_points_file).text;
   input.own_templates["jobs/mine.yaml"] = templates.find("jobs/mine.yaml")->text;
@@ -138,11 +139,14 @@ TEST_CASE("a driver reads exactly the sweep that was started, whatever its input
   const DriverInput read = parse_driver_input(to_text(input));
   std::filesystem::remove_all(folder.path() / "code");
   std::filesystem::remove(folder.path() / "points.csv");
-  const Definition driven = definition_of(read, typed.files, templates_of(read));
+  FileContents carried{typed.files.folders};
+  carried.code = CodeArchive{.digest = read.code, .bytes = ""};
+  const Definition driven = definition_of(read, carried, templates_of(read));
   CHECK(driven.identity.run == typed.identity.run);
   CHECK(driven.identity.hash == typed.identity.hash);
   CHECK(driven.points == typed.points);
-  CHECK(driven.files == typed.files);
+  CHECK(driven.files.folders == typed.files.folders);
+  CHECK(driven.files.code->digest == typed.files.code->digest);
   CHECK(driven.spec.parallel == 7);
 }
 

@@ -1,0 +1,25 @@
+// A folder of code as one archive that travels with a run.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/image/tree.h"
+
+namespace mlk::image {
+
+struct Code {
+  std::string digest;   // sha256 of the archive before it is compressed, hexadecimal: that of the files
+  std::string archive;  // tar, gzip
+  std::vector<std::string> files;     // paths, in the order of their bytes
+  std::vector<std::string> warnings;  // for people
+};
+
+// The same files, executable bits and links give the same digest on every machine, whatever their owners and
+// times. The archive has at most `most_bytes`. Throws Error: usage if it would have more, with the largest
+// files; failure for a file that cannot be read, or changes meanwhile; and as list_tree().
+Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std::size_t most_bytes);
+
+}  // namespace mlk::image

@@ -1,0 +1,166 @@
+#include "cli/image/ignore.h"
+
+#include <algorithm>
+
+#include "cli/util/text.h"
+
+namespace mlk::image {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+constexpr char any_parts[] = "**";
+
+Parts parts_of(std::string_view path) {
+  Parts out = split(std::string(path), '/');
+  std::erase(out, "");
+  return out;
+}
+
+// A set such as [a-z] or [!0-9] that begins at `at`; `at` is then behind it. nullopt if it has no end: the
+// bracket stands for itself then.
+std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
+  std::size_t i = at + 1;
+  const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
+  if (negated) ++i;
+  bool found = false;
+  const auto next = [&] {
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
+    return static_cast<unsigned char>(pattern[i++]);
+  };
+  for (bool first = true; i < pattern.size() && (first || pattern[i] != ']'); first = false) {
+    const unsigned char low = next();
+    unsigned char high = low;
+    if (i + 1 < pattern.size() && pattern[i] == '-' && pattern[i + 1] != ']') {
+      ++i;
+      high = next();
+    }
+    const auto value = static_cast<unsigned char>(c);
+    found = found || (low <= value && value <= high);
+  }
+  if (i >= pattern.size()) return std::nullopt;
+  at = i + 1;
+  return found != negated;
+}
+
+// Whether the pattern at `at`, which is no '*', matches this character; `at` is then behind it.
+bool matches_character(std::string_view pattern, std::size_t& at, char c) {
+  if (pattern[at] == '?') return ++at, true;
+  if (pattern[at] == '[') {
+    if (const std::optional<bool> in = in_set(pattern, at, c)) return *in;
+  }
+  if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
+  return pattern[at++] == c;
+}
+
+// One part of a path. Only the last '*' is ever tried again, so the time is at most the product of both
+// lengths.
+bool matches_part(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      tried = t;
+      continue;
+    }
+    std::size_t next = p;
+    if (p < pattern.size() && matches_character(pattern, next, text[t])) {
+      p = next;
+      ++t;
+    } else if (star != pattern.npos) {
+      p = star;
+      t = ++tried;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+// The same for whole paths, where "**" is tried again; at the end it stands for at least one part.
+bool matches_path(const Parts& pattern, const Parts& path) {
+  std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
+  bool has_star = false;
+  while (t < path.size()) {
+    if (p < pattern.size() && pattern[p] == any_parts) {
+      if (p + 1 == pattern.size()) return true;
+      star = ++p;
+      tried = t;
+      has_star = true;
+    } else if (p < pattern.size() && matches_part(pattern[p], path[t])) {
+      ++p;
+      ++t;
+    } else if (has_star) {
+      p = star;
+      t = ++tried;
+    } else {
+      return false;
+    }
+  }
+  return p == pattern.size();
+}
+
+std::string_view without_line_end(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  while (line.ends_with(' ') && !line.ends_with("\\ ")) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+void IgnoreRules::add(std::string_view text, const std::string& folder) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  for (const std::string& whole : split(std::string(text), '\n')) {
+    std::string_view line = without_line_end(whole);
+    if (line.empty() || line.starts_with('#')) continue;
+    Rule rule;
+    if ((rule.keeps = line.starts_with('!'))) line.remove_prefix(1);
+    if ((rule.only_folders = line.ends_with('/'))) line.remove_suffix(1);
+    const bool has_place = line.find('/') != line.npos;
+    rule.parts = parts_of(folder);
+    if (!has_place) rule.parts.emplace_back(any_parts);
+    const Parts own = parts_of(line);
+    if (own.empty()) continue;
+    rule.parts.insert(rule.parts.end(), own.begin(), own.end());
+    rules_.push_back(std::move(rule));
+  }
+}
+
+std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_folder) const {
+  const Parts parts = parts_of(path);
+  const auto matches = [&](const Rule& rule) {
+    return (is_folder || !rule.only_folders) && matches_path(rule.parts, parts);
+  };
+  const auto last = std::find_if(rules_.rbegin(), rules_.rend(), matches);
+  if (last == rules_.rend()) return std::nullopt;
+  return !last->keeps;
+}
+
+Includes::Includes(const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) patterns_.push_back(parts_of(pattern));
+}
+
+bool Includes::matches(const std::string& path) const {
+  const Parts parts = parts_of(path);
+  return std::any_of(patterns_.begin(), patterns_.end(), [&](const Parts& pattern) {
+    // A folder that matches brings what is in it.
+    for (std::size_t size = 1; size <= parts.size(); ++size) {
+      if (matches_path(pattern, Parts(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(size))))
+        return true;
+    }
+    return false;
+  });
+}
+
+bool Includes::may_match_below(const std::string& folder) const {
+  const Parts parts = parts_of(folder);
+  return std::any_of(patterns_.begin(), patterns_.end(), [&](const Parts& pattern) {
+    for (std::size_t i = 0; i < parts.size() && i < pattern.size(); ++i) {
+      if (pattern[i] == any_parts) return true;
+      if (!matches_part(pattern[i], parts[i])) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace mlk::image

@@ -1,0 +1,42 @@
+// Patterns of files that do not travel, as gitignore(5) describes them. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlk::image {
+
+// Paths are relative to the top folder, with '/' between their parts.
+class IgnoreRules {
+ public:
+  // The lines of an ignore file in `folder` ("" is the top folder), which rule over those added before.
+  void add(std::string_view text, const std::string& folder);
+
+  // Whether the last rule that matches leaves the path out; nullopt if none matches. What lies in a folder
+  // that is left out is not asked for.
+  std::optional<bool> leaves_out(const std::string& path, bool is_folder) const;
+
+ private:
+  struct Rule {
+    std::vector<std::string> parts;  // "**" stands for any number of parts
+    bool keeps = false, only_folders = false;
+  };
+  std::vector<Rule> rules_;
+};
+
+// Paths that travel although a rule leaves them out, or a folder in which they lie.
+class Includes {
+ public:
+  explicit Includes(const std::vector<std::string>& patterns);
+
+  bool matches(const std::string& path) const;
+  // Whether a path in this folder may match.
+  bool may_match_below(const std::string& folder) const;
+
+ private:
+  std::vector<std::vector<std::string>> patterns_;
+};
+
+}  // namespace mlk::image

@@ -1,0 +1,97 @@
+#include "cli/image/tar.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace mlk::image {
+namespace {
+
+constexpr std::size_t block = 512;
+constexpr std::uint64_t time_of_all = 315532800;  // 1980-01-01T00:00:00Z
+constexpr std::size_t longest_name = 100;         // in a header
+
+void pad(std::string& tar) { tar.resize((tar.size() + block - 1) / block * block, '\0'); }
+
+// The fields of a header, in their order.
+class Header {
+ public:
+  Header& text(std::string_view value, std::size_t width) {
+    bytes_ += value.substr(0, width);
+    return skip(width - std::min(value.size(), width));
+  }
+  Header& skip(std::size_t width) {
+    bytes_.append(width, '\0');
+    return *this;
+  }
+  // Octal digits and a NUL; a number that does not fit, as GNU's base 256.
+  Header& number(std::uint64_t value, std::size_t width) {
+    if (const std::string digits = fmt::format("{:0{}o}", value, width - 1); digits.size() < width)
+      return text(digits, width);
+    std::string bytes(width, '\0');
+    for (std::size_t i = width; i-- > 1; value >>= 8) bytes[i] = static_cast<char>(value & 0xff);
+    bytes[0] = '\x80';
+    bytes_ += bytes;
+    return *this;
+  }
+  std::string done() {
+    bytes_.resize(block, '\0');
+    constexpr std::size_t at = 148, width = 8;
+    bytes_.replace(at, width, width, ' ');
+    const unsigned sum = std::accumulate(bytes_.begin(), bytes_.end(), 0U, [](unsigned total, char c) {
+      return total + static_cast<unsigned char>(c);
+    });
+    bytes_.replace(at, width, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+    return bytes_;
+  }
+
+ private:
+  std::string bytes_;
+};
+
+void append(std::string& tar, std::string_view name, unsigned mode, char type, std::string_view target,
+            std::string_view content) {
+  tar += Header()
+             .text(name, longest_name)
+             .number(mode, 8)
+             .number(0, 8)
+             .number(0, 8)
+             .number(content.size(), 12)
+             .number(time_of_all, 12)
+             .skip(8)
+             .text({&type, 1}, 1)
+             .text(target, longest_name)
+             .text("ustar  ", 8)
+             .done();
+  tar += content;
+  pad(tar);
+}
+
+// GNU's way to give the next header a longer name or target.
+void append_long(std::string& tar, char type, const std::string& text) {
+  if (text.size() <= longest_name) return;
+  append(tar, "././@LongLink", 0, type, "", std::string_view(text.c_str(), text.size() + 1));
+}
+
+}  // namespace
+
+void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content) {
+  const bool is_folder = entry.kind == TarEntry::Kind::folder;
+  const std::string name = is_folder ? entry.path + "/" : entry.path;
+  append_long(tar, 'K', entry.target);
+  append_long(tar, 'L', name);
+  switch (entry.kind) {
+    case TarEntry::Kind::file:
+      return append(tar, name, entry.executable ? 0755 : 0644, '0', "", content);
+    case TarEntry::Kind::folder:
+      return append(tar, name, 0755, '5', "", "");
+    case TarEntry::Kind::link:
+      return append(tar, name, 0777, '2', entry.target, "");
+  }
+}
+
+void end_tar(std::string& tar) { tar.append(2 * block, '\0'); }
+
+}  // namespace mlk::image

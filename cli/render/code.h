@@ -1,0 +1,35 @@
+// How the user's code reaches the pods of a run: a ConfigMap holds it, named by its digest, and each pod
+// unpacks it into a folder of its own before its program starts. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/experiment.h"
+
+namespace mlk {
+
+// The folder of `code:`, packed by the caller.
+struct CodeArchive {
+  std::string digest;                // sha256 of the files, hexadecimal
+  std::string bytes;                 // tar, gzip; empty where the ConfigMap is known to be there
+  std::string source{};              // what is known of its origin, as JSON, for the record; empty: nothing
+  std::vector<std::string> files{};  // their paths, in the order of their bytes
+};
+
+// "mlk-code-<16 digits of the digest>": runs with the same code share it.
+std::string code_map_name(const CodeArchive& code);
+
+// The values of ${code...} in its template: name, digest and archive, which is base64.
+nlohmann::json code_scope(const CodeArchive& code);
+
+inline constexpr char code_mount[] = "/etc/mlk/code";  // of the ConfigMap
+inline constexpr char code_folder[] = "/mlk/code";     // in which the program starts; it may write there
+
+// The command that a container executes for `command`: with `code:`, the image's sh unpacks the code by tar,
+// or else python3, and executes the command in its folder or in `workdir`, a folder in that.
+std::vector<std::string> with_code(const Experiment& experiment, const std::vector<std::string>& command);
+
+}  // namespace mlk

@@ -1,0 +1,138 @@
+"""`code:`: a folder with a program travels with the run as it is, once, and each pod has a copy of its own."""
+
+import json
+import re
+import subprocess
+
+import mlk
+import pytest
+
+
+def write_code(folder, text="echo hello from $(cat lib/word)\npwd\n"):
+    (folder / "lib").mkdir()
+    (folder / "lib" / "word").write_text("one\n")
+    (folder / "main.sh").write_text(text)
+
+
+def write_experiment(experiment, name, more="", mode="single", run="sh main.sh"):
+    return experiment(f"name: {name}\nmode: {mode}\nrun: {run}\ncode: .\nworkers: {{cpu: 100m, memory: 64Mi}}\n{more}")
+
+
+def code_maps(cluster):
+    return {each["metadata"]["name"]: each for each in cluster.objects("configmaps", "mlk.dev/shared=code")}
+
+
+def maps_of(cluster, run):
+    return [name for name, each in code_maps(cluster).items() if run in [owner["name"] for owner in each["metadata"]["ownerReferences"]]]
+
+
+@pytest.mark.nodes
+def test_a_folder_travels_as_it_is_and_an_edited_line_is_a_new_run(cluster, name, experiment, tmp_path):
+    write_code(tmp_path)
+    (tmp_path / ".mlkignore").write_text("secret\n")
+    (tmp_path / "secret").write_text("do not send\n")
+    file = write_experiment(experiment, name)
+    first = cluster.mlk("submit", "--wait", file, check=0, timeout=120)
+    assert "sent configmap/mlk-code-" in first.stderr
+    run = first.stdout.strip()
+    assert "hello from one" in cluster.mlk("logs", run, check=0).stdout
+    (tmp_path / "secret").write_text("other\n")
+    assert cluster.mlk("submit", file, check=0).stdout.strip() == run
+    (tmp_path / "lib" / "word").write_text("two\n")
+    second = cluster.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    assert second != run
+    assert "hello from two" in cluster.mlk("logs", second, check=0).stdout
+
+
+@pytest.mark.nodes
+def test_code_is_sent_once_for_all_runs_and_goes_with_the_last_of_them(cluster, name, experiment, tmp_path):
+    write_code(tmp_path)
+    (tmp_path / "of").write_text(name)   # no other test has this code
+    first = cluster.mlk("submit", "--wait", write_experiment(experiment, name), check=0, timeout=120).stdout.strip()
+    again = cluster.mlk("submit", "--wait", write_experiment(experiment, name, "env: {A: b}\n"), check=0, timeout=120)
+    second = again.stdout.strip()
+    assert "is there already: nothing of it was sent" in again.stderr
+    maps = maps_of(cluster, first)
+    assert maps == maps_of(cluster, second)
+    assert len(maps) == 1
+    cluster.mlk("delete", first, check=0)
+    mlk.wait_until(lambda: maps_of(cluster, first) == [] or len(maps_of(cluster, second)) == 1, "the code of the run that is left")
+    assert maps_of(cluster, second) == maps
+    cluster.mlk("delete", second, check=0)
+    mlk.wait_until(lambda: maps[0] not in code_maps(cluster), "the end of code that no run has")
+
+
+@pytest.mark.nodes
+def test_every_rank_writes_into_a_copy_of_its_own(cluster, name, experiment, tmp_path):
+    write_code(tmp_path, "echo $MLK_RANK >> lib/word; sleep 1; echo words $(cat lib/word)\n")
+    file = write_experiment(experiment, name, "", mode="allreduce", run="exec sh main.sh").read_text().replace("{cpu", "{count: 2, cpu")
+    run = cluster.mlk("submit", "--wait", experiment(file), check=0, timeout=120).stdout.strip()
+    log = cluster.mlk("logs", run, check=0).stdout
+    assert sorted(re.findall(r"words (one \d)", log)) == ["one 0", "one 1"]
+
+
+@pytest.mark.nodes
+def test_an_image_that_cannot_unpack_fails_with_that_sentence(embedded, name, experiment, tmp_path):
+    write_code(tmp_path)
+    run = embedded.mlk("submit", write_experiment(experiment, name, "env: {PATH: /nowhere}\n"), check=0).stdout.strip()
+    assert embedded.mlk("wait", run, timeout=120).code == 5
+    assert "the code of the run cannot be unpacked; the image needs tar with gzip, or python3" in embedded.mlk("logs", run, check=0).stdout
+
+
+@pytest.mark.nodes
+def test_trials_of_a_sweep_share_its_code(cluster, name, experiment, tmp_path):
+    write_code(tmp_path, "echo mlk step=1 loss=$1 from=$(cat lib/word)\n")
+    text = write_experiment(experiment, name, "sweep: {objective: minimize loss}\n", run="sh main.sh ${sweep.lr}").read_text()
+    sweep = cluster.mlk("sweep", experiment(text), "lr=0.5,0.25", check=0, timeout=120).stdout.strip()
+    cluster.mlk("wait", sweep, check=0, timeout=180)
+    assert len(maps_of(cluster, sweep)) == 1
+
+
+def test_trials_that_are_runs_have_the_code_of_their_sweep(embedded, name, experiment, tmp_path):
+    write_code(tmp_path, "echo mlk step=1 loss=$1 from=$(cat lib/word)\n")
+    text = write_experiment(experiment, name, "sweep: {objective: minimize loss}\n", mode="allreduce", run="sh main.sh ${sweep.lr}").read_text()
+    sweep = embedded.mlk("sweep", experiment(text), "lr=0.5,0.25", check=0, timeout=120).stdout.split()[0]
+    states = [trial["state"] for trial in embedded.mlk("results", sweep, "-o", "json", check=0).json()]
+    assert states == ["Succeeded", "Succeeded"]
+    maps = maps_of(embedded, sweep)
+    assert len(maps) == 1
+    assert [owner["name"] for owner in code_maps(embedded)[maps[0]]["metadata"]["ownerReferences"]] == [sweep]
+
+
+def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experiment, tmp_path):
+    write_code(tmp_path)
+    file = write_experiment(experiment, name)
+
+    def git(*words):
+        return subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@example.com", *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    def source():
+        rendered = embedded.mlk("render", "-o", "json", file, check=0).json()
+        return json.loads(rendered["items"][0]["data"]["code"])
+    assert source() == {"path": "."}
+    git("init", "-q", "-b", "main")
+    git("add", ".")
+    git("commit", "-qm", "all")
+    found = source()
+    assert found == {"path": ".", "branch": "main", "clean": True, "commit": git("rev-parse", "HEAD").strip()}
+    (tmp_path / "new").write_text("")
+    assert source()["clean"] is False
+
+
+def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(embedded, name, experiment, tmp_path):
+    write_code(tmp_path)
+    file = write_experiment(experiment, name)
+    with (tmp_path / "weights.bin").open("wb") as big:
+        big.truncate(2 << 30)
+    refused = embedded.mlk("submit", file, check=2)
+    assert "the largest files are weights.bin (2048.0 MiB)" in refused.stderr
+    assert ".mlkignore" in refused.stderr
+    (tmp_path / ".mlkignore").write_text("*.bin\n")
+    (tmp_path / "data").symlink_to("/usr/share")
+    assert "data is a link that leads out of the folder, to /usr/share" in embedded.mlk("submit", file, check=2).stderr
+    (tmp_path / "data").unlink()
+    outside = experiment(file.read_text().replace("code: .", "code: .."))
+    assert "leads out of the experiment file's folder" in embedded.mlk("submit", outside, check=2).stderr
+    missing = experiment(file.read_text().replace("code: ..", "code: gone"))
+    assert "there is no folder" in embedded.mlk("submit", missing, check=2).stderr
+    assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""

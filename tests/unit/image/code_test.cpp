@@ -1,0 +1,172 @@
+// A folder of code as an archive: what travels, and that the same files are the same bytes.
+#include "cli/image/code.h"
+
+#include <fstream>
+#include <functional>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::Code;
+using mlk::image::TreeRules;
+using Paths = std::vector<std::string>;
+
+constexpr std::size_t plenty = 1 << 20;
+
+void write(const fs::path& file, const std::string& text = "x") {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+Paths files_of(const fs::path& folder, const TreeRules& rules = {}) {
+  return mlk::image::pack_code(folder, rules, plenty).files;
+}
+
+std::string digest_of(const fs::path& folder) { return mlk::image::pack_code(folder, {}, plenty).digest; }
+
+mlk::Error refusal(const fs::path& folder, std::size_t most = plenty) {
+  try {
+    (void)mlk::image::pack_code(folder, {}, most);
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "repositories, environments, caches and passwords stay behind, and so does what ignore files name") {
+  const TemporaryFolder folder;
+  const fs::path& top = folder.path();
+  for (const char* file : {"train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config",
+                           "venv/pyvenv.cfg", "venv/lib/x.py", "cache/CACHEDIR.TAG", "cache/x", ".env",
+                           "node_modules/x.js", "runs/1/log", "src/local.txt", "a.pt", "keep.pt", ".hidden"})
+    write(top / file);
+  write(top / ".gitignore", "runs/\n*.pt\n");
+  write(top / ".mlkignore", "!keep.pt\n");
+  write(top / "src/.gitignore", "local.txt\n");
+  CHECK(files_of(top) == Paths{".gitignore", ".hidden", ".mlkignore", "keep.pt", "src/.gitignore",
+                               "src/model.py", "train.py"});
+  CHECK(files_of(top, {.include = {"runs/1"}, .exclude = {"*.py", ".*", "/keep.pt"}}) == Paths{"runs/1/log"});
+}
+
+TEST_CASE("the digest is that of names, contents, executable bits and links, and of nothing else") {
+  const TemporaryFolder one, two;
+  for (const TemporaryFolder* folder : {&one, &two}) {
+    const bool first = folder == &one;
+    const mode_t before = umask(first ? 0077 : 0);
+    for (const char* file : {"b", "a/c", "a.b", "B"})
+      if (first) write(folder->path() / file, file);
+    for (const char* file : {"B", "a.b", "a/c", "b"})
+      if (!first) write(folder->path() / file, file);
+    fs::create_directory(folder->path() / "empty");
+    fs::create_symlink("a/c", folder->path() / "link");
+    umask(before);
+  }
+  fs::last_write_time(two.path() / "b", fs::file_time_type::clock::now() - std::chrono::hours(100));
+  const std::string digest = digest_of(one.path());
+  CHECK(digest == digest_of(two.path()));
+  // Held for all machines and versions: a change of it makes every run of users another one.
+  CHECK(digest == "3271aefae9fe209e3760b9d2c85bb51a4303984f14bf939dc8b843f6572da1f3");
+  fs::permissions(two.path() / "b", fs::perms::owner_exec, fs::perm_options::add);
+  CHECK(digest != digest_of(two.path()));
+  fs::permissions(two.path() / "b", fs::perms::owner_exec, fs::perm_options::remove);
+  CHECK(digest == digest_of(two.path()));
+  fs::remove(two.path() / "link");
+  CHECK(digest != digest_of(two.path()));
+}
+
+TEST_CASE("the archive is unpacked by tar to the same tree, with names of all kinds") {
+  const TemporaryFolder folder, out;
+  const std::string long_name(255, 'n'), deep = "d/" + std::string(90, 'e') + "/" + std::string(90, 'f');
+  for (const std::string& file :
+       {std::string("new\nline"), std::string("\xc3\xa9\xe2\x82\xac"), long_name, deep + "/g",
+        std::string("-rf"), std::string("a b"), std::string("*"), std::string("\xff\xfe")})
+    write(folder.path() / file, "content of " + file);
+  write(folder.path() / "empty-file", "");
+  write(folder.path() / "big", std::string(300'000, 'z'));
+  fs::create_symlink(deep + "/g", folder.path() / "a-link");
+  fs::create_symlink("nowhere", folder.path() / "dangling");
+  fs::create_symlink("loop", folder.path() / "loop");
+  fs::create_hard_link(folder.path() / "big", folder.path() / "hard");
+  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  CHECK(code.warnings.empty());
+  write(out.path() / "code.tar.gz", code.archive);
+  fs::create_directory(out.path() / "tree");
+  const std::string command = "tar -xzof '" + (out.path() / "code.tar.gz").string() + "' -C '" +
+                              (out.path() / "tree").string() + "' && diff -r --no-dereference '" +
+                              folder.path().string() + "' '" + (out.path() / "tree").string() + "'";
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("links that lead out of the folder are refused by name, others stay links") {
+  for (const char* target : {"/etc/passwd", "../x", "a/../../x"}) {
+    const TemporaryFolder folder;
+    write(folder.path() / "f");
+    fs::create_symlink(target, folder.path() / "out");
+    const mlk::Error error = refusal(folder.path());
+    CHECK(error.code() == mlk::ExitCode::usage);
+    CHECK(std::string(error.what())
+              .find("out is a link that leads out of the folder, to " + std::string(target)) !=
+          std::string::npos);
+    CHECK(files_of(folder.path(), {.include = {}, .exclude = {"/out"}}) == Paths{"f"});
+  }
+}
+
+TEST_CASE("what is no file is told and does not travel") {
+  const TemporaryFolder folder;
+  write(folder.path() / "f");
+  REQUIRE(mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = (folder.path() / "sock").string();
+  REQUIRE(path.size() < sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  close(listener);
+  CHECK(code.files == Paths{"f"});
+  REQUIRE(code.warnings.size() == 2);
+  CHECK(code.warnings[0].find("pipe is a socket, a pipe or a device") != std::string::npos);
+}
+
+TEST_CASE("code that is too large is refused with its largest files before it is read") {
+  const TemporaryFolder folder;
+  write(folder.path() / "small");
+  write(folder.path() / "noise", mlk::random_bytes(200'000));
+  mlk::Error error = refusal(folder.path(), 100'000);
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).find("the largest files are noise (196 KiB), small (1 KiB)") !=
+        std::string::npos);
+  std::ofstream(folder.path() / "sparse").close();
+  fs::resize_file(folder.path() / "sparse", 3ull << 30);
+  error = refusal(folder.path());
+  CHECK(std::string(error.what()).find("has 3072.2 MiB, and 1.0 MiB can travel with a run") !=
+        std::string::npos);
+  CHECK(error.hint().find(".mlkignore") != std::string::npos);
+}
+
+TEST_CASE("an empty folder is no code, and one that is not there is told by name") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "a");
+  CHECK(std::string(refusal(folder.path()).what()).find("has no files that travel") != std::string::npos);
+  CHECK(refusal(folder.path() / "gone").code() == mlk::ExitCode::not_found);
+}
+
+TEST_CASE("ten thousand files are packed") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 10'000; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
+  CHECK(files_of(folder.path()).size() == 10'000);
+}

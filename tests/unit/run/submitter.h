@@ -1,0 +1,89 @@
+// A submit against a cluster that the test holds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "cli/experiment/load.h"
+#include "cli/run/submission.h"
+#include "cli/util/error.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace mlk::test {
+
+inline const std::string one_worker = "name: x\nmode: single\nimage: i\nrun: echo\n";
+
+struct Submitter {
+  Templates templates;
+  Experiment experiment = load_experiment(one_worker, "x.yaml", {}, templates.names());
+  FileContents files;
+  FakeCluster cluster;
+  std::vector<std::string> notes;
+  std::function<void(const std::string&)> on_note = [](const std::string&) {};
+  bool again = false, dry_run = false;
+  bool interrupted = false;
+
+  Submitted submit() {
+    kube::Client client(cluster.config());
+    const SubmitRequest request{.experiment = experiment,
+                                .files = files,
+                                .templates = templates,
+                                .name_space = "default",
+                                .version = "0",
+                                .again = again,
+                                .dry_run = dry_run};
+    return submit_run(client, request,
+                      {.note =
+                           [this](const std::string& note) {
+                             notes.push_back(note);
+                             on_note(note);
+                           },
+                       .check_interrupted =
+                           [this] {
+                             if (interrupted) throw Error(ExitCode::interrupted, "interrupted");
+                           }});
+  }
+  // The message of a submit that is refused.
+  std::pair<ExitCode, std::string> refused() {
+    try {
+      submit();
+    } catch (const Error& error) {
+      return {error.code(), error.what()};
+    }
+    return {ExitCode::ok, ""};
+  }
+  // Answers a request to create an object of that kind instead of the API.
+  void refuse_creating(const std::string& plural, local::Answer answer) {
+    cluster.before([=](const local::Request& request) -> std::optional<local::Answer> {
+      if (request.method == "POST" && request.path.ends_with("/" + plural)) return answer;
+      return std::nullopt;
+    });
+  }
+  // A job type with these objects.
+  void with_objects(const std::string& objects) {
+    templates.add("jobs/mine.yaml",
+                  {"roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n", "mine.yaml"});
+    experiment = load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, templates.names());
+  }
+  void let_everything_in() { cluster.before({}); }
+
+  // An owner without its objects: what a submit leaves that is cut off after its first object.
+  std::string cut_off() {
+    cluster.before([this](const local::Request& request) -> std::optional<local::Answer> {
+      if (request.method == "POST" && request.path.ends_with("/services")) interrupted = true;
+      return interrupted ? std::optional(refusal(503, "ServiceUnavailable", "later")) : std::nullopt;
+    });
+    CHECK(refused().first == ExitCode::interrupted);
+    interrupted = false;
+    let_everything_in();
+    const std::string run = cluster.store.list("configmaps", "default").front()->at("metadata").at("name");
+    CHECK(cluster.names("services").empty());
+    return run;
+  }
+};
+
+}  // namespace mlk::test
