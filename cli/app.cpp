@@ -65,6 +65,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->set_help_flag("-h,--help", "Print this help");
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);
+  add_new(*root, session);
   add_submit(*root, session);
   add_render(*root, session);
   add_sweep(*root, session);
@@ -79,6 +80,9 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_stop(*root, session);
   add_resume(*root, session);
   add_delete(*root, session);
+  add_get(*root, session);
+  add_diff(*root, session);
+  add_rollback(*root, session);
   add_context(*root, session);
   add_local(*root, session);
   add_templates(*root, session);

@@ -1,14 +1,12 @@
 #include "sweeps/detach.h"
 
-#include <stdexcept>
-
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
-#include "cli/util/hash.h"
+#include "cli/run/stored.h"
 #include "sweeps/registry.h"
 
 namespace mlk::sweeps {
@@ -34,20 +32,6 @@ void remove_others(kube::Client& client, const std::string& name_space, const st
       }
     }
   }
-}
-
-std::map<std::string, std::string> files_of_map(const json& map) {
-  std::map<std::string, std::string> out;
-  const json& binary = at_path(map, {"binaryData"});
-  if (!binary.is_object()) return out;
-  for (const auto& [file, encoded] : binary.items()) {
-    try {
-      out[file] = base64_decode(encoded.is_string() ? encoded.get<std::string>() : "");
-    } catch (const std::invalid_argument&) {
-      throw Error(ExitCode::failure, "configmap/" + kube::name_of(map) + ": " + file + " is not base64");
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -85,8 +69,8 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
   DriverTask out;
   out.input = parse_driver_input(text);
   for (const std::string& entry : out.input.folders)
-    out.files.folders[entry] = files_of_map(
-        client.get(kube::resources::config_maps, name_space, out.input.files_of + "-data-" + entry));
+    out.files.folders[entry] =
+        files_in(client.get(kube::resources::config_maps, name_space, out.input.files_of + "-data-" + entry));
   if (!out.input.code.empty()) out.files.code = CodeArchive{.digest = out.input.code, .bytes = ""};
   return out;
 }

@@ -9,6 +9,7 @@ namespace mlk {
 
 struct Session;
 
+void add_new(CLI::App& root, Session& session);
 void add_submit(CLI::App& root, Session& session);
 void add_render(CLI::App& root, Session& session);
 void add_sweep(CLI::App& root, Session& session);
@@ -23,6 +24,9 @@ void add_wait(CLI::App& root, Session& session);
 void add_stop(CLI::App& root, Session& session);
 void add_resume(CLI::App& root, Session& session);
 void add_delete(CLI::App& root, Session& session);
+void add_get(CLI::App& root, Session& session);
+void add_diff(CLI::App& root, Session& session);
+void add_rollback(CLI::App& root, Session& session);
 void add_context(CLI::App& root, Session& session);
 void add_local(CLI::App& root, Session& session);
 void add_templates(CLI::App& root, Session& session);

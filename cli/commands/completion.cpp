@@ -72,7 +72,7 @@ std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& o
   if (!words.empty()) return words;
   const std::string what = option.get_positional() ? option.get_name(true) : option.get_type_name();
   if (what == "FILE" || what == "PATH" || what == "CLAIM=DIR") return {":files"};
-  if (what == "RUN" || what == "SWEEP") return run_names(session);
+  if (what == "RUN" || what == "OTHER" || what == "SWEEP") return run_names(session);
   if (what == "NAME" && command.get_name() == "templates") return Templates().names().job_types;
   return what.find('|') == std::string::npos ? std::vector<std::string>() : split(what, '|');
 }

@@ -14,7 +14,7 @@ struct Habit {
 };
 
 constexpr Habit command_habits[] = {
-    {" get list ps jobs runs squeue sacct ", "mlk ls"},
+    {" list ps jobs runs squeue sacct ", "mlk ls"},
     {" describe show inspect info top stats ", "mlk status RUN"},
     {" rm remove del destroy purge ", "mlk delete RUN"},
     {" cancel kill abort scancel terminate ", "mlk stop RUN"},
@@ -25,7 +25,7 @@ constexpr Habit command_habits[] = {
     {" validate lint check verify ", "mlk submit --dry-run FILE"},
     {" log tail attach ", "mlk logs -f RUN"},
     {" watch await ", "mlk wait RUN"},
-    {" template manifest diff ", "mlk render FILE"},
+    {" template manifest ", "mlk render FILE"},
     {" config auth login whoami cluster-info sinfo ", "mlk context"},
     {" up down ", "mlk local WORD"},
     {" help ", "mlk --help"},

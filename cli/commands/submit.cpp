@@ -1,17 +1,16 @@
 // mlk submit: creates the objects of a run, and waits for its end on request.
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/commands/submitted.h"
 #include "cli/commands/validators.h"
 #include "cli/local/local.h"
 #include "cli/run/left_behind.h"
 #include "cli/run/submission.h"
-#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -27,47 +26,6 @@ struct SubmitOptions {
   std::string start_timeout;
   std::string output = "name";
 };
-
-void print_handle(const std::string& run, const SubmitOptions& options, const std::string& name_space,
-                  Session& session) {
-  if (options.output == "json") {
-    nlohmann::json handle{{"run", run}};
-    if (!name_space.empty()) handle["namespace"] = name_space;  // a client dry run does not know the cluster
-    session.out << json_text(handle) << '\n';
-  } else {
-    session.out << run << '\n';
-  }
-  session.out.flush();
-}
-
-void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
-  const std::string& run = submitted.run;
-  const std::string& name_space = request.name_space;
-  switch (submitted.outcome) {
-    case SubmitOutcome::created:
-      if (request.dry_run) return session.note("run " + run + " would be created in namespace " + name_space);
-      session.note("created run " + run + " in namespace " + name_space);
-      session.note("follow it with: " + session.command("logs -f " + run));
-      return;
-    case SubmitOutcome::completed:
-      if (request.dry_run) return session.note("run " + run + " is there in part, and would be completed");
-      session.note("completed run " + run + ", whose submit had been cut off");
-      return;
-    case SubmitOutcome::running:
-      session.note("run " + run + " is there already: the same experiment was submitted before");
-      session.note("look at it with: " + session.command("status " + run));
-      return;
-    case SubmitOutcome::stopped:
-      session.note("run " + run +
-                   " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
-      return;
-    case SubmitOutcome::ended:
-      session.note("run " + run +
-                   " of this experiment has ended already; see: " + session.command("status " + run));
-      session.note("run it once more with --again");
-      return;
-  }
-}
 
 void submit(const SubmitOptions& options, Session& session) {
   AwaitOptions await;
@@ -102,7 +60,7 @@ void submit(const SubmitOptions& options, Session& session) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
                  " more objects would be created; --dry-run=server also asks whether run " + rendered.run +
                  " is there already");
-    return print_handle(rendered.run, options, "", session);
+    return print_handle(rendered.run, options.output, "", session);
   }
 
   const std::unique_ptr<kube::Client> client = session.connect();
@@ -117,7 +75,7 @@ void submit(const SubmitOptions& options, Session& session) {
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
                           .check_interrupted = [&session] { session.check_interrupted(); }};
   const Submitted submitted = submit_run(*client, request, hooks);
-  print_handle(submitted.run, options, name_space, session);
+  print_handle(submitted.run, options.output, name_space, session);
   say_outcome(submitted, session, request);
   if (request.dry_run) return;
   if (options.wait || options.follow)

@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Before compression: it has to fit into memory, and much more than this is never compressed to what a
-// ConfigMap holds.
-constexpr std::uint64_t most_unpacked_bytes = 64 << 20;
 constexpr std::uint64_t large_file = 10 << 20;
 
 std::string largest_of(const Tree& tree) {
@@ -120,7 +117,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, std::size_t most_
   for (const std::string& path : tree.no_files)
     out.warnings.push_back(
         fmt::format("code: {} is a socket, a pipe or a device, and does not travel", printable(path)));
-  if (bytes > most_unpacked_bytes) refuse_size(folder, human_size(bytes), most_bytes, tree);
+  if (bytes > most_unpacked_code) refuse_size(folder, human_size(bytes), most_bytes, tree);
   const std::string tar = tar_of(folder, tree);
   out.digest = sha256_hex(tar);
   out.archive = gzip(tar);

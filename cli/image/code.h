@@ -10,6 +10,9 @@
 
 namespace mlk::image {
 
+// Before compression: an archive has to fit into memory.
+inline constexpr std::size_t most_unpacked_code = 64 << 20;
+
 struct Code {
   std::string digest;   // sha256 of the archive before it is compressed, hexadecimal: that of the files
   std::string archive;  // tar, gzip

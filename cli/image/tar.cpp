@@ -9,11 +9,10 @@
 namespace mlk::image {
 namespace {
 
-constexpr std::size_t block = 512;
 constexpr std::uint64_t time_of_all = 315532800;  // 1980-01-01T00:00:00Z
 constexpr std::size_t longest_name = 100;         // in a header
 
-void pad(std::string& tar) { tar.resize((tar.size() + block - 1) / block * block, '\0'); }
+void pad(std::string& tar) { tar.resize((tar.size() + tar_block - 1) / tar_block * tar_block, '\0'); }
 
 // The fields of a header, in their order.
 class Header {
@@ -37,7 +36,7 @@ class Header {
     return *this;
   }
   std::string done() {
-    bytes_.resize(block, '\0');
+    bytes_.resize(tar_block, '\0');
     constexpr std::size_t at = 148, width = 8;
     bytes_.replace(at, width, width, ' ');
     const unsigned sum = std::accumulate(bytes_.begin(), bytes_.end(), 0U, [](unsigned total, char c) {
@@ -92,6 +91,6 @@ void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view con
   }
 }
 
-void end_tar(std::string& tar) { tar.append(2 * block, '\0'); }
+void end_tar(std::string& tar) { tar.append(2 * tar_block, '\0'); }
 
 }  // namespace mlk::image

@@ -1,11 +1,15 @@
-// Writes tar archives in GNU's format. The same entries give the same bytes everywhere: that is why it is not
-// a library's. Pure.
+// Tar archives in GNU's format. The same entries give the same bytes everywhere: that is why the writer is
+// not a library's. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mlk::image {
+
+inline constexpr std::size_t tar_block = 512;  // bytes: headers and contents take whole blocks
 
 struct TarEntry {
   enum class Kind { file, folder, link };
@@ -22,5 +26,18 @@ void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view con
 
 // Appends the end of the archive.
 void end_tar(std::string& tar);
+
+// Whether a link at this path leads to a place in the folder of the archive. Lexical: the folders above it
+// are no links.
+bool leads_inside(const std::string& path, const std::string& target);
+
+struct TarFile {
+  TarEntry entry;
+  std::string_view content;  // of a file; a part of the archive
+};
+
+// The entries of an archive that append_to_tar() has written. Throws Error{failure} for anything else: one
+// that is cut off, other kinds of entries, and paths that lead out of the folder where it is unpacked.
+std::vector<TarFile> read_tar(std::string_view tar);
 
 }  // namespace mlk::image

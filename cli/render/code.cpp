@@ -11,8 +11,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr char archive_file[] = "code.tar.gz";
-
 // $0: the archive; $1: the folder; $2: the folder in it where the command starts; then the command. Without
 // `$(` and `$$`, which Kubernetes would replace.
 constexpr char unpack[] =
@@ -40,8 +38,8 @@ json code_scope(const CodeArchive& code) {
 std::vector<std::string> with_code(const Experiment& experiment, const std::vector<std::string>& command) {
   if (!experiment.effective.contains("code")) return command;
   const std::string workdir = experiment.effective.value("workdir", ".");
-  std::vector<std::string> out{"/bin/sh",   "-c",   unpack, fmt::format("{}/{}", code_mount, archive_file),
-                               code_folder, workdir};
+  std::vector<std::string> out{
+      "/bin/sh", "-c", unpack, fmt::format("{}/{}", code_mount, code_archive_file), code_folder, workdir};
   out.insert(out.end(), command.begin(), command.end());
   return out;
 }

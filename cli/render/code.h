@@ -25,8 +25,10 @@ std::string code_map_name(const CodeArchive& code);
 // The values of ${code...} in its template: name, digest and archive, which is base64.
 nlohmann::json code_scope(const CodeArchive& code);
 
-inline constexpr char code_mount[] = "/etc/mlk/code";  // of the ConfigMap
-inline constexpr char code_folder[] = "/mlk/code";     // in which the program starts; it may write there
+inline constexpr char code_file[] = "code.tar";             // what the record of a run calls it
+inline constexpr char code_archive_file[] = "code.tar.gz";  // in its ConfigMap
+inline constexpr char code_mount[] = "/etc/mlk/code";       // of the ConfigMap
+inline constexpr char code_folder[] = "/mlk/code";          // in which the program starts; it may write there
 
 // The command that a container executes for `command`: with `code:`, the image's sh unpacks the code by tar,
 // or else python3, and executes the command in its folder or in `workdir`, a folder in that.

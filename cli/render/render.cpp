@@ -65,7 +65,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
                   "put it on a volume: pvc, nfs, hostPath or csi instead of files");
     }
   }
-  if (files.code) out["code.tar"] = files.code->digest;
+  if (files.code) out[code_file] = files.code->digest;
   return out;
 }
 

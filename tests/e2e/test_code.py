@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 
 import mlk
 import pytest
@@ -136,3 +137,65 @@ def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(
     missing = experiment(file.read_text().replace("code: ..", "code: gone"))
     assert "there is no folder" in embedded.mlk("submit", missing, check=2).stderr
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
+
+
+def test_what_was_submitted_comes_back_and_is_the_same_run(embedded, name, experiment, tmp_path):
+    source = tmp_path / "source"
+    (source / "data").mkdir(parents=True)
+    (source / "code").mkdir()
+    write_code(source / "code")
+    (source / "code" / "main.sh").chmod(0o755)
+    (source / "code" / "link").symlink_to("lib/word")
+    (source / "data" / "numbers").write_text("1 2 3\n")
+    file = source / "x.yaml"
+    file.write_text(f"name: {name}\nmode: single\nrun: ./main.sh $N\ncode: code\nenv: {{N: '$$1'}}\nworkers: {{cpu: 100m, memory: 64Mi}}\n"
+                    "data: [{name: numbers, mount: /data, files: data}]\n")
+    run = embedded.mlk("submit", "--wait", "--set", "note=before", file, check=0, timeout=120).stdout.strip()
+    printed = embedded.mlk("get", run, check=0)
+    assert f"name: {name}\n" in printed.stdout
+    assert "--to FOLDER" in printed.stderr
+    written = embedded.mlk("get", name, "--to", tmp_path / "again", check=0).stdout.strip()
+    assert written == str(tmp_path / "again" / f"{run}.yaml")
+    assert subprocess.run(["diff", "-r", "--no-dereference", source / "code", tmp_path / "again" / "code"], check=False).returncode == 0
+    assert (tmp_path / "again" / "code" / "main.sh").stat().st_mode & 0o100
+    assert embedded.mlk("submit", written, check=0).stdout.strip() == run
+    assert "is there already, and not empty" in embedded.mlk("get", name, "--to", tmp_path / "again", check=2).stderr
+
+
+def test_two_runs_are_compared_and_the_version_before_is_submitted_again(embedded, name, experiment, tmp_path):
+    write_code(tmp_path)
+    file = write_experiment(experiment, name, "env: {A: one}\n")
+    first = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    assert "there is no version" in embedded.mlk("rollback", name, check=3).stderr
+    (tmp_path / "lib" / "word").write_text("two\n")
+    (tmp_path / "added").write_text("new\n")
+    time.sleep(1.1)   # runs of one second have no order in the cluster
+    second = embedded.mlk("submit", "--wait", "--set", "env.A=two", file, check=0, timeout=120).stdout.strip()
+    compared = embedded.mlk("diff", first, second, check=0).stdout
+    assert re.search(r"env\.A +one +two", compared), compared
+    assert f"--- {first}/lib/word\n+++ {second}/lib/word\n@@ -1 +1 @@\n-one\n+two\n" in compared
+    assert "+new" in compared
+    same = embedded.mlk("diff", first, first, check=0)
+    assert same.stdout == ""
+    assert "do not differ" in same.stderr
+    back = embedded.mlk("rollback", second, check=0).stdout.strip()
+    assert back == f"{first}-2"
+    embedded.mlk("wait", back, check=0, timeout=120)
+    assert "hello from one" in embedded.mlk("logs", back, check=0).stdout
+
+
+def test_a_starter_experiment_runs_as_it_is(embedded, name, tmp_path):
+    folder = tmp_path / f"My Program {name}"
+    folder.mkdir()
+    (folder / "main.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
+    made = embedded.mlk("new", "--framework", "torch", cwd=folder, check=0)
+    assert made.stdout == "experiment.yaml\n"
+    assert "mlk submit --local --follow experiment.yaml" in made.stderr
+    refused = embedded.mlk("new", cwd=folder, check=2)
+    assert "experiment.yaml is there already" in refused.stderr
+    run = embedded.mlk("submit", "--set", f"name={name}", "--set", "workers.cpu=100m", "--set", "workers.memory=64Mi", "--wait", "experiment.yaml",
+                       cwd=folder, check=0, timeout=120).stdout.strip()
+    log = embedded.mlk("logs", run, check=0).stdout
+    assert "rank 0 of 2" in log and "rank 1 of 2" in log
+    assert f"name: my-program-{name}\n" in (folder / "experiment.yaml").read_text()
+    assert embedded.mlk("new", "--framework", "tourch", "x.yaml", cwd=folder, check=2).stderr.count("did you mean: --framework torch") == 1

@@ -125,5 +125,5 @@ TEST_CASE("the keys of --set are completed part by part") {
   CHECK(complete({"render", "--set", "wor"}) == "workdir=\nworkers.\n");
   CHECK(complete({"render", "--set", "data.0.mo"}) == "data.0.mount=\n");
   CHECK(complete({"render", "--set", "sw"}) == "sweep.\n");
-  CHECK(complete({"render", "--set", "cod"}).empty());
+  CHECK(complete({"render", "--set", "scheduling.q"}).empty());
 }

@@ -22,7 +22,7 @@ std::string hint(const std::vector<std::string>& words) {
 
 TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, including its arguments") {
   CHECK(hint({"describe", "digits"}) == "did you mean: mlk status digits");
-  CHECK(hint({"get", "pods"}) == "did you mean: mlk ls");
+  CHECK(hint({"list", "pods"}) == "did you mean: mlk ls");
   CHECK(hint({"ps"}) == "did you mean: mlk ls");
   CHECK(hint({"rm", "-f", "digits"}) == "did you mean: mlk delete digits");
   CHECK(hint({"cancel", "digits"}) == "did you mean: mlk stop digits");

@@ -1,0 +1,140 @@
+// mlk diff: how two runs differ: their values, and file by file their code.
+
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/image/code.h"
+#include "cli/image/gzip.h"
+#include "cli/image/unpack.h"
+#include "cli/run/differences.h"
+#include "cli/run/find.h"
+#include "cli/run/stored.h"
+#include "cli/ui/table.h"
+#include "cli/util/json.h"
+#include "cli/util/process.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DiffOptions {
+  std::string first, second;
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "mlk-diff-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw Error(ExitCode::failure, "cannot make the folder " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string text_of_value(const std::map<std::string, nlohmann::json>& values, const std::string& path) {
+  const auto found = values.find(path);
+  if (found == values.end()) return "";
+  return printable(found->second.is_string() ? found->second.get<std::string>() : json_text(found->second));
+}
+
+// Whether any value differs.
+bool print_values(const StoredRun& first, const StoredRun& second, Session& session) {
+  const auto before = values_by_path(first.experiment), after = values_by_path(second.experiment);
+  std::map<std::string, nlohmann::json> all = before;
+  all.insert(after.begin(), after.end());
+  ui::Table table({"KEY", first.run, second.run});
+  bool differs = false;
+  for (const auto& [path, unused] : all) {
+    const auto one = before.find(path), other = after.find(path);
+    if (one != before.end() && other != after.end() && one->second == other->second) continue;
+    table.add({printable(path), text_of_value(before, path), text_of_value(after, path)});
+    differs = true;
+  }
+  if (differs) table.print(session.out, session.out_is_terminal, session.style_out());
+  return differs;
+}
+
+// The times of files in the head of a file's differences mean nothing.
+std::string without_times(const std::string& text) {
+  std::string out;
+  bool in_head = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    std::string_view line(text.data() + at, end - at);
+    if (line.starts_with("diff ")) in_head = true;
+    if (line.starts_with("@@")) in_head = false;
+    if (in_head && (line.starts_with("--- ") || line.starts_with("+++ "))) {
+      out += std::string(line.substr(0, line.rfind('\t'))) + "\n";
+    } else {
+      out += line;
+    }
+    at = end;
+  }
+  return out;
+}
+
+void unpack_code(kube::Client& client, const StoredRun& run, const fs::path& folder) {
+  fs::create_directories(folder);
+  if (run.code.empty()) return;
+  image::unpack(
+      image::gunzip(fetch_code(client, client.config().name_space, run), 2 * image::most_unpacked_code),
+      folder);
+}
+
+void print_code(kube::Client& client, const StoredRun& first, const StoredRun& second, Session& session) {
+  const TemporaryFolder folder;
+  unpack_code(client, first, folder.path() / first.run);
+  unpack_code(client, second, folder.path() / second.run);
+  Command command;
+  command.argv = {"diff", "-ruN", "--no-dereference", first.run, second.run};
+  command.env = {{"LC_ALL", "C"}};
+  command.folder = folder.path().string();
+  const ProcessResult result = run_process(command);
+  if (result.exit_code != 0 && result.exit_code != 1)
+    throw Error(ExitCode::failure, "diff failed: " + printable(result.error));
+  session.out << without_times(result.output);
+}
+
+void diff(const DiffOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const auto stored = [&](const std::string& typed) {
+    const RunAddress address = session.find_run(*client, typed);
+    require_no_trial(address);
+    return fetch_stored(*client, client->config().name_space, address.run);
+  };
+  const StoredRun first = stored(options.first), second = stored(options.second);
+  const bool other_code = first.code != second.code;
+  const bool differs = print_values(first, second, session);
+  if (differs && other_code) session.out << '\n';
+  if (other_code) print_code(*client, first, second, session);
+  if (!differs && !other_code) session.note("runs " + first.run + " and " + second.run + " do not differ");
+}
+
+}  // namespace
+
+void add_diff(CLI::App& root, Session& session) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = root.add_subcommand("diff", "Show how two runs differ: values and code");
+  command->add_option("RUN", options->first, "A run, or an experiment's name for its newest one")->required();
+  command->add_option("OTHER", options->second, "The run to compare it with")->required();
+  command->callback([options, &session] { diff(*options, session); });
+}
+
+}  // namespace mlk

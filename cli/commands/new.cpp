@@ -1,0 +1,105 @@
+// mlk new: a starter experiment for the program in a folder.
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/run/prepare.h"
+#include "cli/util/files.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NewOptions {
+  std::string file = "experiment.yaml";
+  std::string name;
+  std::string framework = "none";
+};
+
+// The name of the folder as that of an experiment: small letters, digits and '-', beginning with a letter.
+std::string name_of_folder(const fs::path& folder) {
+  constexpr std::size_t longest = 40;
+  std::string out;
+  for (const char c : folder.filename().string()) {
+    const auto character = static_cast<unsigned char>(c);
+    const bool usable = character < 0x80 && std::isalnum(character) != 0;
+    if (!usable && (out.empty() || out.back() == '-')) continue;
+    out += usable ? static_cast<char>(std::tolower(character)) : '-';
+  }
+  out.erase(0, std::min(out.find_first_of("abcdefghijklmnopqrstuvwxyz"), out.size()));
+  out.resize(std::min(out.size(), longest));
+  while (out.ends_with('-')) out.pop_back();
+  return out.empty() ? "experiment" : out;
+}
+
+std::string program_in(const fs::path& folder) {
+  for (const char* program : {"train.py", "main.py"}) {
+    std::error_code error;
+    if (fs::is_regular_file(folder / program, error)) return program;
+  }
+  return "train.py";
+}
+
+void new_experiment(const NewOptions& options, Session& session) {
+  const std::vector<std::string> frameworks = load_templates().names().frameworks;
+  const bool has_framework = options.framework != "none";
+  if (has_framework &&
+      std::find(frameworks.begin(), frameworks.end(), options.framework) == frameworks.end()) {
+    const std::string near = nearest(options.framework, frameworks);
+    throw Error(ExitCode::usage, "there is no framework '" + options.framework + "'",
+                near.empty() ? "there are " + join(frameworks, ", ") : "did you mean: --framework " + near);
+  }
+  const fs::path file = options.file;
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(file, error)))
+    throw Error(ExitCode::usage, printable(file.string()) + " is there already",
+                "name another file: mlk new FILE");
+  if (!fs::is_directory(folder, error))
+    throw Error(ExitCode::not_found, "there is no folder " + printable(folder.string()));
+  const std::string program = program_in(folder);
+  const std::string name = options.name.empty() ? name_of_folder(folder) : options.name;
+  std::string text = fmt::format("name: {}\nmode: {}\n", name, has_framework ? "allreduce" : "single");
+  if (has_framework) text += fmt::format("framework: {}\n", options.framework);
+  text += fmt::format(
+      "image: python:3               # what a cluster runs; on this machine it is not needed\n"
+      "run: [python3, {}]\n"
+      "code: .                       # everything beside this file travels along\n"
+      "workers: {{count: {}, cpu: 1, memory: 2Gi}}\n"
+      "# env: {{WANDB_API_KEY: {{secret: wandb/key}}}}\n"
+      "# data: [{{name: data, mount: /data, pvc: datasets}}]\n"
+      "# checkpoint: {{volume: {{pvc: checkpoints}}}}   # the program finds it in $MLK_CHECKPOINTS\n",
+      program, has_framework ? 2 : 1);
+  // It has to be one that mlk takes: the name may be the user's.
+  (void)load_experiment(text, options.file, {}, load_templates().names());
+  write_file_atomically(file, text);
+  session.out << file.string() << '\n';
+  const std::string word = shell_word(file.string());
+  if (!fs::exists(folder / program, error))
+    session.note("write the program " + program + " beside it, or change run: in the file");
+  session.note("try it on this machine: mlk submit --local --follow " + word);
+  session.note("on a cluster: mlk submit --follow " + word + "; every key: man mlk-experiment");
+}
+
+}  // namespace
+
+void add_new(CLI::App& root, Session& session) {
+  auto options = std::make_shared<NewOptions>();
+  CLI::App* command = root.add_subcommand("new", "Write a starter experiment for the program in a folder");
+  command->add_option("FILE", options->file, "The file to write; experiment.yaml by default");
+  command->add_option("--name", options->name, "Of the experiment; that of the folder by default")
+      ->type_name("NAME");
+  command->add_option("--framework", options->framework, "torch, tensorflow, jax or one of your own")
+      ->type_name("NAME");
+  command->callback([options, &session] { new_experiment(*options, session); });
+}
+
+}  // namespace mlk

@@ -1,0 +1,82 @@
+// mlk rollback: submits the version of an experiment before its newest one, with its code.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/session.h"
+#include "cli/commands/submitted.h"
+#include "cli/commands/validators.h"
+#include "cli/experiment/load.h"
+#include "cli/kube/objects.h"
+#include "cli/run/find.h"
+#include "cli/run/labels.h"
+#include "cli/run/prepare.h"
+#include "cli/run/stored.h"
+#include "cli/run/versions.h"
+#include "cli/util/json.h"
+
+namespace mlk {
+namespace {
+
+struct RollbackOptions {
+  std::string run;
+  bool dry_run = false;
+  std::string output = "name";
+};
+
+std::string find_version_before(kube::Client& client, const std::string& run) {
+  const std::string& name_space = client.config().name_space;
+  const nlohmann::json owner = client.get(kube::resources::config_maps, name_space, run);
+  const std::string name = kube::label_of(owner, labels::name);
+  const kube::ListOptions of_name{
+      .label_selector = std::string(labels::name) + "=" + name + "," + labels::run, .metadata_only = true};
+  const std::vector<nlohmann::json> owners =
+      client.list(kube::resources::config_maps, name_space, of_name).items;
+  const std::optional<std::string> before = version_before(owners, run);
+  if (!before)
+    throw Error(ExitCode::not_found, "there is no version of " + name + " before " + run,
+                "list its runs with: mlk ls " + name);
+  return *before;
+}
+
+void rollback(const RollbackOptions& options, Session& session) {
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::string& name_space = client->config().name_space;
+  const RunAddress address = session.find_run(*client, options.run);
+  require_no_trial(address);
+  (void)fetch_stored(*client, name_space, address.run);  // refuses sweeps and trials
+  const StoredRun stored = fetch_stored(*client, name_space, find_version_before(*client, address.run));
+  const Templates templates = load_templates();
+  const Experiment experiment =
+      load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
+  const FileContents files = fetch_stored_files(*client, name_space, stored);
+  const SubmitRequest request{.experiment = experiment,
+                              .files = files,
+                              .templates = templates,
+                              .name_space = name_space,
+                              .version = session.version,
+                              .again = true,
+                              .dry_run = options.dry_run};
+  const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
+                          .check_interrupted = [&session] { session.check_interrupted(); }};
+  session.note("the version before " + address.run + " is " + stored.run);
+  const Submitted submitted = submit_run(*client, request, hooks);
+  print_handle(submitted.run, options.output, name_space, session);
+  say_outcome(submitted, session, request);
+}
+
+}  // namespace
+
+void add_rollback(CLI::App& root, Session& session) {
+  auto options = std::make_shared<RollbackOptions>();
+  CLI::App* command =
+      root.add_subcommand("rollback", "Submit the version of an experiment before its newest one");
+  command->add_option("RUN", options->run, "An experiment's name, or a run: the version before that one")
+      ->required();
+  command->add_flag("--dry-run", options->dry_run, "Let the cluster check it; nothing is created");
+  command->add_option("-o,--output", options->output, "name or json")->check(one_of({"name", "json"}));
+  command->callback([options, &session] { rollback(*options, session); });
+}
+
+}  // namespace mlk

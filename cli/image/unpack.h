@@ -1,0 +1,13 @@
+// Writes the entries of an archive into a folder.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace mlk::image {
+
+// Into a folder that is there and has none of these files. Throws Error{failure} for an archive that
+// read_tar() refuses, and for a file that cannot be written or is there already.
+void unpack(std::string_view tar, const std::filesystem::path& folder);
+
+}  // namespace mlk::image

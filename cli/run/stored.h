@@ -1,0 +1,41 @@
+// What the cluster keeps of a run's experiment, its files and its code: enough to submit it again.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/render/render.h"
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk {
+
+struct StoredRun {
+  std::string run, name;
+  std::string hash;           // the label mlk.dev/hash
+  std::string version;        // of the mlk that submitted it
+  nlohmann::json experiment;  // as Experiment::effective
+  std::string code;           // digest; empty: the run has none
+  std::string code_source;    // CodeArchive::source
+};
+
+// From the owner of a run. Throws Error{failure} if it does not say what the run is.
+StoredRun read_stored(const nlohmann::json& owner);
+
+// Reads the owner. Throws Error: not_found, usage for a sweep or a trial, and as read_stored().
+StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
+
+// The files that travelled with the run, its code too. Throws Error{not_found} if something of them is gone.
+FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
+
+// Of its code alone the archive. Throws as fetch_stored_files(); usage for a run without code.
+std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run);
+
+// The files in the binaryData of a ConfigMap. Throws Error{failure} if it is not base64.
+std::map<std::string, std::string> files_in(const nlohmann::json& config_map);
+
+}  // namespace mlk

@@ -1,0 +1,101 @@
+// Archives that were written are read again; others are refused.
+#include "cli/image/tar.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/image/gzip.h"
+#include "cli/image/unpack.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+
+using mlk::image::append_to_tar;
+using mlk::image::TarEntry;
+using Kind = TarEntry::Kind;
+
+std::string tar_of(const std::vector<std::pair<TarEntry, std::string>>& entries) {
+  std::string tar;
+  for (const auto& [entry, content] : entries) append_to_tar(tar, entry, content);
+  mlk::image::end_tar(tar);
+  return tar;
+}
+
+std::string refusal(const std::string& tar) {
+  try {
+    (void)mlk::image::read_tar(tar);
+  } catch (const mlk::Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("what is written is read again, long names too") {
+  const std::string name(300, 'n'), target(200, 't');
+  const std::string tar = tar_of({{{.path = "a", .kind = Kind::folder}, ""},
+                                  {{.path = "a/" + name, .kind = Kind::file, .executable = true}, "content"},
+                                  {{.path = "b", .kind = Kind::link, .target = target}, ""},
+                                  {{.path = "c", .kind = Kind::file}, std::string(512, '\0')}});
+  const auto files = mlk::image::read_tar(tar);
+  REQUIRE(files.size() == 4);
+  CHECK(files[0].entry.kind == Kind::folder);
+  CHECK(files[0].entry.path == "a");
+  CHECK(files[1].entry.path == "a/" + name);
+  CHECK(files[1].entry.executable);
+  CHECK(files[1].content == "content");
+  CHECK(files[2].entry.target == target);
+  CHECK(files[3].content == std::string(512, '\0'));
+  CHECK_FALSE(files[3].entry.executable);
+}
+
+TEST_CASE("an archive that would write outside of its folder is refused") {
+  for (const char* path : {"/etc/x", "../x", "a/../../x", "a//b", ".", ""})
+    CHECK_MESSAGE(
+        refusal(tar_of({{{.path = path}, "x"}})).find("leads out of its folder") != std::string::npos, path);
+  for (const char* target : {"/etc", "..", "x/../../y"})
+    CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = target}, ""}}))
+              .find("a link leads out") != std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = "d"}, ""}, {{.path = "l/x"}, "x"}}))
+            .find("below a file or a link") != std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "b"}, "x"}, {{.path = "a"}, "x"}})).find("no order") != std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "a"}, "x"}, {{.path = "a"}, "y"}})).find("no order") != std::string::npos);
+}
+
+TEST_CASE("an archive that is cut off at any place, or of another kind, is refused") {
+  const std::string tar =
+      tar_of({{{.path = "a"}, std::string(700, 'x')}, {{.path = std::string(200, 'b')}, "y"}});
+  for (std::size_t size = 0; size + 1024 < tar.size(); size += 100)
+    CHECK(refusal(tar.substr(0, size)).find("cut off") != std::string::npos);
+  std::string device = tar_of({{{.path = "a"}, ""}});
+  device[156] = '3';
+  CHECK(refusal(device).find("another kind") != std::string::npos);
+  std::string number = tar_of({{{.path = "a"}, ""}});
+  number[124] = 'x';
+  CHECK(refusal(number).find("a number in it is none") != std::string::npos);
+}
+
+TEST_CASE("gzip gives back what it was given, and refuses more than is allowed") {
+  const std::string text(100'000, 'a');
+  const std::string packed = mlk::image::gzip(text);
+  CHECK(mlk::image::gunzip(packed, text.size()) == text);
+  CHECK(mlk::image::gunzip(mlk::image::gzip(""), 0).empty());
+  CHECK_THROWS_AS(mlk::image::gunzip(packed, text.size() - 1), mlk::Error);
+  CHECK_THROWS_AS(mlk::image::gunzip(packed.substr(0, packed.size() - 1), text.size()), mlk::Error);
+  CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
+}
+
+TEST_CASE("an archive is unpacked into a folder, and never over a file that is there") {
+  const TemporaryFolder folder;
+  const std::string tar = tar_of({{{.path = "d", .kind = Kind::folder}, ""},
+                                  {{.path = "d/f", .kind = Kind::file, .executable = true}, "text"},
+                                  {{.path = "l", .kind = Kind::link, .target = "d/f"}, ""}});
+  mlk::image::unpack(tar, folder.path());
+  CHECK(mlk::read_file(folder.path() / "l", 100) == "text");
+  namespace fs = std::filesystem;
+  CHECK((fs::status(folder.path() / "d/f").permissions() & fs::perms::owner_exec) != fs::perms::none);
+  CHECK_THROWS_WITH_AS(mlk::image::unpack(tar, folder.path()), doctest::Contains("d/f: File exists"),
+                       mlk::Error);
+}

@@ -1,0 +1,36 @@
+// Which run is the version before another.
+#include "cli/run/versions.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace {
+
+json version(const std::string& run, const std::string& hash, int second) {
+  return {{"metadata",
+           {{"name", run},
+            {"creationTimestamp", "2026-01-01T00:00:0" + std::to_string(second) + "Z"},
+            {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", "x"}, {"mlk.dev/hash", hash}}}}}};
+}
+
+}  // namespace
+
+TEST_CASE("the version before a run is the newest older one that is not the same experiment") {
+  const std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-b-2", "2", 3),
+                                 version("x-c", "3", 4)};
+  CHECK(mlk::version_before(owners, "x-c") == "x-b-2");
+  CHECK(mlk::version_before(owners, "x-b-2") == "x-a");
+  CHECK(mlk::version_before(owners, "x-a") == std::nullopt);
+  CHECK(mlk::version_before(owners, "x-gone") == std::nullopt);
+  CHECK(mlk::version_before({}, "x-a") == std::nullopt);
+}
+
+TEST_CASE("sweeps, trials and what is being deleted are no versions") {
+  std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-c", "3", 3),
+                           version("x-d", "4", 4)};
+  owners[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z";
+  owners[2]["metadata"]["labels"]["mlk.dev/sweep"] = "x-c";
+  CHECK(mlk::version_before(owners, "x-d") == "x-a");
+}
