@@ -126,6 +126,18 @@ void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
               "give long values names of their own in the program, and sweep over the names");
 }
 
+// All trials have the files and the code that travel with the sweep.
+void refuse_what_travels(const Spec& spec) {
+  for (const Parameter& parameter : spec.space.parameters) {
+    const std::string& path = parameter.path;
+    const bool of_files = path.starts_with("data.") && path.ends_with(".files");
+    if (!of_files && path != "code" && !path.starts_with("code.")) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("a sweep cannot vary {}: its trials have the same files and code", path),
+                "let them all travel, and give the program the name of one: ${sweep.NAME} in run: or env:");
+  }
+}
+
 std::int64_t seed_of(const YamlNode& base) {
   const YamlNode* train = base.find("train");
   const YamlNode* seed = train == nullptr ? nullptr : train->find("seed");
@@ -202,12 +214,13 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   problems.throw_if_any(fmt::format("`{}` describes every key", file_context.manual));
   std::vector<Point> listed;
   if (!out.spec.points_file.empty()) listed = read_listed(file, options, Names(out.base), out.spec);
+  refuse_what_travels(out.spec);
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
   const TemplateNames template_names = templates.names();
   out.first = Experiments(out.base, template_names, file_context).of(out.points.front());
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
-  out.files = read_files(file, options, out.first);
+  out.files = read_files(file, options, out.first, out.spec.points_file);
   out.left_behind = files_left_behind(out.first, out.files, file.folder);
   out.identity = identify_sweep(out.name, out.base, out.spec, digests_of(out.first, out.files), templates);
   out.kin = kin_of_sweep(out.base, out.spec, templates);

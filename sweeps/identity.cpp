@@ -79,7 +79,7 @@ Identity identify_sweep(const std::string& name, const YamlNode& base, const Spe
 
 std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates) {
   json what = what_makes(base, spec, templates);
-  for (const char* path : {"image", "run", "data", "train.data.path", "train.data.format"})
+  for (const char* path : {"image", "run", "code", "data", "train.data.path", "train.data.format"})
     erase_path(what["experiment"], path);
   return sha256_hex(json_text(what));
 }

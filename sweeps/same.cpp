@@ -9,6 +9,7 @@
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
+#include "cli/util/json.h"
 #include "sweeps/record.h"
 
 namespace mlk::sweeps {
@@ -33,9 +34,13 @@ void adopt(Definition& definition, const json& owner) {
   definition.files_of = definition.identity.run;
   // A sweep's copies of files never change: other files get other copies.
   constexpr std::size_t suffix = 5;
-  const std::string digests = digests_of(definition.first, definition.files).dump();
-  if (text_of(owner, {"data", "digests"}) != digests)
-    definition.files_of += "-" + sha256_base32(digests, suffix);
+  const auto without_code = [](json digests) {  // it has a name of its own
+    if (digests.is_object()) digests.erase(code_file);
+    return digests;
+  };
+  const json digests = without_code(digests_of(definition.first, definition.files));
+  if (without_code(json_or_null(text_of(owner, {"data", "digests"}))) != digests)
+    definition.files_of += "-" + sha256_base32(digests.dump(), suffix);
 }
 
 std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string& name_space,

@@ -320,6 +320,10 @@ std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   if (definition.spec.search.kind == Search::Kind::tpe)
     return "search tpe chooses a trial by the results of those before it";
   if (definition.spec.stop.rule != EarlyStop::Rule::none) return "trials are ended early";
+  const auto& roles = definition.first.roles;
+  if (definition.first.effective.value("elastic", false) ||
+      std::any_of(roles.begin(), roles.end(), [](const auto& role) { return role.second.processes > 1; }))
+    return "a launcher starts the program";
   if (definition.first.mode != "single")
     return "mode " + definition.first.mode + " has several processes in a trial";
   const json config = definition.first.has_train ? runtime_config(definition.first) : json();

@@ -10,6 +10,7 @@
 #include "cli/commands/session.h"
 #include "cli/image/code.h"
 #include "cli/image/gzip.h"
+#include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/run/differences.h"
 #include "cli/run/find.h"
@@ -54,21 +55,34 @@ std::string text_of_value(const std::map<std::string, nlohmann::json>& values, c
   return printable(found->second.is_string() ? found->second.get<std::string>() : json_text(found->second));
 }
 
+using Values = std::map<std::string, nlohmann::json>;
+
+// Of its experiment, and of the files that travelled with it their digests, which are cut for the eye.
+Values values_of(const StoredRun& run) {
+  constexpr std::size_t shown_digits = 12;
+  Values out = values_by_path(run.experiment);
+  for (const auto& [entry, files] : run.digests.items()) {
+    if (!files.is_object()) continue;
+    for (const auto& [file, digest] : files.items())
+      out["files of " + entry + ": " + file] =
+          digest.is_string() ? digest.get<std::string>().substr(0, shown_digits) : "";
+  }
+  return out;
+}
+
 // Whether any value differs.
 bool print_values(const StoredRun& first, const StoredRun& second, Session& session) {
-  const auto before = values_by_path(first.experiment), after = values_by_path(second.experiment);
-  std::map<std::string, nlohmann::json> all = before;
+  const Values before = values_of(first), after = values_of(second);
+  Values all = before;
   all.insert(after.begin(), after.end());
   ui::Table table({"KEY", first.run, second.run});
-  bool differs = false;
   for (const auto& [path, unused] : all) {
     const auto one = before.find(path), other = after.find(path);
     if (one != before.end() && other != after.end() && one->second == other->second) continue;
     table.add({printable(path), text_of_value(before, path), text_of_value(after, path)});
-    differs = true;
   }
-  if (differs) table.print(session.out, session.out_is_terminal, session.style_out());
-  return differs;
+  if (!table.empty()) table.print(session.out, session.out_is_terminal, session.style_out());
+  return !table.empty();
 }
 
 // The times of files in the head of a file's differences mean nothing.
@@ -90,18 +104,39 @@ std::string without_times(const std::string& text) {
   return out;
 }
 
-void unpack_code(kube::Client& client, const StoredRun& run, const fs::path& folder) {
-  fs::create_directories(folder);
-  if (run.code.empty()) return;
-  image::unpack(
-      image::gunzip(fetch_code(client, client.config().name_space, run), 2 * image::most_unpacked_code),
-      folder);
+std::string tar_of(kube::Client& client, const StoredRun& run) {
+  if (run.code.empty()) return "";
+  return image::gunzip(fetch_code(client, client.config().name_space, run), image::longest_tar);
+}
+
+// What diff does not tell of an entry; empty for a plain file.
+std::string kind_of(const image::TarEntry& entry) {
+  if (entry.kind == image::TarEntry::Kind::folder) return "folder";
+  return entry.executable ? "executable" : "";
+}
+
+void print_kinds(const std::string& first, const std::string& second, Session& session) {
+  std::map<std::string, std::pair<std::string, std::string>> kinds;
+  for (const auto& [tar, of] : {std::pair(&first, &std::pair<std::string, std::string>::first),
+                                std::pair(&second, &std::pair<std::string, std::string>::second)}) {
+    if (tar->empty()) continue;
+    for (const image::TarFile& file : image::read_tar(*tar)) kinds[file.entry.path].*of = kind_of(file.entry);
+  }
+  for (const auto& [path, of] : kinds) {
+    if (of.first != of.second)
+      session.out << (of.first.empty() ? "now " + of.second : "no longer " + of.first) << ": "
+                  << printable(path) << '\n';
+  }
 }
 
 void print_code(kube::Client& client, const StoredRun& first, const StoredRun& second, Session& session) {
   const TemporaryFolder folder;
-  unpack_code(client, first, folder.path() / first.run);
-  unpack_code(client, second, folder.path() / second.run);
+  const std::string before = tar_of(client, first), after = tar_of(client, second);
+  for (const auto& [tar, run] : {std::pair(&before, &first), std::pair(&after, &second)}) {
+    fs::create_directories(folder.path() / run->run);
+    if (!tar->empty()) image::unpack(*tar, folder.path() / run->run);
+  }
+  print_kinds(before, after, session);
   Command command;
   command.argv = {"diff", "-ruN", "--no-dereference", first.run, second.run};
   command.env = {{"LC_ALL", "C"}};
@@ -124,7 +159,9 @@ void diff(const DiffOptions& options, Session& session) {
   const bool differs = print_values(first, second, session);
   if (differs && other_code) session.out << '\n';
   if (other_code) print_code(*client, first, second, session);
-  if (!differs && !other_code) session.note("runs " + first.run + " and " + second.run + " do not differ");
+  if (differs || other_code) return;
+  session.note("runs " + first.run + " and " + second.run + " do not differ" +
+               (first.hash == second.hash ? "" : " but in the templates of those who submitted them"));
 }
 
 }  // namespace

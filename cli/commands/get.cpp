@@ -1,7 +1,10 @@
 // mlk get: the experiment file of a run as it was submitted, and with --to its code and files too.
 
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <map>
+#include <system_error>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,6 +14,7 @@
 #include "cli/commands/session.h"
 #include "cli/image/code.h"
 #include "cli/image/gzip.h"
+#include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/render/yaml.h"
 #include "cli/run/find.h"
@@ -36,44 +40,79 @@ fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   return otherwise;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (fs::exists(folder, error) && !fs::is_empty(folder, error))
-    throw Error(ExitCode::usage,
-                fmt::format("--to: {} is there already, and not empty", printable(folder.string())));
-  fs::create_directories(folder, error);
-  if (error)
+// The folder beside `to` in which everything is written before it gets that name: all of it is there, or
+// nothing.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& to) : to_(fs::absolute(to).lexically_normal()) {
+    if (!to_.has_filename()) to_ = to_.parent_path();
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(to_, error)) &&
+        (!fs::is_directory(to_, error) || !fs::is_empty(to_, error)))
+      throw Error(ExitCode::usage,
+                  fmt::format("--to: {} is there already, and not empty", printable(to.string())));
+    fs::create_directories(to_.parent_path(), error);
+    std::string pattern = to_.string() + ".XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) fail(to, std::error_code(errno, std::generic_category()));
+    path_ = pattern;
+    fs::permissions(
+        path_,
+        fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec,
+        fs::perm_options::add, error);
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void done() {
+    std::error_code error;
+    fs::rename(path_, to_, error);
+    if (error) fail(to_, error);
+    path_.clear();
+  }
+
+ private:
+  [[noreturn]] static void fail(const fs::path& folder, const std::error_code& error) {
     throw Error(ExitCode::failure,
                 fmt::format("cannot make the folder {}: {}", printable(folder.string()), error.message()));
-}
+  }
 
-void write_new(const fs::path& file, const std::string& text) {
-  fs::create_directories(file.parent_path());
-  if (std::error_code error; fs::exists(file, error))
-    throw Error(ExitCode::failure, "cannot write " + printable(file.string()) + ": it is there already");
-  std::ofstream out(file, std::ios::binary);
-  if (!(out << text << std::flush))
-    throw Error(ExitCode::failure, "cannot write " + printable(file.string()));
-}
+  fs::path to_, path_;
+};
 
-void write_all(const StoredRun& stored, const FileContents& files, const fs::path& folder, Session& session) {
+void write_all(const StoredRun& stored, const FileContents& files, const fs::path& to, Session& session) {
   nlohmann::json experiment = stored.experiment;
-  make_folder(folder);
+  NewFolder folder(to);
+  std::string tar;
+  std::map<fs::path, std::string_view> of_code;
   if (files.code) {
-    const fs::path code = folder / place_of(experiment["code"]["path"], "code");
+    const fs::path code = folder.path() / place_of(experiment["code"]["path"], "code");
+    tar = image::gunzip(files.code->bytes, image::longest_tar);
     fs::create_directories(code);
-    image::unpack(image::gunzip(files.code->bytes, 2 * image::most_unpacked_code), code);
+    image::unpack(tar, code);
+    for (const image::TarFile& file : image::read_tar(tar))
+      of_code[(code / file.entry.path).lexically_normal()] = file.content;
   }
   for (nlohmann::json& entry : experiment["data"]) {
     if (!entry.contains("files")) continue;
     const auto name = entry["name"].get<std::string>();
-    const fs::path place = folder / place_of(entry["files"], name);
-    for (const auto& [file, bytes] : files.folders.at(name)) write_new(place / file, bytes);
+    const fs::path place = folder.path() / place_of(entry["files"], name);
+    for (const auto& [file, bytes] : files.folders.at(name)) {
+      const fs::path path = (place / file).lexically_normal();
+      const auto same = of_code.find(path);
+      if (same == of_code.end() || same->second != bytes) image::write_new_file(path, bytes);
+    }
   }
-  const fs::path file = folder / (stored.run + ".yaml");
-  write_new(file, to_yaml(experiment));
-  session.out << file.string() << '\n';
-  session.note("submit it again with: " + session.command("submit --again " + shell_word(file.string())));
+  const std::string file = stored.run + ".yaml";
+  image::write_new_file(folder.path() / file, to_yaml(experiment));
+  folder.done();
+  session.out << (to / file).string() << '\n';
+  session.note("run it once more with: " +
+               session.command("submit --again " + shell_word((to / file).string())));
 }
 
 void get(const GetOptions& options, Session& session) {

@@ -37,7 +37,8 @@ std::string name_of_folder(const fs::path& folder) {
   out.erase(0, std::min(out.find_first_of("abcdefghijklmnopqrstuvwxyz"), out.size()));
   out.resize(std::min(out.size(), longest));
   while (out.ends_with('-')) out.pop_back();
-  return out.empty() ? "experiment" : out;
+  const bool is_yaml = out == "null" || out == "true" || out == "false";  // and no text
+  return out.empty() || is_yaml ? "experiment" : out;
 }
 
 std::string program_in(const fs::path& folder) {
@@ -70,7 +71,7 @@ void new_experiment(const NewOptions& options, Session& session) {
   std::string text = fmt::format("name: {}\nmode: {}\n", name, has_framework ? "allreduce" : "single");
   if (has_framework) text += fmt::format("framework: {}\n", options.framework);
   text += fmt::format(
-      "image: python:3               # what a cluster runs; on this machine it is not needed\n"
+      "image: python:3               # for a cluster: one that has what the program imports\n"
       "run: [python3, {}]\n"
       "code: .                       # everything beside this file travels along\n"
       "workers: {{count: {}, cpu: 1, memory: 2Gi}}\n"

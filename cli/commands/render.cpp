@@ -29,6 +29,7 @@ void render_command(const RenderCommand& options, Session& session) {
   render_options.local_gpus = local::gpu_count();
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
+  for (const std::string& warning : loaded.files.warnings) session.warn(warning);
   std::vector<nlohmann::json> objects{rendered.owner};
   objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
   if (options.output == "json") {

@@ -51,6 +51,8 @@ void rollback(const RollbackOptions& options, Session& session) {
   const Experiment experiment =
       load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
   const FileContents files = fetch_stored_files(*client, name_space, stored);
+  if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
+    session.warn("with the mlk and the templates of this machine it is another run than " + stored.run);
   const SubmitRequest request{.experiment = experiment,
                               .files = files,
                               .templates = templates,

@@ -18,6 +18,7 @@ struct Role {
   std::string cpu = "1";  // Kubernetes quantities
   std::string memory = "1Gi";
   int gpu = 0;
+  int processes = 1;  // of each replica, which a framework's launcher starts
 };
 
 // One entry of `data:`.

@@ -24,6 +24,7 @@ Role to_role(const json& value) {
   role.cpu = value["cpu"].get<std::string>();
   role.memory = value["memory"].get<std::string>();
   role.gpu = value["gpu"].get<int>();
+  role.processes = value.value("processes", 1);
   return role;
 }
 

@@ -165,7 +165,7 @@ class Rules {
     if (given("train") && own_job_type_) {
       refuse("train", "train needs mode single, ps or allreduce; a job type of your own needs run");
     }
-    for (const char* key : {"framework", "workdir", "code"}) {
+    for (const char* key : {"framework", "elastic", "workdir", "code"}) {
       if (given("train") && given(key))
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
@@ -235,6 +235,8 @@ class Rules {
       refuse(path + ".min", fmt::format("{}.min has no meaning: the parameters lie on all servers", path));
     }
     if (!own_job_type_ && given("train")) check_gpus(path + ".gpu", number_in(value, "gpu").value_or(0));
+    if (given("train") && value.contains("processes"))
+      refuse(path + ".processes", "processes is for run; a worker of train has one for each of its GPUs");
     if (!count) return;
     if (is_server && given("train") && *count > most_servers) {
       refuse(path + ".count", fmt::format("the runtime has at most {} servers", most_servers));

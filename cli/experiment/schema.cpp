@@ -21,6 +21,8 @@ constexpr Key experiment_keys[] = {
     {"framework", text, "", "",
      "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax or one of "
      "your own"},
+    {"elastic", boolean, "", "",
+     "the framework's launcher starts `run`, and starts it again when workers come or go"},
     {"code", folder_section, "code", "", "a folder that travels with the run, in which `run` starts"},
     {"workdir", path, "or relative", "",
      "working folder of `run`; the image's own by default. With code it is a folder in that"},
@@ -44,7 +46,7 @@ constexpr Key experiment_keys[] = {
 };
 
 constexpr Key code_keys[] = {
-    {"path", folder, "", ".", "the folder"},
+    {"path", folder, "", "\".\"", "the folder"},
     {"include", texts, "", "[]", "what travels although it would be left out, as data/vocabulary.txt"},
     {"exclude", texts, "", "[]", "what is left out, in addition; patterns as in .gitignore"},
     {"python", later, "packages of Python are not supported yet: take an image that has them", "",
@@ -136,6 +138,8 @@ constexpr Key role_keys[] = {
     {"gpu", whole, "0..64", "0",
      "GPUs of each replica (nvidia.com/gpu). A worker of train has one process for each of its GPUs, 16 at "
      "most; data.batch is of a process"},
+    {"processes", whole, "1..64", "",
+     "run: processes of each replica, which the framework's launcher starts; default: 1"},
     {"patch", section, "role.patch", "", "merged into the objects of this role"},
 };
 

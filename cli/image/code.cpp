@@ -117,8 +117,11 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, std::size_t most_
   for (const std::string& path : tree.no_files)
     out.warnings.push_back(
         fmt::format("code: {} is a socket, a pipe or a device, and does not travel", printable(path)));
+  for (const std::string& pattern : tree.vain)
+    out.warnings.push_back(fmt::format("code.include: nothing matches {}", printable(pattern)));
   if (bytes > most_unpacked_code) refuse_size(folder, human_size(bytes), most_bytes, tree);
   const std::string tar = tar_of(folder, tree);
+  if (tar.size() > longest_tar) refuse_size(folder, human_size(tar.size()), most_bytes, tree);
   out.digest = sha256_hex(tar);
   out.archive = gzip(tar);
   if (out.archive.size() > most_bytes)

@@ -10,8 +10,8 @@
 
 namespace mlk::image {
 
-// Before compression: an archive has to fit into memory.
-inline constexpr std::size_t most_unpacked_code = 64 << 20;
+// Of files, and of the archive with their names, before it is compressed: it has to fit into memory.
+inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
 struct Code {
   std::string digest;   // sha256 of the archive before it is compressed, hexadecimal: that of the files

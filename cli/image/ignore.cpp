@@ -1,6 +1,7 @@
 #include "cli/image/ignore.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "cli/util/text.h"
 
@@ -17,6 +18,28 @@ Parts parts_of(std::string_view path) {
   return out;
 }
 
+// A class such as [:digit:] that begins at `at`; `at` is then behind it. nullopt if there is none there.
+std::optional<bool> in_class(std::string_view pattern, std::size_t& at, unsigned char c) {
+  struct Class {
+    std::string_view name;
+    int (*has)(int);
+  };
+  static constexpr Class classes[] = {
+      {"alnum", std::isalnum}, {"alpha", std::isalpha}, {"blank", std::isblank}, {"cntrl", std::iscntrl},
+      {"digit", std::isdigit}, {"graph", std::isgraph}, {"lower", std::islower}, {"print", std::isprint},
+      {"punct", std::ispunct}, {"space", std::isspace}, {"upper", std::isupper}, {"xdigit", std::isxdigit}};
+  if (!pattern.substr(at).starts_with("[:")) return std::nullopt;
+  const std::size_t end = pattern.find(":]", at + 2);
+  if (end == pattern.npos) return std::nullopt;
+  const std::string_view name = pattern.substr(at + 2, end - at - 2);
+  for (const Class& each : classes) {
+    if (each.name != name) continue;
+    at = end + 2;
+    return c < 0x80 && each.has(c) != 0;
+  }
+  return std::nullopt;
+}
+
 // A set such as [a-z] or [!0-9] that begins at `at`; `at` is then behind it. nullopt if it has no end: the
 // bracket stands for itself then.
 std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
@@ -29,13 +52,17 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
     return static_cast<unsigned char>(pattern[i++]);
   };
   for (bool first = true; i < pattern.size() && (first || pattern[i] != ']'); first = false) {
+    const auto value = static_cast<unsigned char>(c);
+    if (const std::optional<bool> in = in_class(pattern, i, value)) {
+      found = found || *in;
+      continue;
+    }
     const unsigned char low = next();
     unsigned char high = low;
     if (i + 1 < pattern.size() && pattern[i] == '-' && pattern[i + 1] != ']') {
       ++i;
       high = next();
     }
-    const auto value = static_cast<unsigned char>(c);
     found = found || (low <= value && value <= high);
   }
   if (i >= pattern.size()) return std::nullopt;
@@ -100,10 +127,27 @@ bool matches_path(const Parts& pattern, const Parts& path) {
   return p == pattern.size();
 }
 
+// Blanks at the end do not count, unless a backslash stands before one that is not itself escaped.
 std::string_view without_line_end(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
-  while (line.ends_with(' ') && !line.ends_with("\\ ")) line.remove_suffix(1);
+  while (line.ends_with(' ')) {
+    const std::string_view before = line.substr(0, line.size() - 1);
+    const std::size_t other = before.find_last_not_of('\\');
+    const std::size_t backslashes = before.size() - (other == before.npos ? 0 : other + 1);
+    if (backslashes % 2 == 1) break;
+    line = before;
+  }
   return line;
+}
+
+// The pattern that matches this name alone.
+std::string literal(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
 }
 
 }  // namespace
@@ -117,7 +161,7 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
     if ((rule.keeps = line.starts_with('!'))) line.remove_prefix(1);
     if ((rule.only_folders = line.ends_with('/'))) line.remove_suffix(1);
     const bool has_place = line.find('/') != line.npos;
-    rule.parts = parts_of(folder);
+    for (const std::string& part : parts_of(folder)) rule.parts.push_back(literal(part));
     if (!has_place) rule.parts.emplace_back(any_parts);
     const Parts own = parts_of(line);
     if (own.empty()) continue;
@@ -137,30 +181,44 @@ std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_fol
 }
 
 Includes::Includes(const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) patterns_.push_back(parts_of(pattern));
+  for (const std::string& pattern : patterns) {
+    patterns_.push_back({pattern, parts_of(pattern)});
+    std::erase(patterns_.back().parts, ".");
+  }
 }
 
-bool Includes::matches(const std::string& path) const {
+bool Includes::matches(const std::string& path) {
   const Parts parts = parts_of(path);
-  return std::any_of(patterns_.begin(), patterns_.end(), [&](const Parts& pattern) {
+  bool any = false;
+  for (Pattern& pattern : patterns_) {
     // A folder that matches brings what is in it.
-    for (std::size_t size = 1; size <= parts.size(); ++size) {
-      if (matches_path(pattern, Parts(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(size))))
-        return true;
-    }
-    return false;
-  });
+    bool matches = false;
+    for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
+      matches = matches_path(pattern.parts,
+                             Parts(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(size)));
+    pattern.matched = pattern.matched || matches;
+    any = any || matches;
+  }
+  return any;
 }
 
 bool Includes::may_match_below(const std::string& folder) const {
   const Parts parts = parts_of(folder);
-  return std::any_of(patterns_.begin(), patterns_.end(), [&](const Parts& pattern) {
-    for (std::size_t i = 0; i < parts.size() && i < pattern.size(); ++i) {
-      if (pattern[i] == any_parts) return true;
-      if (!matches_part(pattern[i], parts[i])) return false;
+  return std::any_of(patterns_.begin(), patterns_.end(), [&](const Pattern& pattern) {
+    for (std::size_t i = 0; i < parts.size() && i < pattern.parts.size(); ++i) {
+      if (pattern.parts[i] == any_parts) return true;
+      if (!matches_part(pattern.parts[i], parts[i])) return false;
     }
     return true;
   });
+}
+
+std::vector<std::string> Includes::vain() const {
+  std::vector<std::string> out;
+  for (const Pattern& pattern : patterns_) {
+    if (!pattern.matched) out.push_back(pattern.text);
+  }
+  return out;
 }
 
 }  // namespace mlk::image

@@ -31,12 +31,19 @@ class Includes {
  public:
   explicit Includes(const std::vector<std::string>& patterns);
 
-  bool matches(const std::string& path) const;
+  bool matches(const std::string& path);
   // Whether a path in this folder may match.
   bool may_match_below(const std::string& folder) const;
+  // The patterns for which matches() was never true.
+  std::vector<std::string> vain() const;
 
  private:
-  std::vector<std::vector<std::string>> patterns_;
+  struct Pattern {
+    std::string text;
+    std::vector<std::string> parts;
+    bool matched = false;
+  };
+  std::vector<Pattern> patterns_;
 };
 
 }  // namespace mlk::image

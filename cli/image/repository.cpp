@@ -28,7 +28,7 @@ Revision parse_revision(const std::string& status) {
 
 std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   Command command;
-  // A repository may name a program in core.fsmonitor, which status would start.
+  // Otherwise status would start a program that the repository may name.
   command.argv = {"git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--", "."};
   command.env = {{"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}};
   command.folder = folder.string();

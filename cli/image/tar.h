@@ -27,8 +27,8 @@ void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view con
 // Appends the end of the archive.
 void end_tar(std::string& tar);
 
-// Whether a link at this path leads to a place in the folder of the archive. Lexical: the folders above it
-// are no links.
+// Whether a link at this path leads to a place in the folder of the archive, whatever other such links there
+// are: ".." comes first only, where it leaves folders that are no links.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -112,10 +111,14 @@ class Reader {
 }  // namespace
 
 bool leads_inside(const std::string& path, const std::string& target) {
-  namespace fs = std::filesystem;
-  if (target.empty() || fs::path(target).is_absolute()) return false;
-  const fs::path to = (fs::path(path).parent_path() / target).lexically_normal();
-  return to.empty() || *to.begin() != "..";
+  if (target.empty() || target.front() == '/') return false;
+  const std::vector<std::string> parts = split(target, '/');
+  const auto is_up = [](const std::string& part) { return part == ".."; };
+  const auto down = std::find_if_not(parts.begin(), parts.end(), [&](const std::string& part) {
+    return is_up(part) || part == "." || part.empty();
+  });
+  const auto ups = std::count_if(parts.begin(), down, is_up);
+  return ups <= std::count(path.begin(), path.end(), '/') && std::none_of(down, parts.end(), is_up);
 }
 
 std::vector<TarFile> read_tar(std::string_view tar) { return Reader(tar).read(); }

@@ -42,11 +42,21 @@ node_modules/
 .gnupg/
 )";
 
+// The folder of the repository in which `folder` lies; empty if it lies in none.
+fs::path repository_of(const fs::path& folder) {
+  std::error_code error;
+  for (fs::path each = folder;; each = each.parent_path()) {
+    if (fs::exists(each / ".git", error)) return each;
+    if (each == each.parent_path()) return {};
+  }
+}
+
 class Lister {
  public:
-  Lister(const fs::path& top, const TreeRules& rules) : top_(top), includes_(rules.include) {
-    rules_.add(usually_left_out, "");
+  Lister(const fs::path& top, const TreeRules& rules) : top_(top), rules_(rules), includes_(rules.include) {
+    usual_.add(usually_left_out, "");
     for (const std::string& line : rules.exclude) excludes_.add(line, "");
+    read_ignore_files_above();
   }
 
   Tree list() {
@@ -54,6 +64,7 @@ class Lister {
     std::sort(out_.entries.begin(), out_.entries.end(),
               [](const TreeEntry& a, const TreeEntry& b) { return a.of_tar.path < b.of_tar.path; });
     std::sort(out_.no_files.begin(), out_.no_files.end());
+    out_.vain = includes_.vain();
     return std::move(out_);
   }
 
@@ -62,24 +73,52 @@ class Lister {
     if (depth > deepest)
       throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
                                                printable(top_.string()), deepest));
-    if (!left_out) read_ignore_files(folder);
+    if (!left_out)
+      read_ignore_files(top_ / folder, folder.empty() && !above_.empty() ? above_.substr(0, above_.size() - 1)
+                                                                         : above_ + folder);
     visit_folder(top_ / folder, [&](const fs::directory_entry& entry) {
       const std::string name = entry.path().filename().string();
       add(entry, folder.empty() ? name : folder + "/" + name, left_out, depth);
     });
   }
 
-  void read_ignore_files(const std::string& folder) {
-    for (const char* name : {".gitignore", ".mlkignore"}) {
-      const fs::path file = top_ / folder / name;
-      std::error_code error;
-      if (fs::is_regular_file(file, error)) rules_.add(read_file(file, longest_ignore_file), folder);
+  // Those of the folders above count in the repository of the folder, as they do for git.
+  void read_ignore_files_above() {
+    std::error_code error;
+    const fs::path real = fs::canonical(top_, error);
+    if (error) return;  // listing it says why
+    const fs::path repository = repository_of(real);
+    if (repository.empty() || repository == real) return;
+    above_ = real.lexically_relative(repository).generic_string() + "/";
+    fs::path folder = repository;
+    for (const fs::path& part : real.lexically_relative(repository)) {
+      read_ignore_files(folder,
+                        folder == repository ? "" : folder.lexically_relative(repository).generic_string());
+      folder /= part;
+    }
+    // A folder that the repository leaves out is none of its.
+    for (std::size_t at = above_.find('/'); at != above_.npos; at = above_.find('/', at + 1)) {
+      if (!of_git_.leaves_out(above_.substr(0, at), true).value_or(false)) continue;
+      of_git_ = of_mlk_ = {};
+      above_.clear();
     }
   }
 
+  void read_ignore_files(const fs::path& folder, const std::string& name) {
+    for (auto [file, rules] : {std::pair(".gitignore", &of_git_), std::pair(".mlkignore", &of_mlk_)}) {
+      std::error_code error;
+      if (fs::is_regular_file(folder / file, error))
+        rules->add(read_file(folder / file, longest_ignore_file), name);
+    }
+  }
+
+  // The first that has a rule for the path decides.
   bool is_left_out(const std::string& path, bool is_folder) const {
-    if (const std::optional<bool> by_user = excludes_.leaves_out(path, is_folder)) return *by_user;
-    return rules_.leaves_out(path, is_folder).value_or(false) || (is_folder && is_made_by_tools(path));
+    if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return *out;
+    if (usual_.leaves_out(path, is_folder).value_or(false)) return true;
+    if (const std::optional<bool> out = of_mlk_.leaves_out(above_ + path, is_folder)) return *out;
+    return of_git_.leaves_out(above_ + path, is_folder).value_or(false) ||
+           (is_folder && is_made_by_tools(path));
   }
 
   // Virtual environments of Python, and the folders that are marked as caches (bford.info/cachedir).
@@ -89,6 +128,7 @@ class Lister {
   }
 
   void add(const fs::directory_entry& entry, const std::string& path, bool in_left_out, std::size_t depth) {
+    if (std::find(rules_.never.begin(), rules_.never.end(), path) != rules_.never.end()) return;
     std::error_code error;
     const fs::file_status status = entry.symlink_status(error);
     if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown(path), error.message()));
@@ -138,7 +178,11 @@ class Lister {
   std::string shown(const std::string& path) const { return printable((top_ / path).string()); }
 
   const fs::path& top_;
-  IgnoreRules rules_, excludes_;
+  const TreeRules& rules_;
+  std::string
+      above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
+  IgnoreRules usual_, excludes_;
+  IgnoreRules of_git_, of_mlk_;  // for paths from the repository
   Includes includes_;
   Tree out_;
 };

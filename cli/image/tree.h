@@ -13,6 +13,7 @@ namespace mlk::image {
 struct TreeRules {
   std::vector<std::string> include;  // patterns of paths from the top, which travel in any case
   std::vector<std::string> exclude;  // lines as in an ignore file, which rule over those of the folder
+  std::vector<std::string> never;    // paths that travel in no case
 };
 
 struct TreeEntry {
@@ -23,12 +24,13 @@ struct TreeEntry {
 struct Tree {
   std::vector<TreeEntry> entries;  // in the order of the bytes of their paths: a folder before what is in it
   std::vector<std::string> no_files;  // sockets, pipes and devices, which cannot travel
+  std::vector<std::string> vain;      // patterns of `include` that match nothing
 };
 
-// Left out are: what .gitignore and .mlkignore say, of which the latter rules; repositories, virtual
-// environments, caches, and files that usually hold passwords. Links are not followed. Throws Error: usage
-// for a link that leads out of the folder and for too many files, not_found or failure if a folder cannot be
-// read.
+// Left out are repositories, virtual environments, caches and files that usually hold passwords; what files
+// .mlkignore say, and then what files .gitignore say, also those above the folder in a repository of git.
+// Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
+// not_found or failure if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules);
 
 }  // namespace mlk::image

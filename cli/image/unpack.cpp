@@ -20,9 +20,14 @@ namespace fs = std::filesystem;
               fmt::format("cannot write {}: {}", printable(path.string()), error.message()));
 }
 
-void write_new(const fs::path& path, std::string_view content, bool executable) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, executable ? 0777 : 0666);
+}  // namespace
+
+void write_new_file(const fs::path& path, std::string_view content, bool executable) {
   std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) fail(path, error);
+  const int file =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, executable ? 0777 : 0666);
   if (file < 0) error.assign(errno, std::generic_category());
   while (!error && !content.empty()) {
     const ssize_t count = write(file, content.data(), content.size());
@@ -33,15 +38,13 @@ void write_new(const fs::path& path, std::string_view content, bool executable) 
   if (error) fail(path, error);
 }
 
-}  // namespace
-
 void unpack(std::string_view tar, const fs::path& folder) {
   for (const TarFile& file : read_tar(tar)) {
     const fs::path path = folder / file.entry.path;
     std::error_code error;
     fs::create_directories(file.entry.kind == TarEntry::Kind::folder ? path : path.parent_path(), error);
     if (error) fail(path, error);
-    if (file.entry.kind == TarEntry::Kind::file) write_new(path, file.content, file.entry.executable);
+    if (file.entry.kind == TarEntry::Kind::file) write_new_file(path, file.content, file.entry.executable);
     if (file.entry.kind == TarEntry::Kind::link) fs::create_symlink(file.entry.target, path, error);
     if (error) fail(path, error);
   }

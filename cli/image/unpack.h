@@ -10,4 +10,7 @@ namespace mlk::image {
 // read_tar() refuses, and for a file that cannot be written or is there already.
 void unpack(std::string_view tar, const std::filesystem::path& folder);
 
+// Writes a file that is not there yet, with the folders above it. Throws Error{failure}.
+void write_new_file(const std::filesystem::path& path, std::string_view content, bool executable = false);
+
 }  // namespace mlk::image

@@ -28,8 +28,9 @@ Framework load_framework(const Templates& templates, const std::string& name) {
   if (root->kind != Kind::map) {
     problems.add(root->place, "a framework is a map with environment");
   } else {
-    check_keys(*root, {"role_names", "environment", "pod", "objects"}, problems);
+    check_keys(*root, {"role_names", "environment", "launch", "pod", "objects"}, problems);
     out.environment = child_of(*root, "environment", Kind::map, problems);
+    out.launch = child_of(*root, "launch", Kind::list, problems);
     out.pod = child_of(*root, "pod", Kind::map, problems);
     out.objects = child_of(*root, "objects", Kind::list, problems);
     for (const YamlEntry& entry : child_of(*root, "role_names", Kind::map, problems).entries) {

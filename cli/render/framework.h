@@ -19,6 +19,7 @@ struct Framework {
   std::map<std::string, std::string> role_names;  // where the framework calls a role otherwise
   // Not yet evaluated; null if the template has none. The pod's is merged into every role.
   YamlNode environment, pod, objects;
+  YamlNode launch;  // words before those of a program that `elastic` or `processes` asks to launch
 };
 
 // "" and "none" are no framework. Throws Error: not_found if there is no such template, usage with positions

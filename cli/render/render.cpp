@@ -321,6 +321,7 @@ class Renderer {
     const Role& size = in_run.size;
     json& scope = scope_["role"];
     scope = {{"name", in_run.name}, {"count", size.count}, {"min", size.min}, {"ends_run", in_run.ends_run}};
+    scope["processes"] = size.processes;
     scope["trains"] = in_run.ends_run && experiment_.has_train;
     scope["retries"] = effective_["restart"]["retries"];
     const bool limited = in_run.ends_run && experiment_.time_limit;
@@ -380,12 +381,30 @@ class Renderer {
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
     pod["command"] =
-        own_program ? json(with_code(experiment_, experiment_.command)) : json::array({"mlk-runtime"});
+        own_program ? json(with_code(experiment_, launched(in_run.size))) : json::array({"mlk-runtime"});
     pod["workdir"] = files_.code ? json(code_folder) : or_null(effective_, "workdir");
     pod["share_processes"] = own_program ? json(true) : json();
     pod["user"] = own_program ? json() : json(runtime_user);
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
     return shape("pod");
+  }
+
+  // The program, started by the framework's launcher where the experiment asks for that.
+  std::vector<std::string> launched(const Role& size) const {
+    const bool elastic = effective_.value("elastic", false);
+    if (!elastic && size.processes == 1) return experiment_.command;
+    if (framework_.launch.items.empty()) {
+      throw Error(ExitCode::usage,
+                  fmt::format("{} needs a framework with a launcher, and {} has none",
+                              elastic ? "elastic" : "processes",
+                              framework_.name.empty() ? "the experiment" : framework_.name),
+                  "for example: framework: torch");
+    }
+    std::vector<std::string> out;
+    for (const json& word : evaluate(framework_.launch, scope_))
+      out.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+    out.insert(out.end(), experiment_.command.begin(), experiment_.command.end());
+    return out;
   }
 
   // The job type's is the more special one.

@@ -93,6 +93,12 @@ bool is_owned_by(const json& object, const std::string& uid) {
   return kube::annotation_of(object, labels::owner) == uid;
 }
 
+// A shared object without owners was made by hand, and stays: to own it would mean to delete it.
+bool belongs_to(const json& object, const std::string& uid) {
+  return is_owned_by(object, uid) ||
+         (is_shared(object) && at_path(object, {"metadata", "ownerReferences"}).empty());
+}
+
 }  // namespace
 
 kube::Resource Creation::resource_of(const json& object) {
@@ -106,6 +112,7 @@ std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>&
                                                         const std::string& source) {
   std::vector<kube::AccessQuestion> questions;
   for (const json& object : objects) {
+    if (is_shared(object)) questions.push_back({"patch", resource_of(object), ""});
     if (usual_resource(object) != nullptr) continue;
     const std::optional<kube::Resource> served = client_.served(object.at("apiVersion"), object.at("kind"));
     if (!served) throw not_served(object, source);
@@ -213,12 +220,13 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;
-  bool waiting_said = false;
+  bool waiting_said = false, sent = false;
   while (true) {
     hooks_.check_interrupted();
     const std::optional<json> existing = find_existing(object);
     if (!existing) {
       try {
+        sent = true;
         Stored out{post(resource, object), true};
         check_dropped(object, out.object);
         hooks_.note("sent " + title(object) + ", " + human_size(bytes_of(object)));
@@ -226,16 +234,27 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
       } catch (const ApiError& error) {
         if (!exists_already(error)) throw refusal(object, error);
       }
-    } else if (!is_deleting(*existing)) {
+    } else if (is_deleting(*existing)) {
+      wait_for_gone(title(object), deadline, waiting_said);
+    } else {
       if (kube::annotation_of(*existing, labels::digest) != kube::annotation_of(object, labels::digest))
-        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else", "delete it");
-      if (is_owned_by(*existing, owner_uid) || add_owner(*existing, object)) {
-        hooks_.note(title(object) + " is there already: nothing of it was sent");
+        throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
+                    "look at it with: kubectl describe " + title(object));
+      if (belongs_to(*existing, owner_uid) || add_owner(*existing, object)) {
+        if (!sent) hooks_.note(title(object) + " is there already: nothing of it was sent");
         return {*existing, false};
       }
     }
-    // It is being deleted with its last owner, or was changed at this moment.
-    wait_for_gone(title(object), deadline, waiting_said);
+    // Others have created, changed or deleted it at this moment.
+    if (steady_clock::now() > deadline)
+      throw Error(ExitCode::timed_out, "others change " + title(object) + " all the time", "type it again");
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
+void Creation::keep_shared(const std::vector<json>& objects, const std::string& owner_uid) {
+  for (const json& object : objects) {
+    if (is_shared(object) && !find_owned(object, owner_uid)) create_shared(object, owner_uid);
   }
 }
 
@@ -277,7 +296,7 @@ void Creation::note_of_cluster(const kube::Resource& resource, const json& objec
 
 std::optional<json> Creation::find_owned(const json& object, const std::string& owner_uid) {
   std::optional<json> existing = find_existing(object);
-  if (!existing || !is_owned_by(*existing, owner_uid) || is_deleting(*existing)) return std::nullopt;
+  if (!existing || !belongs_to(*existing, owner_uid) || is_deleting(*existing)) return std::nullopt;
   return existing;
 }
 

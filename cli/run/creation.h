@@ -52,8 +52,12 @@ class Creation {
   // another one of the name is being deleted, waits for that. If an answer was lost, `created` may be false
   // although this call created it. An object of the whole cluster cannot have an owner in a namespace: it
   // gets the annotation mlk.dev/owner instead. An object with the label mlk.dev/shared is sent only if there
-  // is none of its name; otherwise the owner becomes one more of its owners.
+  // is none of its name; otherwise the owner becomes one more of its owners, if it has any.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
+
+  // Once more after all others: a garbage collector that had seen a shared object without its new owner may
+  // have deleted it meanwhile.
+  void keep_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
 
   // The object, if it exists, belongs to that owner and is not being deleted.
   [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,

@@ -43,24 +43,30 @@ std::string source_of(const std::string& named, const fs::path& folder) {
   return json_text(source);
 }
 
-// The pattern for the experiment file, which is left out of its own code: what counts in it has its own place
-// in the identity of a run, and a remark or one more point of a sweep shall not make it another run.
-std::string pattern_of(const fs::path& file, const fs::path& folder) {
-  std::string out = "/";
-  for (const char c : file.lexically_relative(folder).generic_string()) {
-    if (std::string_view("*?[\\ ").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
+// The path of a file from the folder, with its links followed or, of the last part, not; empty if it lies
+// elsewhere.
+std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
+  std::error_code error;
+  const fs::path above = fs::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+  if (error) return "";
+  const fs::path real =
+      follow ? fs::weakly_canonical(above / file.filename(), error) : above / file.filename();
+  const fs::path way = real.lexically_relative(fs::weakly_canonical(folder, error));
+  return way.empty() || *way.begin() == ".." ? "" : way.generic_string();
 }
 
-void add_code(const ExperimentFile& file, const UserFiles& from, const nlohmann::json& code,
+// `own_place`: files that are left out of the code, since what counts in them has its own place in the
+// identity of a run: a remark, or one more point of a sweep, shall not make it another run.
+void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const nlohmann::json& code,
               FileContents& files) {
   const auto named = code.at("path").get<std::string>();
   const fs::path folder = user_folder(from, named, "code");
   image::TreeRules rules{.include = code.at("include").get<std::vector<std::string>>(),
-                         .exclude = code.at("exclude").get<std::vector<std::string>>()};
-  rules.exclude.push_back(pattern_of(file.name, folder));
+                         .exclude = code.at("exclude").get<std::vector<std::string>>(),
+                         .never = {}};
+  for (const fs::path& file : own_place) {
+    for (const bool follow : {false, true}) rules.never.push_back(path_in(folder, file, follow));
+  }
   image::Code packed = image::pack_code(folder, rules, most_config_map_bytes);
   files.code = CodeArchive{.digest = std::move(packed.digest),
                            .bytes = std::move(packed.archive),
@@ -107,15 +113,17 @@ FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& op
 }
 
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
-                        const Experiment& experiment) {
+                        const Experiment& experiment, const std::string& points) {
   if (options.carried) return options.carried->files;
+  std::vector<fs::path> own_place{file.name};
+  if (!points.empty()) own_place.push_back(file.folder / points);
   const UserFiles from = user_files(file, options.allow_files);
   FileContents files;
   for (const DataEntry& entry : experiment.data) {
     if (!entry.files.empty())
       files.folders[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
   }
-  if (experiment.effective.contains("code")) add_code(file, from, experiment.effective["code"], files);
+  if (experiment.effective.contains("code")) add_code(own_place, from, experiment.effective["code"], files);
   return files;
 }
 

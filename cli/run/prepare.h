@@ -54,9 +54,10 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 // The facts that depend on the place of the file, for load_experiment().
 FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
-// The contents of the folders in the experiment's `files:` and `code:`. Throws Error.
+// The contents of the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`,
+// relative to that of the experiment; both are no part of the code. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
-                        const Experiment& experiment);
+                        const Experiment& experiment, const std::string& points = "");
 
 // The built-in templates, replaced by the user's own of the same path (~/.config/mlk/templates).
 Templates load_templates();

@@ -19,8 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t longest_tar = 2 * image::most_unpacked_code;  // with the headers of many small files
-
 json config_map(kube::Client& client, const std::string& name_space, const std::string& name,
                 const StoredRun& run) {
   std::optional<json> map = client.find(kube::resources::config_maps, name_space, name);
@@ -48,14 +46,12 @@ StoredRun read_stored(const json& owner) {
   StoredRun out;
   out.run = kube::name_of(owner);
   if (!is_label(out.run)) throw Error(ExitCode::failure, "a run cannot have the name " + printable(out.run));
-  out.name = kube::label_of(owner, labels::name);
   out.hash = kube::label_of(owner, labels::hash);
-  out.version = text_of(owner, {"data", "version"});
   out.experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   if (!out.experiment.is_object() || out.experiment.empty())
     throw Error(ExitCode::failure, "the record of run " + out.run + " does not have its experiment");
-  const json digests = json_or_null(text_of(owner, {"data", "digests"}));
-  out.code = text_of(digests, {code_file});
+  out.digests = json_or_null(text_of(owner, {"data", "digests"}));
+  out.code = text_of(out.digests, {code_file});
   out.code_source = text_of(owner, {"data", "code"});
   return out;
 }
@@ -83,11 +79,9 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
 }
 
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run) {
-  if (run.code.empty())
-    throw Error(ExitCode::usage, "run " + run.run + " has no code: its program is in its image");
   const std::string name = code_map_name({.digest = run.code, .bytes = ""});
   std::map<std::string, std::string> files = files_in(config_map(client, name_space, name, run));
-  if (sha256_hex(image::gunzip(files[code_archive_file], longest_tar)) != run.code)
+  if (sha256_hex(image::gunzip(files[code_archive_file], image::longest_tar)) != run.code)
     throw Error(ExitCode::failure,
                 "configmap/" + name + " was changed: it is not the code of run " + run.run);
   return std::move(files[code_archive_file]);

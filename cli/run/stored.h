@@ -15,10 +15,10 @@ class Client;
 namespace mlk {
 
 struct StoredRun {
-  std::string run, name;
+  std::string run;
   std::string hash;           // the label mlk.dev/hash
-  std::string version;        // of the mlk that submitted it
   nlohmann::json experiment;  // as Experiment::effective
+  nlohmann::json digests;     // of the files that travelled, as digests_of() gives them
   std::string code;           // digest; empty: the run has none
   std::string code_source;    // CodeArchive::source
 };
@@ -32,7 +32,7 @@ StoredRun fetch_stored(kube::Client& client, const std::string& name_space, cons
 // The files that travelled with the run, its code too. Throws Error{not_found} if something of them is gone.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
-// Of its code alone the archive. Throws as fetch_stored_files(); usage for a run without code.
+// The archive of the code of a run that has some. Throws as fetch_stored_files().
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
 // The files in the binaryData of a ConfigMap. Throws Error{failure} if it is not base64.

@@ -40,6 +40,7 @@ class Submission {
     }
     try {
       for (const json& object : rendered.objects) creation_.create_owned(object, owner_uid_);
+      creation_.keep_shared(rendered.objects, owner_uid_);
     } catch (const Error& error) {
       // Anything unclear leaves what is there: repeating the command goes on from it.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;

@@ -1,6 +1,7 @@
 """Programs of frameworks find each other by the variables that these read; no framework is needed to try that."""
 
 import json
+import re
 
 import pytest
 
@@ -71,3 +72,27 @@ def test_tensorflow_finds_servers_and_workers_by_its_names(embedded, name, exper
 def test_a_framework_that_there_is_not_is_refused_with_those_that_there_are(embedded, experiment):
     refused = embedded.mlk("render", experiment("name: x\nmode: single\nframework: tourch\nimage: i\nrun: a\n"), check=2)
     assert "there is no framework 'tourch'; did you mean 'torch'?" in refused.stderr
+
+
+def test_torchrun_starts_an_elastic_program_with_an_agent_in_each_pod(embedded, name, experiment, tmp_path):
+    """A pretended torchrun tells how it was called, and starts one process; what the real one does with it is its own."""
+    (tmp_path / "bin").mkdir()
+    launcher = tmp_path / "bin" / "torchrun"
+    launcher.write_text('#!/bin/sh\necho agent "$@"\nwhile [ "$1" != --no-python ]; do shift; done\nshift\nexec "$@"\n')
+    launcher.chmod(0o755)
+    write_program(tmp_path, "import sys\nprint('program', sys.argv[1:])\n")
+    file = experiment(f"name: {name}\nmode: allreduce\nframework: torch\nelastic: true\nimage: python:3\nrun: [python3, main.py, one, two words]\n"
+                      f"code: code\nenv: {{PATH: '{tmp_path / 'bin'}:/usr/bin:/bin'}}\n"
+                      "workers: {count: 2, min: 1, processes: 2, cpu: 100m, memory: 64Mi}\n")
+    run = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    hosts = []
+    for rank in (0, 1):
+        log = embedded.mlk("logs", run, "--role", "worker", "--rank", str(rank), check=0).stdout
+        assert "program ['one', 'two words']" in log
+        called = log.split("agent ", 1)[1].split("\n")[0]
+        assert "--nnodes=1:2 --nproc-per-node=2 " in called
+        assert f"--rdzv-id={run} " in called
+        assert f"--rdzv-conf=is_host={1 - rank} " in called
+        hosts.append((re.search(r"--rdzv-endpoint=(127\.\S+):\d+ ", called).group(1), re.search(r"--local-addr=(127\.\S+) ", called).group(1)))
+    assert hosts[0][0] == hosts[1][0] == hosts[0][1]
+    assert hosts[1][1] != hosts[0][1]

@@ -20,7 +20,8 @@ void demand_safe(const std::vector<TarFile>& files) {
   for (const TarFile& file : files) {
     demand(!file.entry.path.empty() && file.entry.path.front() != '/');
     demand(("/" + file.entry.path + "/").find("/../") == std::string::npos);
-    if (file.entry.kind == TarEntry::Kind::link) demand(file.entry.target.front() != '/');
+    if (file.entry.kind == TarEntry::Kind::link)
+      demand(mlk::image::leads_inside(file.entry.path, file.entry.target));
   }
 }
 

@@ -70,8 +70,9 @@ TEST_CASE("a section suggests its own key first, then the two places of a key, t
 TEST_CASE("a section of six keys or less is told whole, of a larger one nothing far away") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
-  CHECK(for_key("zzzzzzzz", "role") == "; it has count, min, cpu, memory, gpu, patch");
+  CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");
   CHECK(for_key("zzzzzzzz", "optimizer") == "");
+  CHECK(for_key("zzzzzzzz", "role") == "");
   CHECK(for_key("queue_of_jobs", "scheduling") == "; it has gang, queue, priority, node");
 }
 

@@ -58,7 +58,8 @@ TEST_CASE(
   write(top / "src/.gitignore", "local.txt\n");
   CHECK(files_of(top) == Paths{".gitignore", ".hidden", ".mlkignore", "keep.pt", "src/.gitignore",
                                "src/model.py", "train.py"});
-  CHECK(files_of(top, {.include = {"runs/1"}, .exclude = {"*.py", ".*", "/keep.pt"}}) == Paths{"runs/1/log"});
+  CHECK(files_of(top, {.include = {"runs/1"}, .exclude = {"*.py", ".*", "/keep.pt"}, .never = {}}) ==
+        Paths{"runs/1/log"});
 }
 
 TEST_CASE("the digest is that of names, contents, executable bits and links, and of nothing else") {
@@ -120,7 +121,7 @@ TEST_CASE("links that lead out of the folder are refused by name, others stay li
     CHECK(std::string(error.what())
               .find("out is a link that leads out of the folder, to " + std::string(target)) !=
           std::string::npos);
-    CHECK(files_of(folder.path(), {.include = {}, .exclude = {"/out"}}) == Paths{"f"});
+    CHECK(files_of(folder.path(), {.include = {}, .exclude = {"/out"}, .never = {}}) == Paths{"f"});
   }
 }
 
@@ -169,4 +170,28 @@ TEST_CASE("ten thousand files are packed") {
   const TemporaryFolder folder;
   for (int i = 0; i < 10'000; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
   CHECK(files_of(folder.path()).size() == 10'000);
+}
+
+TEST_CASE(
+    "no ignore file brings back repositories and passwords, and those of .mlkignore rule in all folders") {
+  const TemporaryFolder folder;
+  const fs::path& top = folder.path();
+  for (const char* file : {".git/config", ".env", "src/x", "d/w.bin", "d/v.bin", "e"}) write(top / file);
+  write(top / ".gitignore", "/*\n!/.*\n!/src\n!/d\n");
+  write(top / ".mlkignore", "!w.bin\n");
+  write(top / "d/.gitignore", "*.bin\n");
+  CHECK(files_of(top) == Paths{".gitignore", ".mlkignore", "d/.gitignore", "d/w.bin", "src/x"});
+  CHECK(files_of(top, {.include = {".env"}, .exclude = {"d", "src"}, .never = {".mlkignore"}}) ==
+        Paths{".env", ".gitignore"});
+  const Code code = mlk::image::pack_code(top, {.include = {"gone/*"}, .exclude = {}, .never = {}}, plenty);
+  CHECK(code.warnings == Paths{"code.include: nothing matches gone/*"});
+}
+
+TEST_CASE("in a repository the ignore files above the folder count, unless it leaves the folder out itself") {
+  const TemporaryFolder folder;
+  write(folder.path() / ".git/HEAD");
+  write(folder.path() / ".gitignore", "*.pem\n/sub/a\n/mine/\n");
+  for (const char* file : {"sub/key.pem", "sub/a", "sub/b", "mine/key.pem"}) write(folder.path() / file);
+  CHECK(files_of(folder.path() / "sub") == Paths{"b"});
+  CHECK(files_of(folder.path() / "mine") == Paths{"key.pem"});
 }

@@ -53,6 +53,10 @@ TEST_CASE("the last rule that matches decides, and an exclamation mark keeps") {
   CHECK(nested.leaves_out("a/b/c/x.log", false) == false);
   CHECK(nested.leaves_out("a/bc/x.log", false) == true);
   CHECK(nested.leaves_out("x.txt", false) == std::nullopt);
+  IgnoreRules odd;
+  odd.add("secret", "[id]");
+  CHECK(odd.leaves_out("[id]/secret", false) == true);
+  CHECK(odd.leaves_out("i/secret", false) == std::nullopt);
 }
 
 TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows are those of git") {
@@ -61,6 +65,7 @@ TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows are
   CHECK(leaves_out("\\!a", "!a"));
   CHECK(leaves_out("a  \r\n", "a"));
   CHECK(leaves_out("a\\ ", "a "));
+  CHECK(leaves_out("a\\\\ ", "a\\"));
   CHECK(
       leaves_out("\xef\xbb\xbf"
                  "a",
@@ -78,6 +83,10 @@ TEST_CASE("sets of characters have ranges and negations, and one without an end 
   CHECK(leaves_out("[\\]]", "]"));
   CHECK(leaves_out("[a", "[a"));
   CHECK_FALSE(leaves_out("[]", "]"));
+  CHECK(leaves_out("run[[:digit:]]", "run1"));
+  CHECK_FALSE(leaves_out("run[[:digit:]]", "runx"));
+  CHECK(leaves_out("[[:upper:]x]", "x"));
+  CHECK(leaves_out("[![:space:]]", "x"));
   CHECK(leaves_out("?", "x"));
   CHECK_FALSE(leaves_out("?", ""));
 }
@@ -93,12 +102,16 @@ TEST_CASE("a pattern of many stars is matched in a time that grows slowly") {
 }
 
 TEST_CASE("what is included names paths from the top, and folders bring what is in them") {
-  const Includes includes({"data/vocabulary.txt", "models/", "**/*.json"});
+  Includes includes({"data/vocabulary.txt", "models/", "**/*.json"});
   CHECK(includes.matches("data/vocabulary.txt"));
   CHECK_FALSE(includes.matches("x/data/vocabulary.txt"));
   CHECK(includes.matches("models/a/b"));
   CHECK(includes.matches("x/y.json"));
   CHECK_FALSE(includes.matches("data/other.txt"));
+  CHECK(includes.vain().empty());
+  CHECK(Includes({"a", "./b"}).vain() == std::vector<std::string>{"a", "./b"});
+  Includes dotted({"./data/v.txt"});
+  CHECK(dotted.matches("data/v.txt"));
   const Includes one({"data/*/v.txt"});
   CHECK(one.may_match_below("data"));
   CHECK(one.may_match_below("data/en"));

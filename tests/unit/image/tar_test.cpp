@@ -55,7 +55,7 @@ TEST_CASE("an archive that would write outside of its folder is refused") {
   for (const char* path : {"/etc/x", "../x", "a/../../x", "a//b", ".", ""})
     CHECK_MESSAGE(
         refusal(tar_of({{{.path = path}, "x"}})).find("leads out of its folder") != std::string::npos, path);
-  for (const char* target : {"/etc", "..", "x/../../y"})
+  for (const char* target : {"/etc", "..", "x/../../y", "k/../OUT", ""})
     CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = target}, ""}}))
               .find("a link leads out") != std::string::npos);
   CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = "d"}, ""}, {{.path = "l/x"}, "x"}}))
@@ -98,4 +98,14 @@ TEST_CASE("an archive is unpacked into a folder, and never over a file that is t
   CHECK((fs::status(folder.path() / "d/f").permissions() & fs::perms::owner_exec) != fs::perms::none);
   CHECK_THROWS_WITH_AS(mlk::image::unpack(tar, folder.path()), doctest::Contains("d/f: File exists"),
                        mlk::Error);
+}
+
+TEST_CASE("links inside of the folder lead up only at their beginning, so that no chain of them leads out") {
+  using mlk::image::leads_inside;
+  CHECK(leads_inside("a/b/l", "../c"));
+  CHECK(leads_inside("a/b/l", "../../c/d"));
+  CHECK(leads_inside("l", "./a/./b"));
+  CHECK_FALSE(leads_inside("a/b/l", "../../../c"));
+  CHECK_FALSE(leads_inside("a/b/l", "k/../OUT"));  // k may be a link to ../..
+  CHECK_FALSE(leads_inside("a/l", "../b/../../c"));
 }

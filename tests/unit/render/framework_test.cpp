@@ -125,6 +125,32 @@ TEST_CASE("mistakes in a framework are named with their place") {
             .starts_with("/home/mine.yaml: pod: the label mlk.dev/run of the pod must be"));
 }
 
+TEST_CASE("a program with elastic or processes is started by the framework's launcher") {
+  const auto command_of = [](const std::string& text, const Templates& templates = Templates()) {
+    const Rendered run = run_with("mode: allreduce\n" + text, templates);
+    return pod_of_role(run, "worker")["spec"]["containers"][0]["command"];
+  };
+  const json plain = {"sh", "-c", "a"};
+  CHECK(command_of("framework: torch\nworkers: {count: 4}\n") == plain);
+  CHECK(command_of("framework: torch\nelastic: false\nworkers: {count: 4, processes: 1}\n") == plain);
+  const json launched =
+      command_of("framework: torch\nelastic: true\nworkers: {count: 4, min: 2, processes: 8}\n");
+  REQUIRE(launched.size() == 7);
+  const auto script = launched[2].get<std::string>();
+  for (const char* part : {"--nnodes=2:4 ", "--nproc-per-node=8 ", "--max-restarts=3 ",
+                           "--local-addr=\"${MLK_ADDRESS%:*}\"", "--no-python \"$@\""})
+    CHECK_MESSAGE(script.find(part) != std::string::npos, script);
+  CHECK(script.find("$(") == std::string::npos);
+  CHECK(launched[6] == "a");
+  const Templates mine = with_framework("launch: [start, '-n', '${role.processes}']\n");
+  CHECK(command_of("framework: mine\nworkers: {count: 2, processes: 3}\n", mine) ==
+        json{"start", "-n", "3", "sh", "-c", "a"});
+  CHECK(refusal_of_framework("mode: allreduce\nelastic: true\n") ==
+        "elastic needs a framework with a launcher, and the experiment has none");
+  CHECK(refusal_of_framework("mode: allreduce\nframework: jax\nworkers: {processes: 2}\n") ==
+        "processes needs a framework with a launcher, and jax has none");
+}
+
 TEST_CASE("addresses of more pods than a variable can hold are refused") {
   CHECK(refusal_of_framework("mode: allreduce\nframework: tensorflow\nworkers: {count: 5000}\n")
             .starts_with("templates/frameworks/tensorflow.yaml: TF_CONFIG has "));

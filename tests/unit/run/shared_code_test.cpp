@@ -85,3 +85,32 @@ TEST_CASE("a ConfigMap of that name with another content is not taken for the co
   CHECK(what == "configmap/" + code_map + " exists and belongs to something else");
   CHECK(submitter.cluster.names("configmaps") == code_map + " ");
 }
+
+TEST_CASE("code that was made by hand serves, and is not owned, so that no run deletes it") {
+  CodeSubmitter submitter("1");
+  submitter.cluster.ask("POST", "/api/v1/namespaces/default/configmaps",
+                        {{"apiVersion", "v1"},
+                         {"kind", "ConfigMap"},
+                         {"metadata",
+                          {{"name", code_map},
+                           {"labels", {{"mlk.dev/shared", "code"}}},
+                           {"annotations", {{"mlk.dev/digest", std::string(64, 'd')}}}}}});
+  CHECK(submitter.submit().outcome == SubmitOutcome::created);
+  CHECK(submitter.submit().outcome == SubmitOutcome::running);
+  CHECK_FALSE(submitter.cluster.store.find("configmaps", "default", code_map)
+                  ->at("metadata")
+                  .contains("ownerReferences"));
+}
+
+TEST_CASE("code that a collector deletes while the run is created is created again") {
+  CodeSubmitter submitter("1");
+  submitter.submit();
+  submitter.experiment = CodeSubmitter("2").experiment;
+  submitter.cluster.before([&](const mlk::local::Request& request) {
+    if (request.method == "POST" && request.path.ends_with("/jobs"))
+      submitter.cluster.store.remove("configmaps", "default", code_map);
+    return std::nullopt;
+  });
+  const std::string second = submitter.submit().run;
+  CHECK(owners_of_code(submitter.cluster) == std::vector{second});
+}

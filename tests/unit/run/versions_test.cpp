@@ -29,8 +29,11 @@ TEST_CASE("the version before a run is the newest older one that is not the same
 
 TEST_CASE("sweeps, trials and what is being deleted are no versions") {
   std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-c", "3", 3),
-                           version("x-d", "4", 4)};
+                           version("x-d", "4", 4), version("x-e", "5", 5)};
   owners[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z";
   owners[2]["metadata"]["labels"]["mlk.dev/sweep"] = "x-c";
-  CHECK(mlk::version_before(owners, "x-d") == "x-a");
+  owners[3]["metadata"]["labels"]["mlk.dev/sweep"] = "x-c";
+  CHECK(mlk::version_before(owners, "x-e") == "x-a");
+  owners[3]["metadata"]["labels"].erase("mlk.dev/sweep");
+  CHECK(mlk::version_before(owners, "x-e") == "x-d");
 }

@@ -196,3 +196,39 @@ TEST_CASE(
   CHECK(refused("name: x\nmode: single\nrun: 'echo ${sweep.lr}'\n" + sweep, "{min: 1}") ==
         "stop asha needs max, how long a whole trial is");
 }
+
+TEST_CASE("what travels with a sweep cannot be a parameter of it, and its code does not change its kin") {
+  const TemporaryFolder folder;
+  for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
+  const std::string program =
+      "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\nenv: {LR: "
+      "\"${sweep.lr}\"}\n";
+  for (const char* words : {"code.path=a,b", "data.0.files=a,b"})
+    CHECK(refused(refusal_of(program + "code: {path: a}\n", {words}, folder.path()),
+                  "its trials have the same files and code"));
+  const std::string by_lr = "env: {LR: \"${sweep.lr}\"}\n";
+  const Definition with_a = define(program + "code: a\n" + by_lr, {"lr=1,2"}, folder.path());
+  const Definition with_b = define(program + "code: {path: b}\n" + by_lr, {"lr=1,2"}, folder.path());
+  CHECK(with_a.identity.run != with_b.identity.run);
+  CHECK(with_a.kin == with_b.kin);
+  CHECK(with_a.files.code->digest != with_b.files.code->digest);
+}
+
+TEST_CASE("a line more in the file with points, or in the experiment, leaves a sweep with code what it was") {
+  const TemporaryFolder folder;
+  folder.write("train.py", "print()");
+  const std::string text =
+      "name: x\nmode: single\nrun: python3 train.py ${sweep.lr}\ncode: .\nsweep: {points: points.csv}\n";
+  const auto sweep_of = [&](const std::string& points, const std::string& more) {
+    folder.write("points.csv", points);
+    folder.write("x.yaml", text + more);
+    return define_sweep({(folder.path() / "x.yaml").string(), folder.path(), text + more}, {}, {},
+                        Templates())
+        .identity.run;
+  };
+  const std::string first = sweep_of("lr\n1\n", "");
+  CHECK(sweep_of("lr\n1\n2\n", "") == first);
+  CHECK(sweep_of("lr\n1\n", "note: new\n") == first);
+  folder.write("train.py", "print(1)");
+  CHECK(sweep_of("lr\n1\n", "") != first);
+}
