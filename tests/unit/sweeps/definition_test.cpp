@@ -200,9 +200,7 @@ TEST_CASE(
 TEST_CASE("what travels with a sweep cannot be a parameter of it, and its code does not change its kin") {
   const TemporaryFolder folder;
   for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
-  const std::string program =
-      "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\nenv: {LR: "
-      "\"${sweep.lr}\"}\n";
+  const std::string program = "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\n";
   for (const char* words : {"code.path=a,b", "data.0.files=a,b"})
     CHECK(refused(refusal_of(program + "code: {path: a}\n", {words}, folder.path()),
                   "its trials have the same files and code"));
