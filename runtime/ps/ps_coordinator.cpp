@@ -227,6 +227,7 @@ bool Coordinator::save_last(Turn& turn) {
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
   if (stopping_ && (tried_step_ || overdue)) return true;  // async: updates since that try are not saved
   if (overdue) {
+    code_probe("ps.last-save-overdue");
     turn.decide(unsaved());
     return false;
   }

@@ -169,6 +169,14 @@ void hang_disk(PsScenario& s, Random& random, Duration storm) {
   s.faults.push_back({begin + random.between(Duration(10s), Duration(200s)), Kind::disk_slow, {}, {}, 1});
 }
 
+// Nobody makes room for the last checkpoint while server 0 is patient.
+void fill_disk(PsScenario& s, Random& random, Duration storm) {
+  if (!s.disk) return;
+  s.faults.push_back({random.between(Duration(0), storm), Kind::disk_full, {}, {}, 1});
+  s.faults.push_back(
+      {storm + s.patience + random.between(Duration(10s), Duration(120s)), Kind::disk_full, {}, {}, 0});
+}
+
 // A worker comes when the others, and all servers but perhaps server 0, have ended.
 void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
   if (s.workers == 1 || s.servers == 1) return;
@@ -249,6 +257,8 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
   if (end.one_in(20)) hang_disk(s, end, storm);
   if (end.one_in(8)) come_after_the_end(s, end, storm);
   if (end.one_in(4000)) come_after_a_day(s, end);
+  Random room(mix(seed, 8));
+  if (room.one_in(40)) fill_disk(s, room, storm);
   return s;
 }
 
