@@ -57,7 +57,7 @@ std::string text_of_value(const std::map<std::string, nlohmann::json>& values, c
 
 using Values = std::map<std::string, nlohmann::json>;
 
-// Of its experiment, and of the files that travelled with it their digests, which are cut for the eye.
+// The values of its experiment, and the first digits of the digests of files that travelled with it.
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
@@ -70,7 +70,7 @@ Values values_of(const StoredRun& run) {
   return out;
 }
 
-// Whether any value differs.
+// Returns whether any value differs.
 bool print_values(const StoredRun& first, const StoredRun& second, Session& session) {
   const Values before = values_of(first), after = values_of(second);
   Values all = before;
@@ -85,7 +85,7 @@ bool print_values(const StoredRun& first, const StoredRun& second, Session& sess
   return !table.empty();
 }
 
-// The times of files in the head of a file's differences mean nothing.
+// Takes the times out of the head of each file: they are those of the temporary copies.
 std::string without_times(const std::string& text) {
   std::string out;
   bool in_head = false;
@@ -109,7 +109,7 @@ std::string tar_of(kube::Client& client, const StoredRun& run) {
   return image::gunzip(fetch_code(client, client.config().name_space, run), image::longest_tar);
 }
 
-// What diff does not tell of an entry; empty for a plain file.
+// What the program diff does not show of an entry; empty for a plain file.
 std::string kind_of(const image::TarEntry& entry) {
   if (entry.kind == image::TarEntry::Kind::folder) return "folder";
   return entry.executable ? "executable" : "";

@@ -31,8 +31,8 @@ struct GetOptions {
   std::string to;
 };
 
-// A folder that the experiment names, as a place below the new one. One that lay elsewhere gets a name of its
-// own, which the experiment then has too.
+// Where a folder that the experiment names is written, below the new folder. One that lay outside of the
+// experiment's own folder is renamed to `otherwise`, also in the experiment.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;

@@ -79,7 +79,7 @@ void new_experiment(const NewOptions& options, Session& session) {
       "# data: [{{name: data, mount: /data, pvc: datasets}}]\n"
       "# checkpoint: {{volume: {{pvc: checkpoints}}}}   # the program finds it in $MLK_CHECKPOINTS\n",
       program, has_framework ? 2 : 1);
-  // It has to be one that mlk takes: the name may be the user's.
+  // Nothing is written that submit would refuse, such as a wrong --name.
   (void)load_experiment(text, options.file, {}, load_templates().names());
   write_file_atomically(file, text);
   session.out << file.string() << '\n';

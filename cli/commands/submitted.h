@@ -1,4 +1,4 @@
-// What a command says that has submitted a run.
+// What a command says after it has submitted a run.
 #pragma once
 
 #include <string>
