@@ -33,6 +33,9 @@ socat socat
 busybox-static busybox
 iproute2 ip
 openssl openssl
+docker-registry docker-registry
+skopeo skopeo
+umoci umoci
 python3 python3
 jq jq
 zsh zsh
@@ -97,10 +100,12 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "set-up: installing with apt-get: ${missing[*]}" >&2
 
-# Installing containerd must not start it: systemctl does nothing when offline, and runlevel 1 starts no services.
+# Installing containerd or a registry must not start it: systemctl does nothing when offline, and runlevel 1 starts no services.
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 SYSTEMD_OFFLINE=1 RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 "$@" >&2
 }
 install() { apt install -y -q --no-install-recommends "${missing[@]}"; }
 if ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then apt update -q; fi
 install || { apt update -q && install; } || fail "apt-get could not install: ${missing[*]}"
+# Nor may one be there after the next boot, on all addresses: the tests start their own.
+case " ${missing[*]} " in *' docker-registry '*) "${as_root[@]}" env SYSTEMD_OFFLINE=1 update-rc.d docker-registry disable >&2 ;; esac
