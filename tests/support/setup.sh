@@ -68,8 +68,8 @@ look_for_pip() {  # the CUDA toolkit of the tests is made of wheels
   has_module python3 pip || missing+=(python3-pip)
 }
 
-look_for_go() {  # the test cluster is built once; where there is no Go for it, a wheel is fetched
-  ! "$root/tests/cluster/build" --which >/dev/null || return 0
+look_for_go() {  # the test cluster and crane are built once; where there is no Go for them, a wheel is fetched
+  ! "$root/tests/cluster/build" --which >/dev/null || ! compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/mlk/crane-v*" >/dev/null || return 0
   ! "$root/tests/cluster/build" --go >/dev/null || return 0
   has_module python3 pip || missing+=(python3-pip)
 }
