@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Registries for tests: Debian's docker-registry in a scratch folder, behind a front that records requests and misbehaves by plan
+(registry_proxy.py). Deleting is allowed. Three kinds, by what they ask for: nothing, a password, or a bearer token.
+
+    with registry.bearer() as images:
+        images.plan(fault("status", "PATCH", nth=2, status=500, share=0.5))
+        images.write_login(folder)
+        run(..., f"{images.name}/team/x:1")
+        assert images.record.sent("PATCH") < 1000000 and not images.unmet()
+
+By hand:  registry.py anonymous|basic|bearer [--port N] [--token-port N] [--tls] [--storage DIR] [--log FILE] [--plan JSON]
+It prints "ready HOST:PORT" and runs until SIGTERM or SIGINT. Each line of the log is one request as JSON.
+"""
+
+import argparse
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from registry_proxy import Front, Upstream, basic_authorization  # noqa: E402
+from registry_tokens import Tokens, User  # noqa: E402
+
+USER, PASSWORD = "researcher", "swordfish:7%41/@"
+READER, READER_PASSWORD = "reader", "trout:8 &=?"  # may only pull, where there are tokens
+SECRET = "of the test"
+HTPASSWD = """\
+researcher:$2b$04$71CYctCwjMBGRvrC9dwaluStLa1bLj8TM0qAfbUDFW0jnc0egMZLa
+reader:$2b$04$eXjVZY9p1F05TRqCdavUnu72238w0D4RN.xzCck571AwKNrj.Adsq
+"""
+MANIFESTS = ", ".join(f"application/vnd.{kind}+json" for kind in (
+    "oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2", "docker.distribution.manifest.list.v2"))
+
+
+class Registry:
+    """One registry that runs. `name` is how references to it begin, `record` what it was asked, `tokens` the server of tokens or None."""
+
+    def __init__(self, kind, port=0, token_port=0, tls=False, storage=None, log=None, relative=False, second_host=False, resumable=False,
+                 **token_options):
+        self.kind, self._process = kind, None
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mlk-registry-"))
+        self.storage = pathlib.Path(storage or self.folder / "storage")
+        self.tokens = self._front = self.second = None
+        try:
+            self.ca, context = make_certificates(self.folder) if tls else (None, None)
+            self._start(relative)
+            own = basic_authorization(USER, PASSWORD) if kind == "basic" else None
+            if second_host:
+                self.second = Front(self._socket, host="127.0.0.2", tls=context, authorization=own)
+            if kind == "bearer":
+                users = {USER: User(PASSWORD), READER: User(READER_PASSWORD, {".*": {"pull"}})}
+                self.tokens = Tokens(users, tls=context, port=token_port, **token_options)
+            self._front = Front(self._socket, port=port, tls=context, gate=self.tokens, elsewhere=self.second,
+                                resume=self._with_true_offset if resumable else None, log=log)
+        except BaseException:
+            self.stop()
+            raise
+        self.name, self.url, self.port, self.record = self._front.name, self._front.url, self._front.port, self._front.record
+        self.plan, self.unmet = self._front.plan, self._front.unmet
+
+    def _start(self, relative):
+        self._socket = self.folder / "socket"
+        (self.folder / "htpasswd").write_text(HTPASSWD)
+        config = {
+            "version": "0.1", "log": {"level": "warn", "accesslog": {"disabled": True}},
+            "storage": {"filesystem": {"rootdirectory": str(self.storage)}, "delete": {"enabled": True},
+                        "maintenance": {"uploadpurging": {"enabled": False}}},
+            "http": {"net": "unix", "addr": str(self._socket), "secret": SECRET, "relativeurls": relative}}
+        if self.kind == "basic":
+            config["auth"] = {"htpasswd": {"realm": "test", "path": str(self.folder / "htpasswd")}}
+        self._config = self.folder / "config.yml"
+        self._config.write_text(json.dumps(config))
+        self.run()
+
+    def _with_true_offset(self, path):
+        """This program takes no upload up again whose PATCH was cut: the session's address has an offset in it that is not true any more.
+        Others do. With the true offset in a request's address it does as well."""
+        match = re.search(r"^(.*/v2/(.+)/blobs/uploads/([0-9a-f-]{36})\?(?:.*&)?_state=)([^&]+)(.*)$", path)
+        if not match:
+            return path
+        data = self.storage / f"docker/registry/v2/repositories/{match[2]}/_uploads/{match[3]}/data"
+        state = json.loads(base64.urlsafe_b64decode(urllib.parse.unquote(match[4]))[32:])
+        state["Offset"] = data.stat().st_size if data.exists() else 0
+        text = json.dumps(state).encode()
+        signed = base64.urlsafe_b64encode(hmac.digest(SECRET.encode(), text, "sha256") + text).decode()
+        return match[1] + urllib.parse.quote(signed) + match[5]
+
+    def run(self):
+        """Starts the program, after `end` once more: with what is stored."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(["docker-registry", "serve", self._config], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment())
+        end = time.monotonic() + 30
+        while True:
+            try:
+                with socket.socket(socket.AF_UNIX) as attempt:
+                    attempt.connect(str(self._socket))
+                return
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError("docker-registry does not answer: " + (self.folder / "log").read_text()) from None
+            time.sleep(0.02)
+
+    def end(self):
+        """Ends the program: clients get no answers, as the front still listens."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self._socket.unlink(missing_ok=True)
+
+    def stop(self):
+        for part in (self._front, self.second, self.tokens and self.tokens.front):
+            if part:
+                part.stop()
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # Logins.
+
+    def login(self, user=USER, password=PASSWORD):
+        """What docker writes into config.json."""
+        if self.kind == "anonymous":
+            return {}
+        return {"auths": {self.name: {"auth": basic_authorization(user, password).removeprefix("Basic ")}}}
+
+    def write_login(self, folder, **who):
+        """Writes config.json, and gives the variables with which programs find it."""
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(self.login(**who)))
+        return {"DOCKER_CONFIG": str(folder), "REGISTRY_AUTH_FILE": str(folder / "config.json")}
+
+    def secrets(self):
+        """All that must not be seen in any output."""
+        known = self.tokens.secrets() if self.tokens else [PASSWORD, READER_PASSWORD]
+        return [*known, *(basic_authorization(*who).removeprefix("Basic ") for who in ((USER, PASSWORD), (READER, READER_PASSWORD)))]
+
+    # What is in it, past the front: neither recorded nor disturbed.
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, headers, body) of the registry's own answer."""
+        connection = Upstream(self._socket)
+        try:
+            own = {"Authorization": basic_authorization(USER, PASSWORD)} if self.kind == "basic" else {}
+            connection.request(method, path, body=body, headers={**own, **(headers or {})})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def repositories(self):
+        return json.loads(self.ask("GET", "/v2/_catalog?n=1000")[2])["repositories"]
+
+    def tags(self, repository):
+        """Of a repository that is not there: none."""
+        status, _, body = self.ask("GET", f"/v2/{repository}/tags/list")
+        return sorted(json.loads(body)["tags"] or []) if status == 200 else []
+
+    def manifest(self, repository, reference):
+        """The document, or None."""
+        status, _, body = self.ask("GET", f"/v2/{repository}/manifests/{reference}", headers={"Accept": MANIFESTS})
+        return json.loads(body) if status == 200 else None
+
+    def digest(self, repository, reference):
+        return self.ask("HEAD", f"/v2/{repository}/manifests/{reference}", headers={"Accept": MANIFESTS})[1]["Docker-Content-Digest"]
+
+    def blob(self, repository, digest):
+        """Its bytes, or None."""
+        status, _, body = self.ask("GET", f"/v2/{repository}/blobs/{digest}")
+        return body if status == 200 else None
+
+    def broken(self):
+        """What is wrong with what tags refer to: a blob that is missing or is not what its digest says. Empty when all is right."""
+        wrong = []
+        for repository in self.repositories():
+            for tag in self.tags(repository):
+                self._check(repository, tag, f"{repository}:{tag}", wrong)
+        return wrong
+
+    def _check(self, repository, reference, name, wrong):
+        document = self.manifest(repository, reference)
+        if document is None:
+            wrong.append(f"{name}: no manifest {reference}")
+            return
+        for part in document.get("manifests", []):
+            self._check(repository, part["digest"], name, wrong)
+        for part in [document["config"], *document["layers"]] if "config" in document else []:
+            content = self.blob(repository, part["digest"])
+            if content is None:
+                wrong.append(f"{name}: no blob {part['digest']}")
+            elif (len(content), "sha256:" + hashlib.sha256(content).hexdigest()) != (part["size"], part["digest"]):
+                wrong.append(f"{name}: wrong bytes in {part['digest']}")
+
+    def collect_garbage(self):
+        """As an administrator does it: what no manifest refers to is gone afterwards."""
+        self.end()
+        subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True, env=_environment(), timeout=120)
+        self.run()
+
+    def size(self):
+        """Bytes of all blobs that are stored."""
+        return sum(path.stat().st_size for path in self.storage.glob("docker/registry/v2/blobs/**/data"))
+
+
+def _environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}  # it would take them for settings
+
+
+def make_certificates(folder):
+    """An authority of the test and what serves with it: (the path of its certificate, the context)."""
+    authority, key, serving, serving_key = (folder / name for name in ("ca.crt", "ca.key", "serving.crt", "serving.key"))
+    common = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    for more in (["-subj", "/CN=mlk-test-authority", "-addext", "basicConstraints=critical,CA:TRUE", "-keyout", key, "-out", authority],
+                 ["-subj", "/CN=registry", "-CA", authority, "-CAkey", key, "-addext", "basicConstraints=critical,CA:FALSE",
+                  "-addext", "subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost", "-keyout", serving_key, "-out", serving]):
+        subprocess.run([*common, *more], check=True, capture_output=True, timeout=60)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(serving, serving_key)
+    return authority, context
+
+
+@contextlib.contextmanager
+def start(kind, **options):
+    """A registry for as long as the context. Options: port, token_port, tls, relative (Location headers), second_host, resumable (an
+    upload that was cut can be taken up), log, storage; with tokens also anonymous_pull, expires_in and fields."""
+    registry = Registry(kind, **options)
+    try:
+        yield registry
+    finally:
+        registry.stop()
+
+
+def anonymous(**options):
+    return start("anonymous", **options)
+
+
+def basic(**options):
+    return start("basic", **options)
+
+
+def bearer(**options):
+    return start("bearer", **options)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=["anonymous", "basic", "bearer"])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--token-port", type=int, default=0)
+    parser.add_argument("--tls", action="store_true", help="https, with an authority of its own, whose certificate is printed")
+    parser.add_argument("--storage", help="a folder that stays; a scratch folder when not given")
+    parser.add_argument("--log", help="append one line of JSON for each request")
+    parser.add_argument("--plan", default="[]", help="the faults as JSON")
+    options = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with start(options.kind, port=options.port, token_port=options.token_port, tls=options.tls, storage=options.storage, log=options.log) as registry:
+        registry.plan(*json.loads(options.plan))
+        if registry.ca:
+            print(f"authority {registry.ca}")
+        if options.kind != "anonymous":
+            print(f"login {USER} {PASSWORD}")
+        if registry.tokens:
+            print(f"tokens {registry.tokens.front.name}")
+        print(f"ready {registry.name}", flush=True)
+        while not ended.wait(0.5):
+            pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
