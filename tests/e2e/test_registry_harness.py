@@ -8,6 +8,8 @@ import random
 import tarfile
 import urllib.parse
 
+import base_images
+import crane
 import mlk
 import pytest
 import registry
@@ -139,3 +141,16 @@ def test_tokens_are_given_for_what_a_user_may_do_and_can_end_early(archive, tmp_
         assert "unauthorized" in push().stderr
         assert not images.unmet()
         assert os.path.exists(images.folder)
+
+
+def test_base_images_are_in_a_registry_in_every_form():
+    with registry.anonymous() as images:
+        layers = {}
+        for form in base_images.FORMS:
+            digest = base_images.push(images, "base/small", form, form=form)
+            layers[form] = images.manifest("base/small", digest)["layers"][0]["mediaType"].rpartition(".")[2]
+        assert layers == {"oci": "tar+gzip", "docker": "gzip", "zstd": "tar+zstd"}
+        index, own = base_images.push_index(images, "base/small", "3")
+        assert own in [part["digest"] for part in images.manifest("base/small", index)["manifests"]]
+        assert "PASS" in mlk.run(crane.crane(), "validate", "--remote", f"{images.name}/base/small:3", check=0, timeout=600).stdout
+        assert images.broken() == []
