@@ -82,6 +82,19 @@ def push(images, repository, tag="test", kind="small", form="oci", user=USER):
     return images.digest(repository, tag)
 
 
+def push_marked(images, repository, mark, tag="test"):
+    """Like push(), with one more layer that no other image has: a node cannot know it already. (The image's digest, that of the layer.)"""
+    document = images.manifest(repository, push(images, repository, tag))
+    layer = Layer()
+    layer.text("/mark", mark)
+    tar = layer.finish()
+    config = json.loads(images.blob(repository, document["config"]["digest"]))
+    config["rootfs"]["diff_ids"].append(describe("", tar)["digest"])
+    document["config"] = put_blob(images, repository, "config.v1+json", json.dumps({**config, "history": []}).encode())
+    document["layers"].append(put_blob(images, repository, "layer.v1.tar+gzip", gzip.compress(tar, mtime=0)))
+    return put_manifest(images, repository, tag, document)[0], document["layers"][-1]["digest"]
+
+
 def push_index(images, repository, tag="test", kind="small"):
     """An index with this machine's platform, another one and what is no image at all: (the index's digest, that of this platform's manifest)."""
     own = push(images, repository, tag, kind)

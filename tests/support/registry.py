@@ -33,7 +33,7 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from registry_proxy import Front, Upstream, basic_authorization  # noqa: E402
+from registry_proxy import Front, Upstream, basic_authorization, socket_address  # noqa: E402
 from registry_tokens import Tokens, User  # noqa: E402
 
 USER, PASSWORD = "researcher", "swordfish:7%41/@"
@@ -74,13 +74,13 @@ class Registry:
         self.plan, self.unmet = self._front.plan, self._front.unmet
 
     def _start(self, relative):
-        self._socket = self.folder / "socket"
+        self._socket = "@" + self.folder.name  # has a name but no path, which could be too long
         (self.folder / "htpasswd").write_text(HTPASSWD)
         config = {
             "version": "0.1", "log": {"level": "warn", "accesslog": {"disabled": True}},
             "storage": {"filesystem": {"rootdirectory": str(self.storage)}, "delete": {"enabled": True},
                         "maintenance": {"uploadpurging": {"enabled": False}}},
-            "http": {"net": "unix", "addr": str(self._socket), "secret": SECRET, "relativeurls": relative}}
+            "http": {"net": "unix", "addr": self._socket, "secret": SECRET, "relativeurls": relative}}
         if self.kind == "basic":
             config["auth"] = {"htpasswd": {"realm": "test", "path": str(self.folder / "htpasswd")}}
         self._config = self.folder / "config.yml"
@@ -108,12 +108,15 @@ class Registry:
         while True:
             try:
                 with socket.socket(socket.AF_UNIX) as attempt:
-                    attempt.connect(str(self._socket))
+                    attempt.connect(socket_address(self._socket))
                 return
             except OSError:
                 if self._process.poll() is not None or time.monotonic() > end:
                     raise RuntimeError("docker-registry does not answer: " + (self.folder / "log").read_text()) from None
             time.sleep(0.02)
+
+    def runs(self):
+        return self._process is not None and self._process.poll() is None
 
     def end(self):
         """Ends the program: clients get no answers, as the front still listens."""
@@ -121,7 +124,6 @@ class Registry:
             self._process.kill()
             self._process.wait()
         self._process = None
-        self._socket.unlink(missing_ok=True)
 
     def stop(self):
         for part in (self._front, self.second, self.tokens and self.tokens.front):
@@ -280,7 +282,8 @@ def main():
             print(f"tokens {registry.tokens.front.name}")
         print(f"ready {registry.name}", flush=True)
         while not ended.wait(0.5):
-            pass
+            if not registry.runs():
+                return 1
     return 0
 
 

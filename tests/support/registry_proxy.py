@@ -148,17 +148,22 @@ class Incoming:
         return line
 
 
+def socket_address(name):
+    """What connect() takes: Go writes the zero byte of names that are no paths as @."""
+    return re.sub("^@", "\0", name)
+
+
 class Upstream(http.client.HTTPConnection):
     """A connection to the registry."""
 
-    def __init__(self, path):
+    def __init__(self, name):
         super().__init__("localhost", timeout=120)
-        self._socket_path = str(path)
+        self._socket_name = name
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self._socket_path)
+        self.sock.connect(socket_address(self._socket_name))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -367,7 +372,7 @@ class Listener(ThreadingHTTPServer):
 
 
 class Front:
-    """The listener and what it is told to do, for tests. `upstream` is the path of the registry's UNIX socket; `authorization`, if given,
+    """The listener and what it is told to do, for tests. `upstream` is the registry's UNIX socket; `authorization`, if given,
     is what the registry sees in place of what the client sends; `resume` changes the path of each request on its way there."""
 
     handler = Handler

@@ -19,6 +19,9 @@ for other in {1..9}; do
   [ $other = "$node" ] || ip route add 10.85.$other.0/24 via 10.250.0.$((10 + other))
 done
 echo 1 >/proc/sys/net/ipv4/ip_forward
+for port in "$STATE"/registries/*; do
+  [ ! -e "$port" ] || "$HARNESS/lib/node-registry.sh" "$(basename "$port")"
+done
 
 # The kubelet sets these for the whole machine. It is shown files that already hold what it wants.
 mkdir -p "$folder/sysctl"

@@ -1,0 +1,99 @@
+"""The nodes of the test cluster pull from registries of this machine, under the names by which this machine knows them."""
+
+import base64
+import json
+import os
+
+import base_images
+import mlk
+import pytest
+import registry
+from registry_proxy import fault
+
+pytestmark = pytest.mark.nodes
+
+
+@pytest.fixture
+def nearby(real):
+    """nearby(registry) opens the way from the nodes to it, until the test has ended."""
+    opened = []
+
+    def let_in(images):
+        ports = [images.port, *([images.tokens.front.port] if images.tokens else [])]
+        opened.extend(ports)
+        real.harness("registry", *ports)
+    yield let_in
+    if opened:
+        real.harness("registry", "--close", *opened)
+
+
+@pytest.fixture
+def pod(real, name):
+    """pod(image) starts a pod that says one line; its name. With what the registry asks for as its pull secret."""
+    made = []
+
+    def start(image, images=None, **who):
+        each = f"{name}-{len(made)}"
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": each}, "type": "kubernetes.io/dockerconfigjson",
+                  "data": {".dockerconfigjson": base64.b64encode(json.dumps(images.login(**who) if images else {"auths": {}}).encode()).decode()}}
+        one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": each},
+               "spec": {"restartPolicy": "Never", "imagePullSecrets": [{"name": each}], "terminationGracePeriodSeconds": 0,
+                        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                        "containers": [{"name": "main", "image": image, "command": ["sh", "-c", "echo it runs as $(id -u)"],
+                                        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": [secret, one]})
+        made.append(manifest)
+        real.kubectl("apply", "-f", "-", input=manifest)
+        return each
+    yield start
+    for manifest in made:
+        real.kubectl("delete", "-f", "-", "--wait=false", input=manifest)
+
+
+def output(real, pod):
+    mlk.wait_until(lambda: real.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}").stdout == "Succeeded", f"the end of {pod}", 90)
+    return real.kubectl("logs", pod).stdout
+
+
+def waiting(real, pod):
+    return real.kubectl("get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].state.waiting}").stdout
+
+
+def test_pods_run_images_of_registries_of_every_kind_at_the_same_time(real, nearby, pod, name):
+    with registry.anonymous() as first, registry.basic() as second, registry.bearer() as third:
+        pods, layers = [], []
+        for images in (first, second, third):
+            digest, layer = base_images.push_marked(images, f"team/{name}", f"{name} {images.kind}")
+            nearby(images)
+            pods.append(pod(f"{images.name}/team/{name}@{digest}", images))
+            layers.append(layer)
+        assert [output(real, each) for each in pods] == [f"it runs as {base_images.USER}\n"] * 3
+        for images, layer in zip((first, second, third), layers, strict=True):
+            assert images.record.received("GET", f"/v2/team/{name}/blobs/{layer}") > 0
+
+
+def test_a_wrong_password_and_a_digest_that_is_not_there_are_seen_at_the_pod(real, nearby, pod, name):
+    with registry.basic() as images:
+        digest = base_images.push(images, f"team/{name}")
+        nearby(images)
+        refused = pod(f"{images.name}/team/{name}@{digest}", images, password="guess")
+        gone = pod(f"{images.name}/team/{name}@sha256:{'0' * 64}", images)
+        for each in (refused, gone):
+            mlk.wait_until(lambda each=each: "ImagePull" in waiting(real, each), f"a pull of {each} that fails", 60)
+
+
+def test_what_the_front_does_happens_to_the_nodes(real, nearby, pod, name):
+    with registry.anonymous() as images:
+        digest, layer = base_images.push_marked(images, f"team/{name}", name)
+        nearby(images)
+        images.plan(fault("wrong-bytes", "GET", layer, times=0))
+        each = pod(f"{images.name}/team/{name}@{digest}")
+        mlk.wait_until(lambda: "ImagePull" in waiting(real, each), "a pull that fails", 60)
+        images.plan()
+        assert output(real, each) == f"it runs as {base_images.USER}\n"
+
+
+def test_the_clusters_own_registry_is_there_for_this_machine_and_for_the_nodes(real, pod, name):
+    where = os.environ["MLK_CLUSTER_REGISTRY"]
+    mlk.run("skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci-archive:{base_images.archive()}", f"docker://{where}/team/{name}:1", check=0)
+    assert output(real, pod(f"{where}/team/{name}:1")) == f"it runs as {base_images.USER}\n"
