@@ -68,6 +68,8 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   add_new(*root, session);
   add_submit(*root, session);
   add_render(*root, session);
+  add_build(*root, session);
+  add_image(*root, session);
   add_sweep(*root, session);
   add_drive(*root, session);
   add_results(*root, session);

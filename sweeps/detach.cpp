@@ -71,7 +71,13 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
   for (const std::string& entry : out.input.folders)
     out.files.folders[entry] =
         files_in(client.get(kube::resources::config_maps, name_space, out.input.files_of + "-data-" + entry));
-  if (!out.input.code.empty()) out.files.code = CodeArchive{.digest = out.input.code, .bytes = ""};
+  if (!out.input.code.empty())
+    out.files.code = CodeArchive{.digest = out.input.code,
+                                 .bytes = "",
+                                 .layer_file = out.input.code_in_image ? in_image_already : "",
+                                 .on_machine = out.input.code_on_machine};
+  out.files.image = out.input.image_built;
+  out.files.python_on_machine = out.input.python_on_machine;
   return out;
 }
 

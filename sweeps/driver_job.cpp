@@ -70,6 +70,10 @@ std::string to_text(const DriverInput& input) {
                     {"parameters", input.parameters},
                     {"folders", input.folders},
                     {"code", input.code},
+                    {"image_built", input.image_built},
+                    {"code_in_image", input.code_in_image},
+                    {"code_on_machine", input.code_on_machine},
+                    {"python_on_machine", input.python_on_machine},
                     {"texts", texts},
                     {"templates", input.own_templates},
                     {"image", input.image},
@@ -93,6 +97,10 @@ DriverInput parse_driver_input(std::string_view text) {
   out.parameters = texts_in(at_path(value, {"parameters"}));
   out.folders = texts_in(at_path(value, {"folders"}));
   out.code = text_of(value, {"code"});
+  out.image_built = text_of(value, {"image_built"});
+  out.code_in_image = at_path(value, {"code_in_image"}) == true;
+  out.code_on_machine = text_of(value, {"code_on_machine"});
+  out.python_on_machine = text_of(value, {"python_on_machine"});
   out.texts = pairs_in(at_path(value, {"texts"}));
   for (auto& [name, encoded] : out.texts) encoded = decoded(encoded);
   out.own_templates = pairs_in(at_path(value, {"templates"}));

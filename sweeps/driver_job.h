@@ -26,15 +26,18 @@ struct DriverInput {
   std::string version;  // of the mlk that wrote it
   ExperimentFile file;
   Overrides overrides;
-  std::vector<std::string> parameters;               // words of the command line
-  std::vector<std::string> folders;                  // entries of `data:` whose files travel
-  std::string code{};                                // digest of the code that travels; empty: none
-  std::map<std::string, std::string> texts;          // as in CarriedFiles
-  std::map<std::string, std::string> own_templates;  // path -> text, of the user's own
-  std::string image;                                 // of the driver
-  bool local = false;                                // on the embedded cluster
-  Identity sweep;                                    // that it drives
-  std::string files_of;                              // the sweep whose copies of the files are mounted
+  std::vector<std::string> parameters;                 // words of the command line
+  std::vector<std::string> folders;                    // entries of `data:` whose files travel
+  std::string code{};                                  // digest of the code that travels; empty: none
+  std::string image_built{};                           // FileContents::image
+  bool code_in_image = false;                          // CodeArchive::is_layer()
+  std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
+  std::map<std::string, std::string> texts;            // as in CarriedFiles
+  std::map<std::string, std::string> own_templates;    // path -> text, of the user's own
+  std::string image;                                   // of the driver
+  bool local = false;                                  // on the embedded cluster
+  Identity sweep;                                      // that it drives
+  std::string files_of;                                // the sweep whose copies of the files are mounted
   std::string defined_as{};  // the identity of the definition, computed by the mlk that wrote this
 };
 

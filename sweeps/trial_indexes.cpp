@@ -28,7 +28,7 @@ TrialsObjects TrialIndexes::objects_of(TrialsJob job) const {
   job.may_fail = std::min(most, static_cast<int>(job.trials.size()));
   const Experiment experiment = experiments_.of(job.trials.front().point);
   const Rendered rendered = render(experiment, definition_.files, request_.templates, options_);
-  return render_trials(job, experiment, rendered, request_.templates);
+  return render_trials(job, experiment, definition_.files, rendered, request_.templates);
 }
 
 bool TrialIndexes::write_down(int number, const std::vector<TrialLine>& trials) {

@@ -105,8 +105,8 @@ std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials,
   return jobs;
 }
 
-TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const Rendered& rendered,
-                            const Templates& templates) {
+TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const FileContents& files,
+                            const Rendered& rendered, const Templates& templates) {
   const json& of_run = worker_job(rendered);
   json trials = {{"job", job.job}, {"count", job.trials.size()}, {"may_fail", job.may_fail}};
   trials["parallel"] = std::min<std::size_t>(static_cast<std::size_t>(job.parallel), job.trials.size());
@@ -122,8 +122,9 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   trials["points"] = std::move(points);
   trials["environment"] = std::move(environment);
   trials["deadline"] = experiment.time_limit ? json(experiment.time_limit->count()) : json();
-  trials["command"] =
-      experiment.has_train ? json() : json(with_code(experiment, trial_command(experiment.command)));
+  trials["command"] = experiment.has_train
+                          ? json()
+                          : json(with_code(experiment, files.code, trial_command(experiment.command)));
   trials["failure_rules"] =
       rules_for_trials(of_run["spec"].value("podFailurePolicy", json::object()).value("rules", json()));
   json scope = {{"run", rendered.run}, {"name", experiment.name}, {"trials", std::move(trials)}};

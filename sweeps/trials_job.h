@@ -47,7 +47,7 @@ struct TrialsObjects {
 };
 
 // `rendered`: the objects of the sweep's first trial as a run (render.h) with the sweep's identity and owner.
-TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const Rendered& rendered,
-                            const Templates& templates);
+TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const FileContents& files,
+                            const Rendered& rendered, const Templates& templates);
 
 }  // namespace mlk::sweeps

@@ -12,6 +12,8 @@ struct Session;
 void add_new(CLI::App& root, Session& session);
 void add_submit(CLI::App& root, Session& session);
 void add_render(CLI::App& root, Session& session);
+void add_build(CLI::App& root, Session& session);
+void add_image(CLI::App& root, Session& session);
 void add_sweep(CLI::App& root, Session& session);
 void add_drive(CLI::App& root, Session& session);
 void add_results(CLI::App& root, Session& session);

@@ -37,7 +37,13 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   for (const DataEntry& entry : sweep.first.data) {
     if (!entry.files.empty()) out.folders.push_back(entry.name);
   }
-  if (sweep.files.code) out.code = sweep.files.code->digest;
+  if (const std::optional<CodeArchive>& code = sweep.files.code) {
+    out.code = code->digest;
+    out.code_in_image = code->is_layer();
+    out.code_on_machine = code->on_machine;
+  }
+  out.image_built = sweep.files.image;
+  out.python_on_machine = sweep.files.python_on_machine;
   if (const std::string& named = sweep.spec.points_file; !named.empty()) {
     out.texts[named] =
         read_file_beside(source.file, source.prepared, named, "sweep.points", sweeps::longest_points_file)

@@ -27,8 +27,9 @@ std::string manual_of_experiments() {
 
 }  // namespace
 
-void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
-  command.add_option("FILE", options.file, "Experiment file; - for standard input")->required();
+void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file) {
+  command.add_option("FILE", options.file, "Experiment file; - for standard input")
+      ->required(file == FileIs::required);
   command.add_option("--set", options.set, "Change a value of the file, for example train.optimizer.lr=0.1")
       ->type_name("KEY=VALUE")
       ->take_all()
@@ -48,7 +49,9 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options) {
 PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session) {
   return {.overrides = {.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")},
           .allow_files = options.allow_files,
-          .manual = manual_of_experiments()};
+          .manual = manual_of_experiments(),
+          .registry = session.env("MLK_REGISTRY"),
+          .local = session.local()};
 }
 
 void require_image(const Experiment& experiment, const std::string& file) {

@@ -21,8 +21,10 @@ struct ExperimentOptions {
   std::vector<std::string> allow_files;
 };
 
+enum class FileIs { required, optional };
+
 // FILE, --set and -e, the same in every command that takes an experiment.
-void add_experiment_options(CLI::App& command, ExperimentOptions& options);
+void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file = FileIs::required);
 
 // The values of the flags and the environment.
 PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session);

@@ -4,6 +4,7 @@
 
 #include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/images.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/commands/submitted.h"
@@ -41,11 +42,16 @@ void submit(const SubmitOptions& options, Session& session) {
   }
   const bool on_client = options.dry_run == "client";
   const Templates templates = load_templates();
-  const Prepared loaded = prepare(read_experiment_file(options.experiment.file),
-                                  prepare_options(options.experiment, session), templates);
-  if (!session.local() && !on_client) require_image(loaded.experiment, options.experiment.file);
+  const PrepareOptions prepared = prepare_options(options.experiment, session);
+  Prepared loaded = prepare(read_experiment_file(options.experiment.file), prepared, templates);
   if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
     await.start_timeout = loaded.experiment.start_timeout;
+
+  const ImageNeed need{
+      .file = options.experiment.file, .prepared = prepared, .dry_run = !options.dry_run.empty()};
+  if (!on_client) require_some_image(need, loaded.experiment, session);
+  const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
+  if (client) provide_image(need, loaded.experiment, loaded.files, *client, session);
 
   RenderOptions render_options;
   render_options.version = session.version;
@@ -63,7 +69,6 @@ void submit(const SubmitOptions& options, Session& session) {
     return print_handle(rendered.run, options.output, "", session);
   }
 
-  const std::unique_ptr<kube::Client> client = session.connect();
   const std::string& name_space = client->config().name_space;
   const SubmitRequest request{.experiment = loaded.experiment,
                               .files = loaded.files,

@@ -10,6 +10,7 @@
 #include "cli/commands/await_sweep.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/detach.h"
+#include "cli/commands/images.h"
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_preview.h"
@@ -177,12 +178,15 @@ void sweep_command(const SweepOptions& options, Session& session) {
   const FileContext file_context = file_context_of(file, prepared);
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
   const bool on_client = options.dry_run == "client";
-  if (!session.local() && !on_client) require_image(sweep.first, options.experiment.file);
   if (session.local()) bound_by_cpus(sweep, session);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& left : sweep.left_behind)
     session.warn(advice_on_left_behind(printable(left), sweep.files.code.has_value()));
+  const ImageNeed need{
+      .file = options.experiment.file, .prepared = prepared, .dry_run = !options.dry_run.empty()};
+  if (!on_client) require_some_image(need, sweep.first, session);
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
+  if (client) provide_image(need, sweep.first, sweep.files, *client, session);
   const sweeps::StartRequest request{.definition = sweep,
                                      .file_context = file_context,
                                      .templates = templates,

@@ -179,6 +179,10 @@ class Rules {
 
   void check_code() {
     check_folder("code", text_in(child_of(effective_, "code"), "path"));
+    const nlohmann::json code = effective_.value("code", nlohmann::json::object());
+    const std::string requirements = text_in(code, "python");
+    if (requirements.starts_with('/') || requirements.starts_with(".."))
+      refuse("code", "code.python is a file in the folder of the code, such as requirements.txt");
     const std::string workdir = text_in(effective_, "workdir");
     if (workdir.empty()) return;
     if (given("code") && workdir.starts_with('/')) {

@@ -16,6 +16,7 @@ constexpr Key experiment_keys[] = {
     {"image", text, "", "", "container image of all roles"},
     {"image_pull_policy", choice, "IfNotPresent|Always|Never", "IfNotPresent", "when nodes pull the image"},
     {"image_pull_secrets", object_names, "", "[]", "Secrets with the registry's credentials"},
+    {"registry", text, "", "", "where mlk puts images that it builds, as registry.example/team"},
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
     {"framework", text, "", "",
@@ -49,10 +50,11 @@ constexpr Key code_keys[] = {
     {"path", folder, "", "\".\"", "the folder"},
     {"include", texts, "", "[]", "what travels although it would be left out, as data/vocabulary.txt"},
     {"exclude", texts, "", "[]", "what is left out, in addition; patterns as in .gitignore"},
-    {"python", later, "packages of Python are not supported yet: take an image that has them", "",
-     "a file of requirements"},
-    {"layer", later, "building an image is not supported yet: leave files out until the code has 900 KiB", "",
-     "whether it becomes a layer of an image"},
+    {"python", path, "or relative", "",
+     "a file of requirements in it, whose packages become a layer of the image"},
+    {"python_version", text, "", "", "of the image's Python, as 3.11; the image says it by default"},
+    {"layer", boolean, "", "",
+     "whether it becomes a layer of the image; default: when it is too large for a ConfigMap"},
 };
 
 constexpr Key train_keys[] = {

@@ -1,28 +1,45 @@
-// A folder of code as one archive that travels with a run.
+// A folder of code that travels with a run: as one small archive, or as a layer of an image.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cli/image/layer.h"
 #include "cli/image/tree.h"
 
 namespace mlk::image {
 
-// Of files, and of the archive with their names, before it is compressed: it has to fit into memory.
+// Of files, and of the archive with their names, before it is compressed: pods unpack it into their memory or
+// disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
 struct Code {
-  std::string digest;   // sha256 of the archive before it is compressed, hexadecimal: that of the files
-  std::string archive;  // tar, gzip
-  std::vector<std::string> files;     // paths, in the order of their bytes
-  std::vector<std::string> warnings;  // for people
+  std::string digest;      // sha256 of the archive before it is compressed, hexadecimal: that of the files
+  std::string archive;     // tar, gzip; empty if it has more bytes than it may have
+  std::uint64_t size = 0;  // of the files, together
+  std::vector<std::string> files{};     // paths, in the order of their bytes
+  std::vector<std::string> warnings{};  // for people
+  Tree tree{};
 };
 
+enum class TooLarge { is_refused, has_no_archive };
+
 // The same files, executable bits and links give the same digest on every machine, whatever their owners and
-// times. The archive has at most `most_bytes`. Throws Error: usage if it would have more, with the largest
-// files; failure for a file that cannot be read, or changes meanwhile; and as list_tree().
-Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std::size_t most_bytes);
+// times. `most_bytes`: of the archive. Throws Error: usage for a folder with nothing that travels, or with
+// more than any image should hold; failure for a file that cannot be read, or changes meanwhile; and as
+// list_tree().
+Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std::size_t most_bytes,
+               TooLarge too_large = TooLarge::is_refused);
+
+// The files as a layer, below `prefix` ("mlk/code"). Whoever the program is may write there: each container
+// has a copy of its own. Throws Error{failure}.
+Layer write_code_layer(const std::filesystem::path& folder, const Code& code, const std::string& prefix,
+                       const std::filesystem::path& file);
+
+// The archive of code that has none in memory, into a file, unless that is there. Throws Error{failure}.
+void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file);
 
 }  // namespace mlk::image

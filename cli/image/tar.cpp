@@ -50,45 +50,62 @@ class Header {
   std::string bytes_;
 };
 
-void append(std::string& tar, std::string_view name, unsigned mode, char type, std::string_view target,
-            std::string_view content) {
-  tar += Header()
-             .text(name, longest_name)
-             .number(mode, 8)
-             .number(0, 8)
-             .number(0, 8)
-             .number(content.size(), 12)
-             .number(time_of_all, 12)
-             .skip(8)
-             .text({&type, 1}, 1)
-             .text(target, longest_name)
-             .text("ustar  ", 8)
-             .done();
-  tar += content;
-  pad(tar);
+std::string header(std::string_view name, unsigned mode, char type, std::string_view target,
+                   std::uint64_t size) {
+  return Header()
+      .text(name, longest_name)
+      .number(mode, 8)
+      .number(0, 8)
+      .number(0, 8)
+      .number(size, 12)
+      .number(time_of_all, 12)
+      .skip(8)
+      .text({&type, 1}, 1)
+      .text(target, longest_name)
+      .text("ustar  ", 8)
+      .done();
 }
 
 // GNU's way to give the next header a longer name or target.
 void append_long(std::string& tar, char type, const std::string& text) {
   if (text.size() <= longest_name) return;
-  append(tar, "././@LongLink", 0, type, "", std::string_view(text.c_str(), text.size() + 1));
+  const std::string_view with_nul(text.c_str(), text.size() + 1);
+  tar += header("././@LongLink", 0, type, "", with_nul.size());
+  tar += with_nul;
+  pad(tar);
 }
 
 }  // namespace
 
-void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content) {
+std::string tar_header(const TarEntry& entry, std::uint64_t size) {
   const bool is_folder = entry.kind == TarEntry::Kind::folder;
   const std::string name = is_folder ? entry.path + "/" : entry.path;
-  append_long(tar, 'K', entry.target);
-  append_long(tar, 'L', name);
+  std::string out;
+  append_long(out, 'K', entry.target);
+  append_long(out, 'L', name);
+  const auto mode = [&](unsigned usual) { return entry.mode == 0 ? usual : entry.mode; };
   switch (entry.kind) {
     case TarEntry::Kind::file:
-      return append(tar, name, entry.executable ? 0755 : 0644, '0', "", content);
+      out += header(name, mode(entry.executable ? 0755 : 0644), '0', "", size);
+      break;
     case TarEntry::Kind::folder:
-      return append(tar, name, 0755, '5', "", "");
+      out += header(name, mode(0755), '5', "", 0);
+      break;
     case TarEntry::Kind::link:
-      return append(tar, name, 0777, '2', entry.target, "");
+      out += header(name, 0777, '2', entry.target, 0);
+      break;
   }
+  return out;
+}
+
+std::size_t tar_padding(std::uint64_t size) {
+  return static_cast<std::size_t>((tar_block - size % tar_block) % tar_block);
+}
+
+void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content) {
+  tar += tar_header(entry, content.size());
+  tar += content;
+  pad(tar);
 }
 
 void end_tar(std::string& tar) { tar.append(2 * tar_block, '\0'); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,16 @@ struct TarEntry {
   Kind kind = Kind::file;
   bool executable = false;
   std::string target{};  // of a link
+  unsigned mode = 0;     // permissions; 0: the usual ones, 0644 or 0755
 };
 
 // Appends an entry: owner and group are 0, the time is the first second of 1980, which zip archives can hold
 // too. `content`: of a file.
 void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content);
+
+// The parts of an entry: what comes before its content, of `size` bytes, and the padding after it.
+std::string tar_header(const TarEntry& entry, std::uint64_t size);
+std::size_t tar_padding(std::uint64_t size);
 
 // Appends the end of the archive.
 void end_tar(std::string& tar);

@@ -35,8 +35,9 @@ json code_scope(const CodeArchive& code) {
   return {{"name", code_map_name(code)}, {"digest", code.digest}, {"archive", base64_encode(code.bytes)}};
 }
 
-std::vector<std::string> with_code(const Experiment& experiment, const std::vector<std::string>& command) {
-  if (!experiment.effective.contains("code")) return command;
+std::vector<std::string> with_code(const Experiment& experiment, const std::optional<CodeArchive>& code,
+                                   const std::vector<std::string>& command) {
+  if (!code || code->is_layer()) return command;
   const std::string workdir = experiment.effective.value("workdir", ".");
   std::vector<std::string> out{
       "/bin/sh", "-c", unpack, fmt::format("{}/{}", code_mount, code_archive_file), code_folder, workdir};

@@ -2,6 +2,7 @@
 // unpacks it into a folder of its own before its program starts. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,20 @@
 
 namespace mlk {
 
+inline constexpr char in_image_already[] = "-";
+
 // The folder of `code:`, packed by the caller.
 struct CodeArchive {
   std::string digest;                // sha256 of the files, hexadecimal
   std::string bytes;                 // tar, gzip; empty where the ConfigMap is known to be there
   std::string source{};              // what is known of its origin, as JSON, for the record; empty: nothing
   std::vector<std::string> files{};  // their paths, in the order of their bytes
+  // Where it is too large for a ConfigMap, or the experiment asks for it. At most one of them is set.
+  std::string layer_file{};    // a layer of the image, in this file, or in the image already if that is "-"
+  std::string on_machine{};    // with --local: the folder that holds its archive
+  std::string requirements{};  // the file of code.python, on this machine
+
+  bool is_layer() const { return !layer_file.empty(); }
 };
 
 // "mlk-code-<16 digits of the digest>": runs with the same code share it.
@@ -29,9 +38,11 @@ inline constexpr char code_file[] = "code.tar";             // what the record o
 inline constexpr char code_archive_file[] = "code.tar.gz";  // in its ConfigMap
 inline constexpr char code_mount[] = "/etc/mlk/code";       // of the ConfigMap
 inline constexpr char code_folder[] = "/mlk/code";          // in which the program starts; it may write there
+inline constexpr char python_folder[] = "/mlk/python";      // packages of Python
 
-// The command that a container executes for `command`: with `code:`, the image's sh unpacks the code by tar,
-// or else python3, and executes the command in its folder or in `workdir`, a folder in that.
-std::vector<std::string> with_code(const Experiment& experiment, const std::vector<std::string>& command);
+// The command that a container executes for `command`: with an archive, the image's sh unpacks the code by
+// tar, or else python3, and executes the command in its folder or in `workdir`, a folder in that.
+std::vector<std::string> with_code(const Experiment& experiment, const std::optional<CodeArchive>& code,
+                                   const std::vector<std::string>& command);
 
 }  // namespace mlk

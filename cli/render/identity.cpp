@@ -12,6 +12,7 @@ Identity identify(const Experiment& experiment, const nlohmann::json& digests, c
   nlohmann::json what = {{"experiment", experiment.effective}, {"files", digests}};
   what["experiment"].erase("tags");
   what["experiment"].erase("note");
+  what["experiment"].erase("registry");
   for (const auto& [path, digest] : own_templates(templates)) what["templates"][path] = digest;
   const std::string text = what.dump();
   constexpr std::size_t suffix = 5;

@@ -133,6 +133,8 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   }
   if (!experiment.has_train)
     out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
+  if (experiment.effective.contains("code") && experiment.effective["code"].contains("python"))
+    out.push_back(variable("PYTHONPATH", python_folder));
   if (experiment.effective["checkpoint"].contains("volume")) {
     const std::string folder =
         fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
@@ -167,10 +169,14 @@ Volumes pod_volumes(const PodContext& context) {
                       : volume_source(entry, read_only);
     add_volume(out, "data-" + name, std::move(source), entry["mount"].get<std::string>(), read_only);
   }
-  if (context.code) {
-    add_volume(out, "mlk-code", {{"configMap", {{"name", code_map_name(*context.code)}}}}, code_mount, true);
+  if (const std::optional<CodeArchive>& code = context.code; code && !code->is_layer()) {
+    const json source = code->on_machine.empty() ? json{{"configMap", {{"name", code_map_name(*code)}}}}
+                                                 : json{{"hostPath", {{"path", code->on_machine}}}};
+    add_volume(out, "mlk-code", source, code_mount, true);
     add_volume(out, "mlk-workspace", {{"emptyDir", json::object()}}, code_folder, false);
   }
+  if (const std::string& packages = context.python_on_machine; !packages.empty())
+    add_volume(out, "mlk-python", {{"hostPath", {{"path", packages}}}}, python_folder, true);
   const json& checkpoint = experiment.effective["checkpoint"];
   if (checkpoint.contains("volume")) {
     add_volume(out, checkpoint_volume, volume_source(checkpoint["volume"], false), checkpoint_mount, false);

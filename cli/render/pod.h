@@ -32,6 +32,7 @@ struct PodContext {
   const std::vector<RoleInRun>& roles;
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
   const std::optional<CodeArchive>& code;
+  const std::string& python_on_machine;  // FileContents::python_on_machine
 };
 
 // Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.

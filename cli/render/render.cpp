@@ -227,7 +227,9 @@ class Renderer {
     scope_["hash"] = identity_.hash.substr(0, label_digits);
     scope_["namespace"] = options_.name_space.empty() ? json() : json(options_.name_space);
     scope_["version"] = options_.version;
-    scope_["image"] = experiment_.image.empty() ? local_image : experiment_.image;
+    scope_["image"] = !files_.image.empty()       ? files_.image
+                      : experiment_.image.empty() ? local_image
+                                                  : experiment_.image;
     scope_["roles"] = roles;
     scope_["roles_text"] = counts.dump();
     scope_["parameters"] = parameters();
@@ -360,7 +362,8 @@ class Renderer {
                              owner_uid_,
                              roles_,
                              options_.files_of.empty() ? identity_.run : options_.files_of,
-                             files_.code};
+                             files_.code,
+                             files_.python_on_machine};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];
@@ -380,13 +383,19 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] =
-        own_program ? json(with_code(experiment_, launched(in_run.size))) : json::array({"mlk-runtime"});
-    pod["workdir"] = files_.code ? json(code_folder) : or_null(effective_, "workdir");
+    pod["command"] = own_program ? json(with_code(experiment_, files_.code, launched(in_run.size)))
+                                 : json::array({"mlk-runtime"});
+    pod["workdir"] = workdir();
     pod["share_processes"] = own_program ? json(true) : json();
     pod["user"] = own_program ? json() : json(runtime_user);
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
     return shape("pod");
+  }
+
+  json workdir() const {
+    if (!files_.code) return or_null(effective_, "workdir");
+    const std::string inside = effective_.value("workdir", ".");
+    return files_.code->is_layer() && inside != "." ? fmt::format("{}/{}", code_folder, inside) : code_folder;
   }
 
   // The program, started by the framework's launcher where the experiment asks for that.

@@ -22,6 +22,8 @@ struct FileContents {
   std::map<std::string, std::map<std::string, std::string>>
       folders;  // entry of `data:` -> file name -> bytes
   std::optional<CodeArchive> code{};
+  std::string image{};  // built for them, "repository@digest": it stands in place of the experiment's
+  std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "cli/experiment/yaml.h"
 #include "cli/image/code.h"
 #include "cli/image/repository.h"
@@ -11,6 +13,7 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 namespace {
@@ -55,10 +58,27 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
   return way.empty() || *way.begin() == ".." ? "" : way.generic_string();
 }
 
+// Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
+void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
+                CodeArchive& code) {
+  const fs::path cache = cache_home() / "layers";
+  if (options.local) {
+    const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;
+    image::write_archive(folder, packed, file);
+    code.on_machine = fs::absolute(file.parent_path()).string();
+  } else {
+    const fs::path file = cache / ("code-" + packed.digest + ".tar.gz");
+    if (!image::find_layer(file)) (void)image::write_code_layer(folder, packed, code_folder + 1, file);
+    code.layer_file = file.string();
+  }
+  code.bytes.clear();
+}
+
 // `own_place`: files that are left out of the code, since what counts in them has its own place in the
 // identity of a run: a remark, or one more point of a sweep, shall not make it another run.
-void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const nlohmann::json& code,
-              FileContents& files) {
+void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const PrepareOptions& options,
+              const Experiment& experiment, FileContents& files) {
+  const nlohmann::json& code = experiment.effective["code"];
   const auto named = code.at("path").get<std::string>();
   const fs::path folder = user_folder(from, named, "code");
   image::TreeRules rules{.include = code.at("include").get<std::vector<std::string>>(),
@@ -67,12 +87,29 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   for (const fs::path& file : own_place) {
     for (const bool follow : {false, true}) rules.never.push_back(path_in(folder, file, follow));
   }
-  image::Code packed = image::pack_code(folder, rules, most_config_map_bytes);
-  files.code = CodeArchive{.digest = std::move(packed.digest),
+  const bool can_be_large = options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
+  image::Code packed =
+      image::pack_code(folder, rules, most_config_map_bytes,
+                       can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused);
+  files.code = CodeArchive{.digest = packed.digest,
                            .bytes = std::move(packed.archive),
                            .source = source_of(named, folder),
                            .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
+  if (code.contains("python")) {
+    const auto requirements = code["python"].get<std::string>();
+    if (!std::binary_search(files.code->files.begin(), files.code->files.end(),
+                            fs::path(requirements).lexically_normal().generic_string()))
+      throw Error(ExitCode::not_found, fmt::format("code.python: {} is no file of the code that travels",
+                                                   printable(requirements)));
+    files.code->requirements = fs::absolute(folder / requirements).string();
+  }
+  const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
+  if (!shall && !files.code->bytes.empty()) return;
+  if (shall && !can_be_large)
+    throw Error(ExitCode::usage, "code.layer needs a registry for the image",
+                "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
+  keep_large(options, folder, packed, *files.code);
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
@@ -123,8 +160,12 @@ FileContents read_files(const ExperimentFile& file, const PrepareOptions& option
     if (!entry.files.empty())
       files.folders[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");
   }
-  if (experiment.effective.contains("code")) add_code(own_place, from, experiment.effective["code"], files);
+  if (experiment.effective.contains("code")) add_code(own_place, from, options, experiment, files);
   return files;
+}
+
+std::string registry_of(const PrepareOptions& options, const Experiment& experiment) {
+  return experiment.effective.value("registry", options.registry);
 }
 
 Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates) {

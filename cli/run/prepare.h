@@ -35,12 +35,18 @@ struct PrepareOptions {
   std::vector<std::string> allow_files;   // --allow-files
   std::string manual;                     // the command that shows the manual of the file
   std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
+  std::string registry{};                 // $MLK_REGISTRY: where images go, unless the experiment says it
+  bool local = false;                     // the run will be on this machine
+  bool all_code_is_layer = false;         // for an image, however small the code is
 };
 
 // A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as
 // read_user_folder().
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
+
+// Where images of the experiment go: "registry.example/team"; empty: nobody has said.
+std::string registry_of(const PrepareOptions& options, const Experiment& experiment);
 
 struct Prepared {
   Experiment experiment;

@@ -7,6 +7,7 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/code.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/util/error.h"

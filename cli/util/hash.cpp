@@ -1,6 +1,7 @@
 #include "cli/util/hash.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include <openssl/evp.h>
@@ -34,6 +35,34 @@ std::string_view view(const std::array<unsigned char, 32>& digest) {
 }  // namespace
 
 std::string sha256_hex(std::string_view bytes) { return hex(view(sha256(bytes))); }
+
+namespace {
+
+std::unique_ptr<void, void (*)(void*)> new_digest() {
+  std::unique_ptr<void, void (*)(void*)> out(EVP_MD_CTX_new(), [](void* context) {
+    EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
+  });
+  if (out == nullptr) throw std::bad_alloc();
+  return out;
+}
+
+EVP_MD_CTX* context(const std::unique_ptr<void, void (*)(void*)>& state) {
+  return static_cast<EVP_MD_CTX*>(state.get());
+}
+
+}  // namespace
+
+Sha256::Sha256() : state_(new_digest()) { EVP_DigestInit_ex(context(state_), EVP_sha256(), nullptr); }
+
+void Sha256::add(std::string_view bytes) { EVP_DigestUpdate(context(state_), bytes.data(), bytes.size()); }
+
+std::string Sha256::hex() const {
+  const auto copy = new_digest();
+  EVP_MD_CTX_copy_ex(context(copy), context(state_));
+  std::array<unsigned char, 32> digest;
+  EVP_DigestFinal_ex(context(copy), digest.data(), nullptr);
+  return mlk::hex(view(digest));
+}
 
 std::string sha256_base32(std::string_view bytes, std::size_t length) {
   constexpr char digits[] = "abcdefghijklmnopqrstuvwxyz234567";

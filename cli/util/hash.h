@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,17 @@ namespace mlk {
 std::array<unsigned char, 32> sha256(std::string_view bytes);
 std::string hex(std::string_view bytes);
 std::string sha256_hex(std::string_view bytes);
+
+// The digest of bytes that come in parts.
+class Sha256 {
+ public:
+  Sha256();
+  void add(std::string_view bytes);
+  std::string hex() const;  // of all that was added so far
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> state_;
+};
 
 // The first `length` characters of the digest in RFC 4648 base32, lower case: letters and 2-7, safe in names.
 std::string sha256_base32(std::string_view bytes, std::size_t length);

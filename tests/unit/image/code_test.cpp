@@ -154,7 +154,7 @@ TEST_CASE("code that is too large is refused with its largest files before it is
   std::ofstream(folder.path() / "sparse").close();
   fs::resize_file(folder.path() / "sparse", 3ull << 30);
   error = refusal(folder.path());
-  CHECK(std::string(error.what()).find("has 3072.2 MiB, and 1.0 MiB can travel with a run") !=
+  CHECK(std::string(error.what()).find("has 3072.2 MiB, and 1.0 MiB can travel without an image") !=
         std::string::npos);
   CHECK(error.hint().find(".mlkignore") != std::string::npos);
 }

@@ -36,7 +36,7 @@ RenderedTrials render_of(const std::string& text, const std::vector<std::string>
     const int number = static_cast<int>(job.trials.size()) + 10;
     job.trials.push_back({number, hash_of(point), point, common.delta_of(experiments.of(point), number)});
   }
-  out.objects = render_trials(job, out.sweep.first, rendered, Templates());
+  out.objects = render_trials(job, out.sweep.first, out.sweep.files, rendered, Templates());
   return out;
 }
 

@@ -1,0 +1,117 @@
+// mlk build: makes an image of an experiment's code, or of the runtime, and sends it to a registry.
+
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/images.h"
+#include "cli/commands/load.h"
+#include "cli/commands/session.h"
+#include "cli/local/local.h"
+#include "cli/registry/save.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct BuildOptions {
+  ExperimentOptions experiment;
+  bool runtime = false;
+  std::string target, base, platform, destination;
+  bool insecure = false;
+};
+
+void check_flags(const BuildOptions& options) {
+  if (options.runtime == !options.experiment.file.empty())
+    throw Error(ExitCode::usage,
+                options.runtime ? "--runtime is built from what is installed, and takes no experiment"
+                                : "give an experiment with code:, or --runtime",
+                "for example: mlk build experiment.yaml");
+  if (options.runtime && !(options.base.empty() && options.platform.empty()))
+    throw Error(ExitCode::usage, "--base and --platform are for an experiment; --runtime has no base");
+}
+
+// KIND:PATH of --output.
+void save(const Build& build, const std::string& destination, const std::string& name) {
+  const std::size_t colon = destination.find(':');
+  const std::string kind = destination.substr(0, colon);
+  const fs::path path = colon == destination.npos ? "" : destination.substr(colon + 1);
+  if (path.empty() || (kind != "oci" && kind != "docker-archive"))
+    throw Error(ExitCode::usage, "--output takes oci:DIR or docker-archive:FILE, not '" + destination + "'");
+  if (kind == "oci") {
+    registry::save_oci(path, name, build.composed, build.base);
+  } else {
+    registry::save_docker_archive(path, name, build.composed, build.base);
+  }
+}
+
+Build build_of_experiment(const BuildOptions& options, const Prepared& loaded,
+                          const registry::Access& access) {
+  if (!loaded.files.code)
+    throw Error(ExitCode::usage, options.experiment.file + " has no code:, and so nothing to build",
+                "name the folder of the program: code: .");
+  std::optional<image::Platform> platform;
+  if (!options.platform.empty()) platform = image::parse_platform(options.platform);
+  return assemble({.experiment = loaded.experiment,
+                   .files = loaded.files,
+                   .access = access,
+                   .base = options.base,
+                   .platform = platform});
+}
+
+void build(const BuildOptions& options, Session& session) {
+  check_flags(options);
+  Registries registries(session, options.insecure);
+  PrepareOptions prepared = prepare_options(options.experiment, session);
+  prepared.local = false;
+  prepared.all_code_is_layer = true;  // an image that is asked for holds the code, however small
+  std::string name = "mlk-runtime", registry = prepared.registry, target = options.target;
+  std::optional<Build> built;
+  if (options.runtime) {
+    if (target.empty() && !registry.empty()) target = runtime_reference(registry, session.version);
+    built = assemble_runtime(local::own_program());
+  } else {
+    const Prepared loaded =
+        prepare(read_experiment_file(options.experiment.file), prepared, load_templates());
+    for (const std::string& warning : loaded.files.warnings) session.warn(warning);
+    name = loaded.experiment.name;
+    registry = registry_of(prepared, loaded.experiment);
+    built = build_of_experiment(options, loaded, registries.access());
+  }
+  if (options.destination.empty()) {
+    session.out << registries.push(*built, target_of(target, registry, name, *built)) << '\n';
+  } else {
+    save(*built, options.destination, target.empty() ? name + ":latest" : target);
+    session.out << printable(options.destination.substr(options.destination.find(':') + 1)) << '\n';
+  }
+}
+
+}  // namespace
+
+void add_build(CLI::App& root, Session& session) {
+  auto options = std::make_shared<BuildOptions>();
+  CLI::App* command =
+      root.add_subcommand("build", "Make an image of an experiment's code, or of the runtime");
+  add_experiment_options(*command, options->experiment, FileIs::optional);
+  command->add_flag("--runtime", options->runtime,
+                    "The image of train: experiments: mlk-runtime and mlk as they are installed here");
+  command
+      ->add_option("-t,--tag", options->target,
+                   "Where it goes; by default a repository in registry: or MLK_REGISTRY")
+      ->type_name("IMAGE");
+  command->add_option("--base", options->base, "Put the code on this image, not on the experiment's")
+      ->type_name("IMAGE");
+  command->add_option("--platform", options->platform, "Which of a base for several platforms: linux/arm64")
+      ->type_name("OS/ARCH");
+  command->add_option("--output", options->destination, "Write it to this machine's disk, and send nothing")
+      ->type_name("oci:DIR|docker-archive:FILE");
+  command->add_flag("--insecure", options->insecure,
+                    "Do not check the registry's certificate, and speak to one without TLS");
+  command->callback([options, &session] { build(*options, session); });
+}
+
+}  // namespace mlk

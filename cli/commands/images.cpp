@@ -1,0 +1,166 @@
+#include "cli/commands/images.h"
+
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "cli/commands/load.h"
+#include "cli/commands/session.h"
+#include "cli/kube/objects.h"
+#include "cli/ui/progress.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+struct Registries::State {
+  explicit State(Session& of_command) : session(of_command) {}
+
+  Session& session;
+  registry::Access access{};
+  const std::thread::id own_thread = std::this_thread::get_id();
+  std::mutex mutex{};
+  std::vector<std::string> notes{};  // of other threads
+
+  std::vector<std::string> take_notes() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(notes, {});
+  }
+};
+
+Registries::Registries(Session& session, bool insecure) : state_(std::make_unique<State>(session)) {
+  registry::Access& access = state_->access;
+  access = registry::usual_access(session.env);
+  access.insecure = insecure;
+  access.go_on = [&session] { return session.interrupted == 0; };
+  access.note = [state = state_.get()](const std::string& text) {
+    if (std::this_thread::get_id() == state->own_thread) return state->session.note(text);
+    const std::lock_guard lock(state->mutex);
+    state->notes.push_back(text);
+  };
+}
+
+Registries::~Registries() = default;
+
+const registry::Access& Registries::access() const { return state_->access; }
+
+namespace {
+
+std::string line_of(const registry::PushProgress& progress, double seconds, bool ascii) {
+  const std::uint64_t all = progress.all, sent = std::min<std::uint64_t>(progress.sent, all);
+  constexpr std::size_t width = 20;
+  const auto speed =
+      static_cast<std::uint64_t>(static_cast<double>(progress.sent.load()) / std::max(seconds, 0.1));
+  return fmt::format("{}  {} of {}  {}/s  {} layers left", ui::bar(width, sent, 0, all, ascii),
+                     human_size(sent), human_size(all), human_size(speed), progress.blobs_left.load());
+}
+
+std::string layers(unsigned count) { return fmt::format("{} layer{}", count, count == 1 ? "" : "s"); }
+
+std::string what_went(const registry::Pushed& sent) {
+  std::vector<std::string> parts;
+  if (sent.bytes_sent == 0) parts.emplace_back("nothing had to be sent");
+  if (sent.bytes_sent > 0)
+    parts.push_back(fmt::format("sent {}, {}", layers(sent.layers_sent), human_size(sent.bytes_sent)));
+  if (sent.layers_there > 0)
+    parts.push_back(
+        fmt::format("{} {} there", layers(sent.layers_there), sent.layers_there == 1 ? "was" : "were"));
+  if (sent.layers_mounted > 0)
+    parts.push_back(
+        fmt::format("{} came from another repository of the registry", layers(sent.layers_mounted)));
+  return join(parts, "; ");
+}
+
+}  // namespace
+
+std::string Registries::push(const Build& build, const image::Reference& target) {
+  Session& session = state_->session;
+  registry::Registry registry(state_->access, target);
+  registry::PushProgress progress;
+  std::future<registry::Pushed> pushed = std::async(std::launch::async, [&] {
+    return registry::push(registry, target, build.composed, build.base, progress);
+  });
+  const auto begin = steady_clock::now();
+  {
+    const bool ascii = session.style_err().ascii();
+    ui::Progress display(
+        session.err, session.live_err(), [] { return ui::terminal_width(STDERR_FILENO); }, ascii);
+    while (pushed.wait_for(milliseconds(100)) != std::future_status::ready) {
+      for (const std::string& note : state_->take_notes()) display.say("mlk: " + note);
+      const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
+      if (progress.all > 0) display.show(line_of(progress, seconds, ascii));
+    }
+  }
+  for (const std::string& note : state_->take_notes()) session.note(note);
+  const registry::Pushed sent = pushed.get();
+  session.note(fmt::format("image {}: {}", target.text(), what_went(sent)));
+  return target.name() + "@" + sent.digest;
+}
+
+namespace {
+
+std::optional<image::Platform> platform_of(kube::Client& client, const Experiment& experiment) {
+  constexpr std::size_t enough = 500;
+  try {
+    const std::optional<kube::Resource> nodes = client.served("v1", "Node");
+    if (!nodes) return std::nullopt;
+    return platform_of_nodes(client.list(*nodes, "", {.metadata_only = true, .enough = enough}).items,
+                             experiment);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;
+    return std::nullopt;  // an ordinary user may not see nodes
+  }
+}
+
+// The runtime's image of this version, where images of the experiment go.
+std::string find_runtime(const ImageNeed& need, const std::string& where, Session& session,
+                         const registry::Access& access) {
+  const std::string named = runtime_reference(where, session.version);
+  const image::Reference reference = image::parse_reference(named);
+  registry::Registry registry(access, reference);
+  const std::optional<std::string> digest = registry.find_digest(reference.repository, reference.tag);
+  if (!digest)
+    throw Error(ExitCode::usage, fmt::format("{} names no image, and there is no {}", need.file, named),
+                "put it there: mlk build --runtime -t " + named);
+  return reference.name() + "@" + *digest;
+}
+
+}  // namespace
+
+void require_some_image(const ImageNeed& need, const Experiment& experiment, const Session& session) {
+  const bool has_runtime = experiment.has_train && !registry_of(need.prepared, experiment).empty();
+  if (!session.local() && !has_runtime) require_image(experiment, need.file);
+}
+
+void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
+                   kube::Client& client, Session& session) {
+  const bool builds = needs_build(experiment, files);
+  const std::string where = registry_of(need.prepared, experiment);
+  if (session.local()) {
+    if (!need.dry_run && builds) prepare_on_machine(experiment, files, Registries(session, false).access());
+    return;
+  }
+  const bool wants_runtime = needs_image(experiment);
+  if (!wants_runtime && !builds) return;
+  if (need.dry_run && builds)
+    return session.note("an image would be built for its code, on " + experiment.image);
+  Registries registries(session, false);
+  if (wants_runtime) {
+    files.image = find_runtime(need, where, session, registries.access());
+    return;
+  }
+  const Build build = assemble({.experiment = experiment,
+                                .files = files,
+                                .access = registries.access(),
+                                .platform = platform_of(client, experiment)});
+  files.image = registries.push(build, target_of("", where, experiment.name, build));
+}
+
+}  // namespace mlk

@@ -1,0 +1,51 @@
+// Images for commands: registries as the session knows them, uploads with their progress, and what a run
+// needs before it is submitted.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/kube/client.h"
+#include "cli/registry/push.h"
+#include "cli/run/build.h"
+#include "cli/run/prepare.h"
+
+namespace mlk {
+
+struct Session;
+
+// Registries, for the time of one command. Its `access` may be used in other threads too.
+class Registries {
+ public:
+  Registries(Session& session, bool insecure);
+  ~Registries();
+  Registries(const Registries&) = delete;
+  Registries& operator=(const Registries&) = delete;
+
+  const registry::Access& access() const;
+
+  // Sends the image, with a live line on a terminal, and says on one line what went. Returns
+  // "repository@sha256:...". Throws Error.
+  std::string push(const Build& build, const image::Reference& target);
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+struct ImageNeed {
+  const std::string& file;  // the experiment's, for messages
+  const PrepareOptions& prepared;
+  bool dry_run = false;  // nothing is built or sent
+};
+
+// Throws Error{usage} if no image is named and none can be found, before anybody is asked.
+void require_some_image(const ImageNeed& need, const Experiment& experiment, const Session& session);
+
+// What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
+// runtime, and notes it in `files`. With --local: has the packages on this machine. Throws Error if it
+// cannot be built. Call after require_some_image().
+void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
+                   kube::Client& client, Session& session);
+
+}  // namespace mlk

@@ -1,0 +1,195 @@
+#include "cli/http/connection.h"
+
+#include <algorithm>
+#include <cctype>
+#include <exception>
+#include <mutex>
+
+#include "cli/http/tls.h"
+#include "cli/http/url.h"
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+
+namespace mlk::http {
+
+namespace {
+constexpr std::size_t most_header_bytes = 256 << 10;
+constexpr long connect_seconds = 20, silent_seconds = 60;
+}  // namespace
+
+struct Connection::State {
+  const ConnectionOptions options;
+  CURL* easy = nullptr;
+  CertificateProblem certificate{};
+  char error[CURL_ERROR_SIZE] = {};
+  // Of the exchange in progress.
+  const Call* call = nullptr;
+  Reply reply{};
+  std::size_t header_bytes = 0;
+  std::uint64_t reported = 0;
+  bool ended = false, too_large = false, has_begun = false;
+  std::exception_ptr thrown{};
+
+  bool is_good() const { return reply.status >= 200 && reply.status < 300; }
+
+  bool take_header(std::string_view line) {
+    header_bytes += line.size();
+    if (header_bytes > most_header_bytes) return !(too_large = true);
+    line = trim(line);
+    if (line.starts_with("HTTP/")) {  // of a 1xx answer before, or a new one
+      reply.headers.clear();
+      long status = 0;
+      curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+      reply.status = static_cast<int>(status);
+      return true;
+    }
+    const std::size_t colon = line.find(':');
+    if (colon == line.npos) return true;
+    std::string name(line.substr(0, colon));
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    reply.headers.emplace_back(std::move(name), trim(line.substr(colon + 1)));
+    return true;
+  }
+
+  bool take_body(std::string_view part) {
+    if (call->take && is_good()) {
+      if (call->begun && !has_begun) call->begun(reply.status);
+      has_begun = true;
+      return call->take(part) || !(ended = true);
+    }
+    if (reply.body.size() + part.size() > call->most_bytes) return !(too_large = true);
+    reply.body.append(part);
+    return true;
+  }
+
+  // Exceptions must not pass through libcurl.
+  template <typename Action>
+  bool guarded(const Action& action) {
+    try {
+      return action();
+    } catch (...) {
+      thrown = std::current_exception();
+      return false;
+    }
+  }
+
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self) {
+    auto& state = *static_cast<State*>(self);
+    return state.guarded([&] { return state.take_header({data, size * count}); }) ? size * count : 0;
+  }
+
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) {
+    auto& state = *static_cast<State*>(self);
+    return state.guarded([&] { return state.take_body({data, size * count}); }) ? size * count : 0;
+  }
+
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
+    auto& state = *static_cast<State*>(self);
+    const auto now = static_cast<std::uint64_t>(std::max<curl_off_t>(sent, 0));
+    if (state.call->sent && now > state.reported) state.call->sent(now - state.reported);
+    state.reported = std::max(state.reported, now);
+    if (state.options.go_on && !state.options.go_on()) state.ended = true;
+    return state.ended ? 1 : 0;
+  }
+
+  Failure failure_after(CURLcode code) const {
+    if (ended) return {Failure::Kind::closed, "it was ended"};
+    if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
+    if (code == CURLE_OPERATION_TIMEDOUT)
+      return {Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"};
+    long number = 0;
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
+    return failure_of(code, error, static_cast<int>(number), certificate);
+  }
+};
+
+std::string Reply::header(std::string_view name) const {
+  const auto found =
+      std::find_if(headers.begin(), headers.end(), [&](const auto& each) { return each.first == name; });
+  return found == headers.end() ? "" : found->second;
+}
+
+Connection::Connection(ConnectionOptions options)
+    : state_(std::make_unique<State>(State{.options = std::move(options)})) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  state_->easy = curl_easy_init();
+  if (state_->easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+}
+
+Connection::~Connection() { curl_easy_cleanup(state_->easy); }
+
+Reply Connection::exchange(const Call& call) {
+  State& state = *state_;
+  CURL* easy = state.easy;
+  curl_easy_reset(easy);  // its connections stay
+  state.call = &call;
+  state.reply = {};
+  state.header_bytes = 0;
+  state.reported = 0;
+  state.ended = state.too_large = state.has_begun = false;
+  state.thrown = nullptr;
+  state.error[0] = '\0';
+  state.certificate = {};
+  const auto set = [easy](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
+  set(CURLOPT_URL, call.url.c_str());
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_ERRORBUFFER, state.error);
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_USERAGENT, "mlk");
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_BUFFERSIZE, 256L << 10);
+  set(CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
+  set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
+  set(CURLOPT_TCP_KEEPALIVE, 1L);
+  set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  if (state.options.insecure) {
+    set(CURLOPT_SSL_VERIFYPEER, 0L);
+    set(CURLOPT_SSL_VERIFYHOST, 0L);
+  } else {
+    note_certificate_problems(easy, state.certificate);
+  }
+  if (!state.options.ca_pem.empty()) {  // beside those of the system, which lie in a folder as well
+    curl_blob authorities{const_cast<char*>(state.options.ca_pem.data()), state.options.ca_pem.size(),
+                          CURL_BLOB_NOCOPY};
+    set(CURLOPT_CAINFO_BLOB, &authorities);
+  }
+  if (const auto parts = parts_of(call.url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
+  set(CURLOPT_HEADERFUNCTION, &State::on_header);
+  set(CURLOPT_HEADERDATA, &state);
+  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  set(CURLOPT_WRITEFUNCTION, &State::on_body);
+  set(CURLOPT_WRITEDATA, &state);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &State::on_progress);
+  set(CURLOPT_XFERINFODATA, &state);
+  if (call.method == "HEAD") {
+    set(CURLOPT_NOBODY, 1L);
+  } else if (call.method != "GET") {
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
+    set(CURLOPT_POSTFIELDS, call.body.data() == nullptr ? "" : call.body.data());
+    set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
+  }
+  // A registry that does not know Expect would cost a second for each part; POST has a type of its own.
+  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+  bool has_type = false;
+  for (const auto& [name, value] : call.headers) {
+    headers = curl_slist_append(headers, (name + ": " + value).c_str());
+    has_type = has_type || name == "Content-Type";
+  }
+  if (!has_type) headers = curl_slist_append(headers, "Content-Type:");
+  set(CURLOPT_HTTPHEADER, headers);
+  const CURLcode code = curl_easy_perform(easy);
+  if (code == CURLE_OK && call.sent && call.body.size() > state.reported)
+    call.sent(call.body.size() - state.reported);
+  curl_slist_free_all(headers);
+  if (state.thrown) std::rethrow_exception(state.thrown);
+  state.reply.failure = state.failure_after(code);
+  return std::move(state.reply);
+}
+
+}  // namespace mlk::http

@@ -1,0 +1,150 @@
+#include "cli/image/layer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/image/gzip.h"
+#include "cli/image/open_file.h"
+#include "cli/image/reference.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::image {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int level = 4;  // networks are slower than this, and disks not much faster
+fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
+
+}  // namespace
+
+struct LayerWriter::State {
+  explicit State(fs::path path)
+      : file(std::move(path)),
+        aside(fmt::format("{}.tmp-{}", file.string(), hex(random_bytes(4)))),
+        out(aside, O_WRONLY | O_CREAT | O_EXCL),
+        gzip(level, [this](std::string_view part) { write_out(part); }) {}
+
+  void write_out(std::string_view part) {
+    blob.add(part);
+    size += part.size();
+    while (!part.empty()) {
+      const ssize_t count = write(out.number(), part.data(), part.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_with(aside, errno);
+      part.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
+
+  const fs::path file, aside;
+  const OpenFile out;
+  Sha256 blob, content;
+  std::uint64_t size = 0;
+  bool done = false;
+  GzipStream gzip;
+};
+
+LayerWriter::LayerWriter(fs::path file)
+    : state_([&] {
+        std::error_code error;
+        if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+        return std::make_unique<State>(std::move(file));
+      }()) {
+  if (state_->out.number() < 0) fail_with(state_->aside, errno);
+}
+
+LayerWriter::~LayerWriter() {
+  std::error_code ignored;
+  if (!state_->done) fs::remove(state_->aside, ignored);
+}
+
+void LayerWriter::put(std::string_view bytes) {
+  state_->content.add(bytes);
+  state_->gzip.add(bytes);
+}
+
+void LayerWriter::add(const TarEntry& entry, std::string_view content) {
+  put(tar_header(entry, content.size()));
+  put(content);
+  put(std::string(tar_padding(content.size()), '\0'));
+}
+
+void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uint64_t size,
+                           const std::function<void(std::string_view)>& also) {
+  put(tar_header(entry, size));
+  read_whole(from, size, [&](std::string_view part) {
+    put(part);
+    if (also) also(part);
+  });
+  put(std::string(tar_padding(size), '\0'));
+}
+
+Layer LayerWriter::finish() {
+  std::string end;
+  end_tar(end);
+  put(end);
+  state_->gzip.finish();
+  Layer out{{oci_types.layer, "sha256:" + state_->blob.hex(), state_->size},
+            "sha256:" + state_->content.hex(),
+            state_->file};
+  std::error_code error;
+  fs::rename(state_->aside, state_->file, error);
+  if (error) fail_with(state_->file, error.value());
+  state_->done = true;
+  const nlohmann::json note = {
+      {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}};
+  write_file_atomically(note_of(state_->file), json_text(note), 0600);
+  return out;
+}
+
+std::optional<Layer> find_layer(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(note_of(file), error)) return std::nullopt;
+  const nlohmann::json note = json_or_null(read_file(note_of(file), 4096), {.depth = 4, .values = 100});
+  if (!note.is_object()) return std::nullopt;
+  const auto text = [&](const char* key) { return note.value(key, nlohmann::json()); };
+  if (!text("digest").is_string() || !text("diff_id").is_string() || !text("size").is_number_unsigned())
+    return std::nullopt;
+  const Layer out{{oci_types.layer, note["digest"], note["size"]}, note["diff_id"], file};
+  const bool is_whole = fs::file_size(file, error) == out.blob.size && !error;
+  if (!is_whole || !is_digest(out.blob.digest) || !is_digest(out.diff_id)) return std::nullopt;
+  for (const fs::path& path : {file, note_of(file)})
+    fs::last_write_time(path, fs::file_time_type::clock::now(), error);
+  return out;
+}
+
+std::vector<fs::path> unused_layers(const fs::path& cache, std::chrono::seconds age) {
+  const fs::file_time_type before = fs::file_time_type::clock::now() - age;
+  std::vector<fs::path> out;
+  visit_folder(cache, [&](const fs::directory_entry& entry) {
+    std::error_code error;
+    if (const fs::file_time_type used = entry.last_write_time(error); !error && used < before)
+      out.push_back(entry.path());
+  });
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::uint64_t size_on_disk(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return fs::file_size(path, error);
+  std::uint64_t out = 0;
+  visit_folder(path, [&](const fs::directory_entry& entry) {
+    if (!entry.is_symlink(error)) out += size_on_disk(entry.path());
+  });
+  return out;
+}
+
+}  // namespace mlk::image

@@ -1,0 +1,57 @@
+// A layer of an image: an archive, compressed, in a file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/image/manifest.h"
+#include "cli/image/tar.h"
+
+namespace mlk::image {
+
+struct Layer {
+  Descriptor blob;      // compressed; its media type is that of OCI
+  std::string diff_id;  // the digest before it is compressed
+  std::filesystem::path file;
+};
+
+// Writes a layer beside its final place; it is there when finish() has returned. Throws Error{failure}, of a
+// disk that is full too.
+class LayerWriter {
+ public:
+  explicit LayerWriter(std::filesystem::path file);
+  ~LayerWriter();  // without finish(), nothing stays
+  LayerWriter(const LayerWriter&) = delete;
+  LayerWriter& operator=(const LayerWriter&) = delete;
+
+  // In the order of the bytes of their paths, for the same digest everywhere.
+  void add(const TarEntry& entry, std::string_view content = "");
+  // `also` gets the content too.
+  void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
+                const std::function<void(std::string_view)>& also = {});
+  Layer finish();
+
+ private:
+  void put(std::string_view bytes);
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+// What finish() has returned for this file, from a note beside it; nullopt if either is missing or was cut
+// off. It counts as used now.
+std::optional<Layer> find_layer(const std::filesystem::path& file);
+
+// What lies in a folder of layers and has not been used for so long: files with their notes, and folders.
+std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
+                                                 std::chrono::seconds age);
+// Bytes of a file, or of all that is in a folder.
+std::uint64_t size_on_disk(const std::filesystem::path& path);
+
+}  // namespace mlk::image

@@ -1,0 +1,142 @@
+#include "cli/image/reference.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+
+namespace mlk::image {
+namespace {
+
+constexpr std::size_t longest_image_name = 255, longest_tag = 128;
+
+bool is_small(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+bool is_word(char c) { return is_small(c) || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+// [a-z0-9]+ with ".", "_", "__" or dashes between.
+bool is_component(std::string_view text) {
+  if (text.empty() || !is_small(text.front()) || !is_small(text.back())) return false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end =
+        std::find_if(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), is_small) - text.begin();
+    const std::string_view between = text.substr(at, end - at);
+    const bool dashes = between.find_first_not_of('-') == between.npos;
+    if (!dashes && between != "." && between != "_" && between != "__") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+bool is_host(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != text.npos && text.back() != ']';
+  const std::string_view host = text.substr(0, has_port ? colon : text.npos);
+  const std::string_view port = has_port ? text.substr(colon + 1) : "1";
+  const bool good_port =
+      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == port.npos;
+  const bool is_v6 = host.starts_with('[') && host.ends_with(']') &&
+                     host.find_first_not_of("[]:0123456789abcdefABCDEF") == host.npos;
+  const bool named = !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
+    return (is_word(c) && c != '_') || c == '-' || c == '.';
+  });
+  return good_port && (is_v6 || named);
+}
+
+[[noreturn]] void refuse_name(const std::string& why) {
+  throw Error(ExitCode::usage, why, "an image is named like registry.example/team/trainer:1");
+}
+
+// Splits off the registry and checks what is left.
+Reference named(std::string_view text, std::string_view whole) {
+  Reference out{.registry = docker_hub, .repository = std::string(text)};
+  const std::size_t slash = text.find('/');
+  if (slash != text.npos) {
+    const std::string_view first = text.substr(0, slash);
+    const bool is_registry =
+        first.find_first_of(".:") != first.npos || first == "localhost" ||
+        std::any_of(first.begin(), first.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (is_registry) {
+      out.registry = first;
+      out.repository = text.substr(slash + 1);
+    }
+  }
+  if (out.registry == "index.docker.io" || out.registry == "registry-1.docker.io") out.registry = docker_hub;
+  if (out.registry == docker_hub && out.repository.find('/') == std::string::npos)
+    out.repository = "library/" + out.repository;
+  const std::string shown = printable(whole.substr(0, longest_image_name));
+  if (!is_host(out.registry)) refuse_name(fmt::format("'{}' names no registry that can be one", shown));
+  const std::vector<std::string> parts = split(out.repository, '/');
+  const bool good = !parts.empty() && std::all_of(parts.begin(), parts.end(), is_component);
+  if (!good || out.name().size() > longest_image_name)
+    refuse_name(
+        fmt::format("'{}' is not the name of an image: its parts have small letters, digits and single "
+                    "'.', '_' or '-' between them",
+                    shown));
+  return out;
+}
+
+// A login in the name would be shown wherever the name is.
+void refuse_login(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const bool is_login = at != text.npos && text.find('/', at) != text.npos;
+  if (is_login || text.find("://") != text.npos)
+    throw Error(
+        ExitCode::usage,
+        is_login ? "the name of an image holds no user and no password"
+                 : fmt::format("'{}' is a URL, and an image is named without a scheme",
+                               printable(text.substr(0, longest_image_name))),
+        "log in to the registry by docker login, podman login or skopeo login, and name the image like "
+        "registry.example/team/trainer:1");
+}
+
+}  // namespace
+
+bool is_digest(std::string_view text) {
+  constexpr std::string_view algorithm = "sha256:";
+  constexpr std::size_t digits = 64;
+  return text.starts_with(algorithm) && text.size() == algorithm.size() + digits &&
+         text.find_first_not_of("0123456789abcdef", algorithm.size()) == text.npos;
+}
+
+std::string Reference::text() const {
+  return name() + (tag.empty() ? "" : ":" + tag) + (digest.empty() ? "" : "@" + digest);
+}
+
+Reference parse_reference(std::string_view text) {
+  refuse_login(text);
+  std::string_view rest = text;
+  std::string tag, digest;
+  if (const std::size_t at = rest.find('@'); at != rest.npos) {
+    digest = rest.substr(at + 1);
+    rest = rest.substr(0, at);
+    if (!is_digest(digest))
+      refuse_name(fmt::format("'{}': after @ stands sha256: and 64 hexadecimal digits",
+                              printable(text.substr(0, longest_image_name))));
+  }
+  const std::size_t slash = rest.rfind('/');
+  if (const std::size_t colon = rest.find(':', slash == rest.npos ? 0 : slash); colon != rest.npos) {
+    tag = rest.substr(colon + 1);
+    rest = rest.substr(0, colon);
+    const bool good =
+        !tag.empty() && tag.size() <= longest_tag && is_word(tag.front()) &&
+        std::all_of(tag.begin(), tag.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
+    if (!good)
+      refuse_name(fmt::format("'{}': a tag has letters, digits, '_', '.' and '-', {} at most",
+                              printable(text.substr(0, longest_image_name)), longest_tag));
+  }
+  Reference out = named(rest, text);
+  out.tag = tag.empty() && digest.empty() ? "latest" : tag;
+  out.digest = digest;
+  return out;
+}
+
+Reference parse_repository(std::string_view text) {
+  refuse_login(text);
+  Reference out = named(text, text);
+  return out;
+}
+
+}  // namespace mlk::image

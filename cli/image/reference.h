@@ -1,0 +1,33 @@
+// The name of an image: [REGISTRY/]REPOSITORY[:TAG][@DIGEST]. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mlk::image {
+
+inline constexpr char docker_hub[] = "docker.io";  // where names without a registry lie
+
+struct Reference {
+  std::string registry;    // host[:port]
+  std::string repository;  // "library/python"
+  std::string tag{};       // empty if a digest alone is named
+  std::string digest{};    // "sha256:" and 64 hexadecimal digits; it counts more than the tag
+
+  std::string name() const { return registry + "/" + repository; }
+  // What a registry is asked for: the digest, or else the tag.
+  const std::string& version() const { return digest.empty() ? tag : digest; }
+  std::string text() const;
+};
+
+// As Docker reads it: without a registry docker.io, there without a slash library/, without a tag and a
+// digest "latest". Throws Error{usage}; the message repeats no part that may be a password.
+Reference parse_reference(std::string_view text);
+
+// The same of a name with neither tag nor digest, "registry.example/team"; both are left empty.
+Reference parse_repository(std::string_view text);
+
+// "sha256:" and 64 small hexadecimal digits. No other algorithm is in use.
+bool is_digest(std::string_view text);
+
+}  // namespace mlk::image

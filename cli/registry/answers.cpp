@@ -1,0 +1,77 @@
+#include "cli/registry/answers.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::registry {
+
+using http::Failure;
+using nlohmann::json;
+
+std::string describe(const http::Failure& failure) {
+  using Kind = Failure::Kind;
+  switch (failure.kind) {
+    case Kind::refused:
+      return "nothing listens there";
+    case Kind::resolve:
+      return "there is no such host";
+    case Kind::untrusted:
+      return "its certificate is not trusted: " + failure.detail;
+    case Kind::expired:
+      return "its certificate: " + failure.detail;
+    case Kind::host_name:
+      return "its certificate is for another name";
+    case Kind::broken:
+      return "the connection ended before the answer did";
+    default:
+      return failure.detail.empty() ? "no answer" : failure.detail;
+  }
+}
+
+std::string words_of(const std::string& body) {
+  constexpr std::size_t longest = 300;
+  const json answer = json_or_null(body, {.depth = 20, .values = 10'000});
+  const json errors = answer.is_object() ? answer.value("errors", json()) : json();
+  if (!errors.is_array() || errors.empty() || !errors[0].is_object()) return "";
+  const auto text = [&](const char* key) {
+    return errors[0].contains(key) && errors[0][key].is_string() ? errors[0][key].get<std::string>() : "";
+  };
+  const std::string code = text("code"), message = text("message");
+  const std::string both = code.empty() || message.empty() ? code + message : code + ": " + message;
+  return printable(cut(both, longest));
+}
+
+bool may_pass(const http::Reply& reply) {
+  using Kind = Failure::Kind;
+  switch (reply.failure.kind) {
+    case Kind::broken:
+    case Kind::timed_out:
+    case Kind::no_route:
+    case Kind::refused:
+      return true;
+    case Kind::none:
+      break;
+    default:
+      return false;
+  }
+  switch (reply.status) {
+    case 408:
+    case 425:
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+}  // namespace mlk::registry

@@ -1,0 +1,81 @@
+#include "cli/registry/base.h"
+
+#include <sys/utsname.h>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "cli/util/error.h"
+
+namespace mlk::registry {
+namespace {
+
+struct Found {
+  std::shared_ptr<Registry> registry;
+  Registry::Document document;
+};
+
+// A mirror that lacks the image, or cannot be reached, is passed over.
+std::optional<Found> find_document(const Access& access, const image::Reference& reference) {
+  const auto ask = [&](const image::Reference& where) -> std::optional<Found> {
+    auto registry = std::make_shared<Registry>(access, where);
+    std::optional<Registry::Document> document = registry->find_manifest(where.repository, where.version());
+    if (!document) return std::nullopt;
+    return Found{std::move(registry), std::move(*document)};
+  };
+  if (const auto mirror = access.mirrors.find(reference.registry); mirror != access.mirrors.end()) {
+    image::Reference there = reference;
+    there.registry = mirror->second;
+    try {
+      if (std::optional<Found> found = ask(there)) return found;
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::interrupted) throw;
+      if (access.note) access.note(fmt::format("mirror {} is passed over: {}", mirror->second, error.what()));
+    }
+  }
+  return ask(reference);
+}
+
+}  // namespace
+
+image::Platform own_platform() {
+  utsname name{};
+  uname(&name);
+  const std::string machine = name.machine;
+  if (machine == "x86_64") return {"linux", "amd64", ""};
+  if (machine == "aarch64" || machine == "arm64") return {"linux", "arm64", ""};
+  return {"linux", machine, ""};
+}
+
+FoundImage find_image(const Access& access, const image::Reference& reference,
+                      const std::optional<image::Platform>& platform) {
+  const std::string name = "image " + reference.text();
+  std::optional<Found> found = find_document(access, reference);
+  if (!found)
+    throw Error(ExitCode::not_found, fmt::format("registry {} has no {}", reference.registry, name),
+                "a private image needs a login: docker login " + reference.registry);
+  FoundImage out{.registry = found->registry, .reference = reference, .image = {}};
+  std::string digest = found->document.digest;
+  auto parsed = image::parse_manifest(found->document.bytes, found->document.type, name);
+  if (const auto* index = std::get_if<image::Index>(&parsed)) {
+    digest = choose(*index, platform.value_or(own_platform()), name).manifest.digest;
+    const auto document = out.registry->find_manifest(reference.repository, digest);
+    if (!document)
+      throw Error(ExitCode::failure, fmt::format("{}: its index names a manifest that is not there", name));
+    parsed = image::parse_manifest(document->bytes, document->type, name);
+  }
+  const auto* manifest = std::get_if<image::Manifest>(&parsed);
+  if (manifest == nullptr) throw Error(ExitCode::failure, name + ": its index names another index");
+  out.reference.digest = digest;
+  out.image.manifest = *manifest;
+  const std::string configuration =
+      out.registry->blob(reference.repository, manifest->configuration, image::longest_configuration);
+  out.image.configuration = image::parse_configuration(configuration, manifest->layers.size(), name);
+  if (platform && platform->architecture != out.image.configuration.platform.architecture)
+    throw Error(ExitCode::not_found, fmt::format("{} is for {}, not for {}", name,
+                                                 out.image.configuration.platform.text(), platform->text()));
+  for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;
+  return out;
+}
+
+}  // namespace mlk::registry

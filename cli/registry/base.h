@@ -1,0 +1,28 @@
+// The image on which another one is built: read as manifests only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/image/compose.h"
+#include "cli/registry/registry.h"
+
+namespace mlk::registry {
+
+struct FoundImage {
+  std::shared_ptr<Registry> registry;  // where it was found: its own, or a mirror
+  image::Reference reference;          // as it was asked for, with the digest of the manifest
+  image::Base image;
+  std::uint64_t size = 0;  // bytes of all layers
+};
+
+// `platform`: of an image for several; nullopt: that of this machine, or the only one. Throws Error:
+// not_found if there is no such image, or none for the platform; and as Registry.
+FoundImage find_image(const Access& access, const image::Reference& reference,
+                      const std::optional<image::Platform>& platform);
+
+// linux, and the architecture of this machine's processor.
+image::Platform own_platform();
+
+}  // namespace mlk::registry

@@ -1,0 +1,253 @@
+// Blobs of a registry: read in one stream, written in parts that can go on after a loss.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "cli/http/url.h"
+#include "cli/registry/address.h"
+#include "cli/registry/answers.h"
+#include "cli/registry/registry.h"
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+
+namespace mlk::registry {
+
+using http::Call;
+using http::Failure;
+using http::Reply;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one in memory
+constexpr int most_losses = 5;                // one after the other, without a byte between them
+}  // namespace
+
+bool Registry::has_blob(const std::string& repository, const std::string& digest) {
+  const Reply reply =
+      send({.method = "HEAD", .url = at(repository, "blobs/" + digest)}, push_scope(repository));
+  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
+  // Some answer with where it lies.
+  if (reply.failure.kind == Failure::Kind::none && (reply.ok() || reply.status == 307 || reply.status == 302))
+    return true;
+  fail(reply, fmt::format("repository {}/{}", name_, repository));
+}
+
+std::string Registry::blob(const std::string& repository, const image::Descriptor& descriptor,
+                           std::size_t most_bytes) {
+  std::string out;
+  if (descriptor.size > most_bytes)
+    throw Error(ExitCode::failure,
+                fmt::format("registry {}: blob {} of {} is too large", name_, descriptor.digest, repository));
+  read_blob(repository, descriptor, 0, [&](std::string_view part) {
+    out += part;
+    return true;
+  });
+  return out;
+}
+
+void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
+                         std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
+  const std::string what = fmt::format("blob {} of {}/{}", descriptor.digest, name_, repository);
+  const auto refuse = [&](const char* why) {
+    throw Error(ExitCode::failure, fmt::format("{} {}", what, why));
+  };
+  Sha256 digest;
+  std::uint64_t have = offset;
+  bool enough = false;
+  for (int losses = 0; have < descriptor.size && !enough;) {
+    const std::uint64_t before = have;
+    std::uint64_t skip = 0;
+    Call call{.url = at(repository, "blobs/" + descriptor.digest)};
+    if (have > 0) call.headers = {{"Range", fmt::format("bytes={}-", have)}};
+    call.begun = [&](int status) { skip = status == 206 ? 0 : have; };  // some send the whole again
+    call.take = [&](std::string_view part) {
+      const std::size_t known = std::min<std::uint64_t>(skip, part.size());
+      skip -= known;
+      part.remove_prefix(known);
+      if (have + part.size() > descriptor.size) refuse("has more bytes than its manifest says");
+      have += part.size();
+      if (offset == 0) digest.add(part);
+      enough = !part.empty() && !take(part);
+      return !enough;
+    };
+    const Reply reply = follow(send(call, pull_scope(repository)), call, base());
+    if (enough || have >= descriptor.size) break;
+    losses = have > before ? 0 : losses + 1;
+    const bool is_lost = reply.ok() || may_pass(reply) || have > before;
+    if (!is_lost || losses >= most_losses) fail(reply, what);
+    wait(milliseconds(200 << losses), "lost the connection");
+  }
+  if (!enough && offset == 0 && "sha256:" + digest.hex() != descriptor.digest)
+    refuse("has other content than its digest says");
+}
+
+bool Registry::mount_blob(const std::string& repository, const std::string& digest, const std::string& from) {
+  const std::string query = fmt::format("blobs/uploads/?mount={}&from={}", http::percent_encode(digest),
+                                        http::percent_encode(from));
+  const Reply reply =
+      send({.method = "POST", .url = at(repository, query)}, push_scope(repository) + " " + pull_scope(from));
+  // 202 begins an upload, which the registry forgets by itself. Anything else is said by the upload that
+  // follows.
+  return reply.failure.kind == Failure::Kind::none && reply.status == 201;
+}
+
+// One blob on its way up. What was stored when a connection is lost is not sent again.
+class Upload {
+ public:
+  Upload(Registry& registry, const std::string& repository, const image::Descriptor& descriptor,
+         const std::function<void(std::uint64_t)>& sent)
+      : registry_(registry),
+        repository_(repository),
+        descriptor_(descriptor),
+        sent_(sent),
+        what_(fmt::format("an upload to {}/{}", registry.name(), repository)) {}
+
+  void run(const Registry::Source& source) {
+    while (true) {
+      if (session_.empty()) begin();
+      std::string part;
+      bool going = true;
+      source(stored_, [&](std::string_view bytes) {
+        while (going && !bytes.empty()) {
+          const std::size_t count = std::min(bytes.size(), part_bytes - part.size());
+          part += bytes.substr(0, count);
+          bytes.remove_prefix(count);
+          if (part.size() < part_bytes) continue;
+          going = send_part(part);
+          part.clear();
+        }
+        return going;
+      });
+      if (going && stored_ + part.size() != descriptor_.size)
+        throw Error(ExitCode::failure,
+                    fmt::format("{}: blob {} has {} of the {} bytes that it should have", what_,
+                                descriptor_.digest, stored_ + part.size(), descriptor_.size));
+      if (going && stored_ > 0 && !part.empty()) {
+        going = send_part(part);
+        part.clear();
+      }
+      if (going && finish(part)) return;
+    }
+  }
+
+ private:
+  void begin() {
+    const Reply reply = registry_.send({.method = "POST", .url = registry_.at(repository_, "blobs/uploads/")},
+                                       push_scope(repository_));
+    if (!reply.ok()) registry_.fail(reply, what_);
+    take_session(reply);
+    if (session_.empty()) refuse("names no place for it");
+    stored_ = 0;
+  }
+
+  void take_session(const Reply& reply) {
+    const std::string location = reply.header("location");
+    if (location.empty()) return;
+    const std::string next = resolve(registry_.base(), location);
+    const std::string wrong =
+        next.empty() ? "a place that is no URL for it" : wrong_with_target(registry_.base(), next);
+    if (!wrong.empty()) refuse("sends mlk to " + wrong + ", and mlk does not go there");
+    session_ = next;
+  }
+
+  [[noreturn]] void refuse(const std::string& why) {
+    throw Error(ExitCode::cluster, fmt::format("registry {}: {}: it {}", registry_.name(), what_, why));
+  }
+
+  // One more loss; after a pause it may go on. Throws when there were too many without a byte between them.
+  void lose(const Reply& reply) {
+    if (++losses_ >= most_losses) registry_.fail(reply, what_);
+    registry_.wait(milliseconds(250 << losses_), "lost an upload");
+  }
+
+  // False: the registry has forgotten the upload; it begins anew.
+  bool send_part(std::string_view part) {
+    while (!part.empty()) {
+      const std::string range = fmt::format("{}-{}", stored_, stored_ + part.size() - 1);
+      const Reply reply =
+          registry_.send({.method = "PATCH",
+                          .url = session_,
+                          .headers = {{"Content-Type", "application/octet-stream"}, {"Content-Range", range}},
+                          .body = part,
+                          .sent = sent_},
+                         push_scope(repository_), Registry::Repeat::refused_only);
+      if (reply.ok()) {
+        take_session(reply);
+        stored_ += part.size();
+        losses_ = 0;
+        return true;
+      }
+      const bool is_unclear = may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
+                                                  (reply.status == 404 || reply.status == 416));
+      if (!is_unclear) registry_.fail(reply, what_);
+      lose(reply);
+      const std::uint64_t now = stored_by_registry();
+      if (session_.empty() || now < stored_ || now > stored_ + part.size()) return forget();
+      part.remove_prefix(now - stored_);
+      stored_ = now;
+    }
+    return true;
+  }
+
+  bool forget() {
+    session_.clear();
+    stored_ = 0;
+    return false;
+  }
+
+  // How far it has come; without a session if it was forgotten.
+  std::uint64_t stored_by_registry() {
+    const Reply reply = registry_.send({.url = session_}, push_scope(repository_));
+    if (!reply.ok()) {
+      session_.clear();
+      return 0;
+    }
+    take_session(reply);
+    const std::string range = reply.header("range");  // "0-99"; "0-0" of nothing
+    const std::size_t dash = range.find('-');
+    if (dash == range.npos) return 0;
+    const std::uint64_t last = std::strtoull(range.c_str() + dash + 1, nullptr, 10);
+    return last == 0 ? 0 : last + 1;
+  }
+
+  bool finish(std::string_view rest) {
+    const std::string url = session_ + (session_.find('?') == session_.npos ? "?" : "&") +
+                            "digest=" + http::percent_encode(descriptor_.digest);
+    const Reply reply = registry_.send({.method = "PUT",
+                                        .url = url,
+                                        .headers = {{"Content-Type", "application/octet-stream"}},
+                                        .body = rest,
+                                        .sent = sent_},
+                                       push_scope(repository_), Registry::Repeat::refused_only);
+    if (reply.ok()) {
+      const std::string said = reply.header("docker-content-digest");
+      if (image::is_digest(said) && said != descriptor_.digest)
+        refuse("has stored other bytes than were sent");
+      return true;
+    }
+    const bool is_unclear =
+        may_pass(reply) || (reply.failure.kind == Failure::Kind::none && reply.status == 404);
+    if (!is_unclear) registry_.fail(reply, what_);
+    lose(reply);
+    if (registry_.has_blob(repository_, descriptor_.digest)) return true;
+    return forget();
+  }
+
+  Registry& registry_;
+  const std::string& repository_;
+  const image::Descriptor& descriptor_;
+  const std::function<void(std::uint64_t)>& sent_;
+  const std::string what_;
+  std::string session_;
+  std::uint64_t stored_ = 0;
+  int losses_ = 0;
+};
+
+void Registry::upload(const std::string& repository, const image::Descriptor& descriptor,
+                      const Source& source, const std::function<void(std::uint64_t)>& sent) {
+  Upload(*this, repository, descriptor, sent).run(source);
+}
+
+}  // namespace mlk::registry

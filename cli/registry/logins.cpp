@@ -1,0 +1,175 @@
+#include "cli/registry/logins.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/process.h"
+#include "cli/util/text.h"
+
+namespace mlk::registry {
+
+using nlohmann::json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t longest_file = 4 << 20;
+constexpr JsonBounds bounds{.depth = 20, .values = 100'000};
+constexpr char hub_key[] = "https://index.docker.io/v1/";
+
+std::string text_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// "https://host/v1/" is "host"; a path that is a repository stays.
+std::string bare_key(std::string key) {
+  for (const char* scheme : {"https://", "http://"}) {
+    if (key.starts_with(scheme)) key.erase(0, std::string_view(scheme).size());
+  }
+  while (key.ends_with('/')) key.pop_back();
+  for (const char* version : {"/v1", "/v2"}) {
+    if (key.ends_with(version)) key.resize(key.size() - 3);
+  }
+  if (key == "index.docker.io" || key == "registry-1.docker.io") return image::docker_hub;
+  return key;
+}
+
+Login login_of(const json& entry, const std::string& name) {
+  Login out{text_in(entry, "username"), text_in(entry, "password"), text_in(entry, "identitytoken")};
+  const std::string encoded = text_in(entry, "auth");
+  if (encoded.empty()) return out;
+  std::string decoded;
+  try {
+    decoded = base64_decode(encoded);
+  } catch (const std::invalid_argument&) {
+    throw Error(ExitCode::failure, name + ": a login in it is not base64", "log in again, by docker login");
+  }
+  while (decoded.ends_with('\0')) decoded.pop_back();
+  const std::size_t colon = decoded.find(':');
+  if (colon == decoded.npos)
+    throw Error(ExitCode::failure, name + ": a login in it has no password", "log in again, by docker login");
+  out.user = decoded.substr(0, colon);
+  out.password = decoded.substr(colon + 1);
+  return out;
+}
+
+bool is_empty(const Login& login) {
+  return login.user.empty() && login.password.empty() && login.identity_token.empty();
+}
+
+std::optional<Login> ask_helper(const std::string& name, const std::string& registry,
+                                const std::function<bool()>& go_on) {
+  const std::string program = "docker-credential-" + name;
+  const std::string shown = printable(program);
+  if (name.empty() || name.find('/') != name.npos)
+    throw Error(ExitCode::failure, shown + " is not the name of a helper for logins");
+  Command command;
+  command.argv = {program, "get"};
+  command.input = registry == image::docker_hub ? hub_key : registry;
+  command.output_limit = 1 << 20;
+  command.go_on = [&](const ProcessResult&) { return !go_on || go_on(); };
+  ProcessResult result;
+  try {
+    result = run_process(command);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::not_found)
+      throw Error(
+          ExitCode::failure,
+          fmt::format("there is no program {}, which holds the login for {}", shown, printable(registry)),
+          "install it, or log in by another tool");
+    throw;
+  }
+  if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
+  if (result.ok()) return parse_helper_answer(result.output, shown);
+  // This text is part of the protocol.
+  if ((result.output + result.error).find("credentials not found") != std::string::npos) return std::nullopt;
+  throw Error(
+      ExitCode::failure,
+      result.timed_out
+          ? fmt::format("{} did not answer within 30 s", shown)
+          : fmt::format("{} failed for {}, with exit code {}", shown, printable(registry), result.exit_code),
+      fmt::format("see what it says: echo {} | {} get", shell_word(command.input), shell_word(program)));
+}
+
+}  // namespace
+
+LoginFile parse_login_file(std::string_view text, const std::string& name) {
+  LoginFile out;
+  if (trim(text).empty()) return out;
+  const json whole = parse_json(text, name, bounds);
+  if (!whole.is_object()) throw Error(ExitCode::failure, name + " is no object of JSON");
+  if (const auto auths = whole.find("auths"); auths != whole.end() && auths->is_object()) {
+    for (const auto& [key, entry] : auths->items()) {
+      if (!entry.is_object()) throw Error(ExitCode::failure, name + ": a login in it is no object");
+      if (const Login login = login_of(entry, name); !is_empty(login)) out.logins[bare_key(key)] = login;
+    }
+  }
+  if (const auto helpers = whole.find("credHelpers"); helpers != whole.end() && helpers->is_object()) {
+    for (const auto& [key, program] : helpers->items()) {
+      if (program.is_string()) out.helpers[bare_key(key)] = program.get<std::string>();
+    }
+  }
+  out.store = text_in(whole, "credsStore");
+  return out;
+}
+
+std::vector<std::string> login_keys(const image::Reference& reference) {
+  std::vector<std::string> out;
+  for (std::string key = reference.name();; key.resize(key.rfind('/'))) {
+    out.push_back(key);
+    if (key.find('/') == key.npos) return out;
+  }
+}
+
+std::optional<Login> parse_helper_answer(std::string_view output, const std::string& helper) {
+  const json answer = json_or_null(output, bounds);
+  if (!answer.is_object()) throw Error(ExitCode::failure, helper + " printed no object of JSON");
+  const std::string user = text_in(answer, "Username"), secret = text_in(answer, "Secret");
+  if (user.empty() && secret.empty()) return std::nullopt;
+  if (user == "<token>") return Login{"", "", secret};
+  return Login{user, secret, ""};
+}
+
+std::vector<fs::path> login_files(const std::function<std::string(const std::string&)>& env) {
+  std::vector<fs::path> out;
+  const auto add = [&](const std::string& folder, const char* file) {
+    if (!folder.empty()) out.push_back(fs::path(folder) / file);
+  };
+  const std::string home = env("HOME"), own_config = env("XDG_CONFIG_HOME");
+  const std::string docker = env("DOCKER_CONFIG");
+  add(docker.empty() && !home.empty() ? home + "/.docker" : docker, "config.json");
+  if (const std::string named = env("REGISTRY_AUTH_FILE"); !named.empty()) out.emplace_back(named);
+  add(env("XDG_RUNTIME_DIR"), "containers/auth.json");
+  add(own_config.empty() && !home.empty() ? home + "/.config" : own_config, "containers/auth.json");
+  return out;
+}
+
+std::optional<Login> find_login(const std::vector<fs::path>& files, const image::Reference& reference,
+                                const std::function<bool()>& go_on) {
+  const std::vector<std::string> keys = login_keys(reference);
+  for (const fs::path& path : files) {
+    std::error_code error;
+    if (!fs::exists(path, error)) continue;
+    const LoginFile file = parse_login_file(read_file(path, longest_file), printable(path.string()));
+    const auto helper = file.helpers.find(reference.registry);
+    const std::string& program = helper == file.helpers.end() ? file.store : helper->second;
+    if (!program.empty()) {
+      if (std::optional<Login> login = ask_helper(program, reference.registry, go_on)) return login;
+    }
+    for (const std::string& key : keys) {
+      if (const auto found = file.logins.find(key); found != file.logins.end()) return found->second;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace mlk::registry

@@ -1,0 +1,317 @@
+#include "cli/registry/registry.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/http/url.h"
+#include "cli/registry/address.h"
+#include "cli/registry/answers.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::registry {
+
+using http::Call;
+using http::Failure;
+using http::Reply;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int most_attempts = 6;
+constexpr milliseconds first_wait{500}, longest_wait{60'000};
+constexpr int most_redirects = 5;
+
+std::string authorities_for(const std::vector<fs::path>& folders, const std::string& registry) {
+  constexpr std::size_t longest = 1 << 20;
+  std::string out;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    if (!fs::is_directory(folder / registry, error)) continue;
+    std::vector<fs::path> files;
+    visit_folder(folder / registry, [&](const fs::directory_entry& entry) {
+      if (entry.path().extension() == ".crt") files.push_back(entry.path());
+    });
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) out += read_file(file, longest) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+Access usual_access(const std::function<std::string(const std::string&)>& env) {
+  Access out;
+  out.login_files = login_files(env);
+  const std::string home = env("HOME"), own = env("XDG_CONFIG_HOME");
+  if (!own.empty() || !home.empty())
+    out.authorities.push_back(fs::path(own.empty() ? home + "/.config" : own) / "containers/certs.d");
+  if (!home.empty()) out.authorities.push_back(fs::path(home) / ".docker/certs.d");
+  for (const char* folder : {"/etc/containers/certs.d", "/etc/docker/certs.d"})
+    out.authorities.emplace_back(folder);
+  for (const std::string& pair : split(env("MLK_REGISTRY_MIRRORS"), ',')) {
+    const std::vector<std::string> sides = split(pair, '=');
+    if (sides.size() != 2)
+      throw Error(ExitCode::usage,
+                  fmt::format("MLK_REGISTRY_MIRRORS: '{}' names no registry and its mirror", printable(pair)),
+                  "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
+    // Both have to be names of registries.
+    for (const std::string& side : sides) (void)image::parse_repository(side + "/a/b");
+    out.mirrors[sides[0]] = sides[1];
+  }
+  return out;
+}
+
+Scope pull_scope(const std::string& repository) { return "repository:" + repository + ":pull"; }
+Scope push_scope(const std::string& repository) { return "repository:" + repository + ":pull,push"; }
+
+// A connection that one exchange uses.
+struct Registry::Lent {
+  Registry& owner;
+  std::unique_ptr<http::Connection> connection;
+  ~Lent() {
+    const std::lock_guard lock(owner.mutex_);
+    owner.idle_.push_back(std::move(connection));
+  }
+};
+
+Registry::Registry(Access access, const image::Reference& reference)
+    : access_(std::move(access)),
+      name_(reference.registry),
+      authorities_(authorities_for(access_.authorities, reference.registry)),
+      reference_(reference) {}
+
+Registry::~Registry() = default;
+
+Registry::Lent Registry::lend() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<http::Connection> out = std::move(idle_.back());
+      idle_.pop_back();
+      return {*this, std::move(out)};
+    }
+  }
+  return {*this, std::make_unique<http::Connection>(http::ConnectionOptions{
+                     .ca_pem = authorities_, .insecure = access_.insecure, .go_on = access_.go_on})};
+}
+
+Reply Registry::exchange(const Call& call) {
+  Lent lent = lend();
+  Reply reply = lent.connection->exchange(call);
+  if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");
+  return reply;
+}
+
+// Where a registry without TLS is allowed, it is asked first whether it speaks TLS.
+const std::string& Registry::base() {
+  const std::lock_guard lock(mutex_);
+  if (!base_.empty()) return base_;
+  const std::string encrypted = url_of(name_, true);
+  base_ = encrypted;
+  if (access_.insecure || http::is_loopback(http::parts_of(encrypted)->host)) {
+    http::Connection connection(
+        {.ca_pem = authorities_, .insecure = access_.insecure, .go_on = access_.go_on});
+    const Failure failure = connection.exchange({.url = encrypted + "/v2/"}).failure;
+    const bool speaks_no_tls = failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::broken ||
+                               (failure.kind == Failure::Kind::refused && access_.insecure);
+    if (speaks_no_tls) base_ = url_of(name_, false);
+  }
+  tokens_ = std::make_unique<Tokens>(
+      base_, [this] { return find_login(access_.login_files, reference_, access_.go_on); },
+      [this](const Call& call) { return exchange(call); });
+  return base_;
+}
+
+std::string Registry::at(const std::string& repository, const std::string& path) {
+  return base() + "/v2/" + repository + "/" + path;
+}
+
+void Registry::wait(milliseconds time, const std::string& why) {
+  if (access_.note && time >= milliseconds(5000))
+    access_.note(fmt::format("registry {} {}; trying again in {} s", name_, why, time.count() / 1000));
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
+Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
+  (void)base();
+  const bool is_ours = is_same_server(base(), call.url);  // an upload may be told to go elsewhere
+  const http::Headers own = call.headers;
+  bool renewed = false;
+  milliseconds pause = first_wait;
+  for (int attempt = 1;; ++attempt) {
+    const std::string authorization = is_ours ? tokens_->authorization(scope) : "";
+    call.headers = own;
+    if (!authorization.empty()) call.headers.emplace_back("Authorization", authorization);
+    Reply reply = exchange(call);
+    if (reply.failure.kind == Failure::Kind::closed) return reply;  // the taker has had enough
+    std::optional<std::string> why;
+    if (reply.failure.kind != Failure::Kind::none) {
+      // Nothing was sent where nothing listens.
+      const bool may_repeat = repeat == Repeat::all || reply.failure.kind == Failure::Kind::refused;
+      if (may_pass(reply) && may_repeat && !call.take) why = "cannot be reached: " + describe(reply.failure);
+    } else if (reply.status == 401 && is_ours && !renewed) {
+      std::string challenges;
+      for (const auto& [name, value] : reply.headers) {
+        if (name == "www-authenticate") challenges += (challenges.empty() ? "" : ", ") + value;
+      }
+      renewed = true;
+      if (tokens_->renew(scope, challenges, authorization)) {
+        --attempt;
+        continue;
+      }
+    } else if (may_pass(reply) && (repeat == Repeat::all || reply.status == 429)) {
+      why = fmt::format("answered with status {}", reply.status);
+    }
+    if (!why || attempt >= most_attempts) return reply;
+    milliseconds time = pause;
+    const std::string asked = reply.header("retry-after");
+    if (!asked.empty() && asked.size() < 6 && asked.find_first_not_of("0123456789") == asked.npos)
+      time = std::max(time, milliseconds(1000L * std::stol(asked)));
+    if (time > longest_wait) return reply;
+    wait(time, *why);
+    pause = std::min(pause * 2, longest_wait);
+    renewed = false;
+  }
+}
+
+// What a blob's redirect leads to, without the credentials of the registry.
+Reply Registry::follow(Reply reply, Call call, std::string from) {
+  for (int hops = 0; is_redirect(reply.status); ++hops) {
+    const std::string to = resolve(from, reply.header("location"));
+    const std::string wrong = to.empty() ? "a place that is no URL for it" : wrong_with_target(from, to);
+    if (!wrong.empty() || hops == most_redirects)
+      throw Error(ExitCode::cluster,
+                  fmt::format("registry {} sends mlk for a blob to {}, and mlk does not go there", name_,
+                              wrong.empty() ? "more and more places" : wrong));
+    call.url = to;
+    reply = exchange(call);
+    from = to;
+  }
+  return reply;
+}
+
+void Registry::fail(const Reply& reply, const std::string& what) const {
+  const std::string subject = fmt::format("registry {}", name_);
+  if (reply.failure.kind == Failure::Kind::too_large)
+    throw Error(ExitCode::failure,
+                fmt::format("{}: {} is too large: {}", subject, what, reply.failure.detail));
+  if (reply.failure.kind != Failure::Kind::none)
+    throw Error(
+        ExitCode::cluster,
+        fmt::format("{} cannot be reached for {}: {}", subject, what, describe(reply.failure)),
+        reply.failure.kind == Failure::Kind::tls
+            ? "if it speaks http without TLS, and you trust the network: --insecure"
+        : reply.failure.kind == Failure::Kind::untrusted
+            ? fmt::format("put the authority's certificate into ~/.config/containers/certs.d/{}/ca.crt",
+                          name_)
+            : "");
+  const std::string words = words_of(reply.body);
+  const std::string said = words.empty() ? "" : ": " + words;
+  if (reply.status == 401 || reply.status == 403)
+    throw Error(ExitCode::cluster, fmt::format("{} does not let you use {}{}", subject, what, said),
+                "log in: docker login " + name_ + " (podman login and skopeo login do as well)");
+  if (reply.status == 404)
+    throw Error(ExitCode::not_found, fmt::format("{} has no {}{}", subject, what, said));
+  throw Error(ExitCode::cluster,
+              fmt::format("{} answered with status {} for {}{}", subject, reply.status, what, said));
+}
+
+std::optional<Registry::Document> Registry::find_manifest(const std::string& repository,
+                                                          const std::string& version) {
+  const std::string accepted =
+      fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
+                  image::docker_types.index, image::docker_types.manifest);
+  const Reply reply = send({.url = at(repository, "manifests/" + version),
+                            .headers = {{"Accept", accepted}},
+                            .most_bytes = image::longest_manifest},
+                           pull_scope(repository));
+  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
+  const std::string what =
+      fmt::format("{}/{}{}{}", name_, repository, image::is_digest(version) ? "@" : ":", version);
+  if (!reply.ok()) fail(reply, "image " + what);
+  const std::string digest = "sha256:" + sha256_hex(reply.body);
+  const std::string said = reply.header("docker-content-digest");
+  if ((image::is_digest(version) && version != digest) || (image::is_digest(said) && said != digest))
+    throw Error(ExitCode::failure,
+                fmt::format("registry {} gave a manifest of {} whose content is not that of its digest",
+                            name_, what));
+  return Document{reply.body, reply.header("content-type"), digest};
+}
+
+std::optional<std::string> Registry::find_digest(const std::string& repository, const std::string& version) {
+  const std::string accepted =
+      fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
+                  image::docker_types.index, image::docker_types.manifest);
+  const Reply reply = send(
+      {.method = "HEAD", .url = at(repository, "manifests/" + version), .headers = {{"Accept", accepted}}},
+      pull_scope(repository));
+  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
+  if (!reply.ok()) fail(reply, fmt::format("image {}/{}", name_, repository));
+  const std::string digest = reply.header("docker-content-digest");
+  return image::is_digest(digest) ? std::optional(digest) : std::nullopt;
+}
+
+void Registry::put_manifest(const std::string& repository, const std::string& version,
+                            const std::string& type, const std::string& bytes) {
+  const Reply reply = send({.method = "PUT",
+                            .url = at(repository, "manifests/" + version),
+                            .headers = {{"Content-Type", type}},
+                            .body = bytes},
+                           push_scope(repository));
+  if (!reply.ok()) fail(reply, fmt::format("the manifest of {}/{}", name_, repository));
+  const std::string said = reply.header("docker-content-digest");
+  if (image::is_digest(said) && said != "sha256:" + sha256_hex(bytes))
+    throw Error(ExitCode::failure,
+                fmt::format("registry {} has stored the manifest of {} under another digest than it has",
+                            name_, repository));
+}
+
+bool Registry::remove_manifest(const std::string& repository, const std::string& digest) {
+  const Reply reply = send({.method = "DELETE", .url = at(repository, "manifests/" + digest)},
+                           "repository:" + repository + ":pull,push,delete");
+  if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
+  if (reply.failure.kind == Failure::Kind::none && reply.status == 405)
+    throw Error(ExitCode::cluster, fmt::format("registry {} does not let anyone delete images", name_),
+                "delete them by the registry's own rules of retention");
+  if (!reply.ok()) fail(reply, fmt::format("the deletion of {}/{}@{}", name_, repository, digest));
+  return true;
+}
+
+std::vector<std::string> Registry::tags(const std::string& repository, std::size_t most) {
+  constexpr std::size_t page = 500, longest_page = 16 << 20;
+  std::vector<std::string> out;
+  std::string url = at(repository, fmt::format("tags/list?n={}", page));
+  while (!url.empty() && out.size() < most) {
+    const Reply reply = send({.url = url, .most_bytes = longest_page}, pull_scope(repository));
+    if (!reply.ok()) fail(reply, fmt::format("repository {}/{}", name_, repository));
+    const json answer = json_or_null(reply.body);
+    const json list = answer.is_object() ? answer.value("tags", json()) : json();
+    const std::size_t before = out.size();
+    for (const json& tag : list.is_array() ? list : json::array()) {
+      if (tag.is_string() && out.size() < most) out.push_back(tag.get<std::string>());
+    }
+    // Link: </v2/...?last=...>; rel="next"
+    const std::string link = reply.header("link");
+    const std::size_t open = link.find('<'), close = link.find('>');
+    const bool has_next = open != link.npos && close != link.npos && open < close && out.size() > before;
+    url = has_next ? resolve(base(), link.substr(open + 1, close - open - 1)) : "";
+    if (!is_same_server(base(), url)) url.clear();
+  }
+  return out;
+}
+
+}  // namespace mlk::registry

@@ -1,0 +1,157 @@
+#include "cli/registry/save.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <set>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/image/open_file.h"
+#include "cli/image/tar.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/hash.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::registry {
+
+using nlohmann::json;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Take = std::function<bool(std::string_view)>;
+
+constexpr std::size_t prefix = 7;  // "sha256:"
+
+class File {
+ public:
+  explicit File(fs::path path) : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_TRUNC) {
+    if (file_.number() < 0) image::fail_with(path_, errno);
+  }
+  void put(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = write(file_.number(), bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) image::fail_with(path_, errno);
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
+
+ private:
+  const fs::path path_;
+  const image::OpenFile file_;
+};
+
+// A folder or a file that goes away unless it is kept.
+class Aside {
+ public:
+  explicit Aside(const fs::path& goal)
+      : goal_(goal), path_(fmt::format("{}.tmp-{}", goal.string(), hex(random_bytes(4)))) {}
+  ~Aside() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  const fs::path& path() const { return path_; }
+  void keep() {
+    std::error_code error;
+    fs::rename(path_, goal_, error);
+    if (error) image::fail_with(goal_, error.value());
+  }
+
+ private:
+  const fs::path goal_, path_;
+};
+
+// Calls `put` with the blobs of the image, each once: its digest, size, and a function that gives its bytes.
+template <typename Put>
+void each_blob(const image::Composed& composed, const std::optional<FoundImage>& base, const Put& put) {
+  std::set<std::string> done;
+  for (const image::Descriptor& layer : composed.of_base) {
+    if (!done.insert(layer.digest).second) continue;
+    put(layer,
+        [&](const Take& take) { base->registry->read_blob(base->reference.repository, layer, 0, take); });
+  }
+  for (const image::Layer& layer : composed.own) {
+    if (!done.insert(layer.blob.digest).second) continue;
+    put(layer.blob, [&](const Take& take) {
+      image::read_whole(layer.file, layer.blob.size, [&](std::string_view part) { take(part); });
+    });
+  }
+  put(composed.configuration_blob, [&](const Take& take) { take(composed.configuration); });
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) image::fail_with(folder, error.value());
+}
+
+}  // namespace
+
+void save_oci(const fs::path& folder, const std::string& name, const image::Composed& composed,
+              const std::optional<FoundImage>& base) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !(fs::is_directory(folder, error) && fs::is_empty(folder, error)))
+    throw Error(ExitCode::usage, fmt::format("{} holds something already", printable(folder.string())),
+                "name a folder that is empty or not there: --output oci:DIR");
+  Aside aside(folder);
+  const fs::path blobs = aside.path() / "blobs" / "sha256";
+  make_folder(blobs);
+  each_blob(composed, base, [&](const image::Descriptor& blob, const auto& bytes) {
+    File out(blobs / blob.digest.substr(prefix));
+    bytes([&](std::string_view part) {
+      out.put(part);
+      return true;
+    });
+  });
+  File(blobs / composed.digest.substr(prefix)).put(composed.manifest);
+  File(aside.path() / "oci-layout").put(R"({"imageLayoutVersion":"1.0.0"})");
+  const json manifest = {{"mediaType", composed.manifest_type},
+                         {"digest", composed.digest},
+                         {"size", composed.manifest.size()},
+                         {"annotations", {{"org.opencontainers.image.ref.name", name}}}};
+  File(aside.path() / "index.json")
+      .put(json_text(
+          {{"schemaVersion", 2}, {"mediaType", image::oci_types.index}, {"manifests", {manifest}}}));
+  fs::remove(folder, error);  // an empty one, which a rename could not replace
+  aside.keep();
+}
+
+void save_docker_archive(const fs::path& file, const std::string& name, const image::Composed& composed,
+                         const std::optional<FoundImage>& base) {
+  const auto entry = [](const image::Descriptor& blob, bool is_layer) {
+    return blob.digest.substr(prefix) + (is_layer ? ".tar.gz" : ".json");
+  };
+  Aside aside(file);
+  {
+    File out(aside.path());
+    each_blob(composed, base, [&](const image::Descriptor& blob, const auto& bytes) {
+      const bool is_layer = blob.digest != composed.configuration_blob.digest;
+      out.put(image::tar_header({.path = entry(blob, is_layer)}, blob.size));
+      bytes([&](std::string_view part) {
+        out.put(part);
+        return true;
+      });
+      out.put(std::string(image::tar_padding(blob.size), '\0'));
+    });
+    json layers = json::array();
+    for (const image::Descriptor& layer : composed.of_base) layers.push_back(entry(layer, true));
+    for (const image::Layer& layer : composed.own) layers.push_back(entry(layer.blob, true));
+    const json manifest = {{{"Config", entry(composed.configuration_blob, false)},
+                            {"RepoTags", name.empty() ? json::array() : json::array({name})},
+                            {"Layers", layers}}};
+    std::string end;
+    image::append_to_tar(end, {.path = "manifest.json"}, json_text(manifest));
+    image::end_tar(end);
+    out.put(end);
+  }
+  aside.keep();
+}
+
+}  // namespace mlk::registry

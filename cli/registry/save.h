@@ -1,0 +1,22 @@
+// Writes an image to the disk of this machine, for tools that take it from there.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/image/compose.h"
+#include "cli/registry/base.h"
+
+namespace mlk::registry {
+
+// An OCI image layout (specification 1.1) in a folder that is empty or not there; `name` becomes its
+// ref.name. Throws Error: usage for a folder that holds something, failure for a disk that is full.
+void save_oci(const std::filesystem::path& folder, const std::string& name, const image::Composed& composed,
+              const std::optional<FoundImage>& base);
+
+// What `docker load` and `ctr images import` read; replaces the file when it is whole.
+void save_docker_archive(const std::filesystem::path& file, const std::string& name,
+                         const image::Composed& composed, const std::optional<FoundImage>& base);
+
+}  // namespace mlk::registry

@@ -1,0 +1,126 @@
+#include "cli/run/build.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/image/python.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path layer_cache() { return cache_home() / "layers"; }
+
+image::PythonPackages packages_of(const FileContents& files, image::PythonTarget target,
+                                  const registry::Access& access) {
+  return {.requirements = files.code->requirements,
+          .target = std::move(target),
+          .cache = layer_cache(),
+          .go_on = access.go_on,
+          .note = access.note};
+}
+
+std::string python_version_of(const Experiment& experiment, const registry::FoundImage& base) {
+  const std::string said = experiment.effective["code"].value(
+      "python_version", variable_of(base.image.configuration, "PYTHON_VERSION"));
+  const std::string version = image::minor_version(said);
+  if (version.empty())
+    throw Error(ExitCode::usage,
+                said.empty()
+                    ? fmt::format("code.python: image {} does not say which Python it has", experiment.image)
+                    : fmt::format("code.python: '{}' is no version of Python", printable(said)),
+                "say it: code: {python_version: \"3.11\"}");
+  return version;
+}
+
+}  // namespace
+
+bool needs_build(const Experiment& experiment, const FileContents& files) {
+  return files.image.empty() && files.code &&
+         (files.code->is_layer() || experiment.effective["code"].contains("python"));
+}
+
+Build assemble(const BuildRequest& request) {
+  const std::string& named = request.base.empty() ? request.experiment.image : request.base;
+  if (named.empty())
+    throw Error(ExitCode::usage, "no image is named on which the code is put",
+                "name one that has what the program needs: image: in the file, or --base");
+  Build out;
+  out.base = find_image(request.access, image::parse_reference(named), request.platform);
+  std::vector<image::Addition> additions;
+  image::Settings settings;
+  if (request.files.code && request.experiment.effective["code"].contains("python")) {
+    const image::PythonTarget target{out.base->image.configuration.platform,
+                                     python_version_of(request.experiment, *out.base)};
+    additions.push_back(
+        {python_layer(packages_of(request.files, target, request.access), python_folder + 1), "python"});
+    settings.env.emplace_back("PYTHONPATH", python_folder);
+  }
+  if (request.files.code && request.files.code->is_layer()) {
+    const std::optional<image::Layer> layer = image::find_layer(request.files.code->layer_file);
+    if (!layer)
+      throw Error(ExitCode::failure, "the layer of the code is gone from " + request.files.code->layer_file,
+                  "type the command again");
+    additions.push_back({*layer, "code"});
+    settings.workdir = code_folder;
+  }
+  out.composed = image::compose(out.base->image, additions, settings);
+  return out;
+}
+
+image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
+                           const Build& build) {
+  if (!typed.empty()) {
+    image::Reference out = image::parse_reference(typed);
+    if (!out.digest.empty())
+      throw Error(ExitCode::usage, "-t names a digest, which the image gives itself", "name a tag, or none");
+    return out;
+  }
+  if (registry.empty())
+    throw Error(ExitCode::usage, "nobody has said where the image goes",
+                "name it: -t registry.example/team/trainer:1, registry: in the file, or MLK_REGISTRY");
+  constexpr std::size_t algorithm = 7, digits = 12;
+  image::Reference out = image::parse_repository(registry + "/" + name);
+  out.tag = "mlk-" + build.composed.digest.substr(algorithm, digits);
+  return out;
+}
+
+std::string runtime_reference(const std::string& registry, const std::string& version) {
+  return image::parse_repository(registry + "/mlk-runtime").name() + ":" + version;
+}
+
+std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
+                                                 const Experiment& experiment) {
+  constexpr char os_label[] = "kubernetes.io/os", architecture_label[] = "kubernetes.io/arch";
+  const json selector = experiment.effective["scheduling"]["node"].value("selector", json::object());
+  std::set<std::pair<std::string, std::string>> there;
+  for (const json& node : nodes) {
+    const json metadata = node.value("metadata", json::object());
+    const json labels = metadata.value("labels", json::object());
+    const bool chosen =
+        std::all_of(selector.items().begin(), selector.items().end(),
+                    [&](const auto& wanted) { return labels.value(wanted.key(), json()) == wanted.value(); });
+    const std::string os = labels.value(os_label, "linux"),
+                      architecture = labels.value(architecture_label, "");
+    if (chosen && os == "linux" && !architecture.empty()) there.emplace(os, architecture);
+  }
+  if (there.size() != 1) return std::nullopt;
+  return image::Platform{there.begin()->first, there.begin()->second, ""};
+}
+
+void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access) {
+  if (!files.code || !experiment.effective["code"].contains("python") || !files.python_on_machine.empty())
+    return;
+  const image::PythonTarget target{registry::own_platform(), image::own_python_version()};
+  files.python_on_machine = image::python_folder(packages_of(files, target, access)).string();
+}
+
+}  // namespace mlk

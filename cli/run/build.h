@@ -1,0 +1,61 @@
+// Builds images: an experiment's image with its code and its packages above it, and the image of the runtime.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/experiment.h"
+#include "cli/image/compose.h"
+#include "cli/registry/base.h"
+#include "cli/registry/push.h"
+#include "cli/render/render.h"
+
+namespace mlk {
+
+// What an image is made of, before it is sent anywhere. Its layers lie in the cache.
+struct Build {
+  std::optional<registry::FoundImage> base;
+  image::Composed composed;
+};
+
+// Whether the run needs an image of its own: its code is a layer, or it has packages of Python.
+bool needs_build(const Experiment& experiment, const FileContents& files);
+
+struct BuildRequest {
+  const Experiment& experiment;
+  const FileContents& files;
+  const registry::Access& access;
+  std::string base{};                         // empty: the experiment's image
+  std::optional<image::Platform> platform{};  // of an image for several; nullopt: this machine's
+};
+
+// Throws Error: usage without a base; and as find_image() and python_layer().
+Build assemble(const BuildRequest& request);
+
+// mlk-runtime and mlk as they are installed here, with the libraries that they need, on no base. `mlk`: the
+// file of this program, beside which the others lie, or else in PATH. Throws Error{failure} if one is
+// missing.
+Build assemble_runtime(const std::filesystem::path& mlk);
+
+// Where the image goes: `typed` (-t), or else a repository of the experiment's name in `registry`, with a tag
+// that its digest makes. Throws Error{usage} if neither is given.
+image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
+                           const Build& build);
+
+// "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} for a registry that is none.
+std::string runtime_reference(const std::string& registry, const std::string& version);
+
+// The platform on which the pods of an experiment run, from the nodes of the cluster; nullopt: there are
+// none, they differ without the experiment choosing among them, or the user may not see them. Pure.
+std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
+                                                 const Experiment& experiment);
+
+// With --local: has the packages of Python in a folder of the cache.
+void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access);
+
+}  // namespace mlk
