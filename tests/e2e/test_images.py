@@ -285,7 +285,6 @@ def links_inside(code):
     (code / "dangling").symlink_to("nowhere/at/all")
     (code / "lib" / "up").symlink_to("../main.sh")
     (code / "long").symlink_to("./" * 100 + "main.sh")
-    (code / "odd").symlink_to("lib/../lib/words")
 
 
 def links_in_loops(code):
@@ -466,5 +465,5 @@ def test_an_output_never_replaces_what_is_not_its_own(destination, builder):
     (folder / "chapter").write_text("years of work")
     said_clearly(builder.build("--output", destination.format(folder), check=None))
     assert (folder / "chapter").read_text() == "years of work"
-    for wrong in ("oci", "oci:", "tar:x", ""):
+    for wrong in ("oci", "oci:", "tar:x"):
         assert "--output" in said_clearly(builder.build("--output", wrong, check=2))

@@ -196,12 +196,12 @@ REALMS = {"http://169.254.169.254/token": "this machine's link", "ftp://127.0.0.
 
 @pytest.mark.parametrize("realm", REALMS)
 def test_a_token_server_that_lies_elsewhere_is_not_asked(realm, made, tmp_path):
-    with registry.bearer() as images:
-        builder = made(images, tmp_path)
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path, {"auths": {images.name: {"username": registry.USER, "password": registry.PASSWORD}}})
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": f'Bearer realm="{realm}",service="x"'}))
         refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
         assert REALMS[realm] in said_clearly(refused)
-        assert images.tokens.issued == []
+        assert [each for each in images.record.select() if "Authorization" in each.headers] == []
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer realm=", 'Bearer realm="', "Negotiate", "Digest realm=x, nonce=y", 'Basic realm="\\', "," * 1000, "Bearer " + "a=b," * 1000])
@@ -209,7 +209,7 @@ def test_a_challenge_that_says_nothing_is_an_answer_too(header, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": header}))
-        assert f"registry {images.name} does not let you use" in said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4))
+        assert re.search(f"registry {images.name} (does not let you use|sends mlk for a token to a place)", said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4)))
 
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
@@ -238,19 +238,19 @@ def test_no_tag_names_half_an_image_wherever_the_connection_is_cut(made, tmp_pat
         builder = made(images, tmp_path)
         images.record.clear()
         builder.build("-t", f"{images.name}/count:1")
-        writes = images.record.count("POST") + images.record.count("PUT") + images.record.count("PATCH")
-        assert writes >= 4
+        writes = {method: images.record.count(method) for method in ("POST", "PUT", "PATCH")}
+        assert sum(writes.values()) >= 4
         at = 0
-        for method in ("POST", "PUT", "PATCH"):
-            for nth in range(1, images.record.count(method) + 1):
+        for method, count in writes.items():
+            for nth in range(1, count + 1):
                 for share in (0, 0.5, 1):
                     at += 1
                     (builder.code / "main.sh").write_text(f"echo {at}\n")
                     images.plan(fault("cut", method, nth=nth, share=share))
-                    result = builder.build("-t", f"{images.name}/cut:{at}", check=None)
+                    result = builder.build("-t", f"{images.name}/cut{at}:1", check=None)
                     assert images.unmet() == [], (method, nth, share)
                     assert images.broken() == [], (method, nth, share)
-                    assert (result.code == 0) == (str(at) in images.tags("cut")), result
+                    assert images.tags(f"cut{at}") == ["1"] * (result.code == 0), result
                     assert result.code == 0, (method, nth, share, result)
 
 
