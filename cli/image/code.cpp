@@ -153,6 +153,18 @@ Layer write_code_layer(const fs::path& folder, const Code& code, const std::stri
   return writer.finish();
 }
 
+std::string archive_of_layer(std::string_view layer, const std::string& prefix) {
+  std::string out;
+  for (const TarFile& file : read_tar(layer)) {
+    if (!file.entry.path.starts_with(prefix + "/")) continue;
+    TarEntry entry = file.entry;
+    entry.path.erase(0, prefix.size() + 1);
+    append_to_tar(out, entry, file.content);
+  }
+  end_tar(out);
+  return out;
+}
+
 void write_archive(const fs::path& folder, const Code& code, const fs::path& file) {
   if (find_layer(file)) return;
   LayerWriter writer(file);

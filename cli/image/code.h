@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/image/layer.h"
@@ -38,6 +39,10 @@ Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std:
 // has a copy of its own. Throws Error{failure}.
 Layer write_code_layer(const std::filesystem::path& folder, const Code& code, const std::string& prefix,
                        const std::filesystem::path& file);
+
+// The archive of the files in a layer that write_code_layer() has made, as pack_code() would make it. Throws
+// Error{failure}. Pure.
+std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
 // The archive of code that has none in memory, into a file, unless that is there. Throws Error{failure}.
 void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file);

@@ -96,7 +96,7 @@ Layer LayerWriter::finish() {
   end_tar(end);
   put(end);
   state_->gzip.finish();
-  Layer out{{oci_types.layer, "sha256:" + state_->blob.hex(), state_->size},
+  Layer out{{.media_type = oci_types.layer, .digest = "sha256:" + state_->blob.hex(), .size = state_->size},
             "sha256:" + state_->content.hex(),
             state_->file};
   std::error_code error;
@@ -117,7 +117,8 @@ std::optional<Layer> find_layer(const fs::path& file) {
   const auto text = [&](const char* key) { return note.value(key, nlohmann::json()); };
   if (!text("digest").is_string() || !text("diff_id").is_string() || !text("size").is_number_unsigned())
     return std::nullopt;
-  const Layer out{{oci_types.layer, note["digest"], note["size"]}, note["diff_id"], file};
+  const Layer out{
+      {.media_type = oci_types.layer, .digest = note["digest"], .size = note["size"]}, note["diff_id"], file};
   const bool is_whole = fs::file_size(file, error) == out.blob.size && !error;
   if (!is_whole || !is_digest(out.blob.digest) || !is_digest(out.diff_id)) return std::nullopt;
   for (const fs::path& path : {file, note_of(file)})

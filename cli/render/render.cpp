@@ -432,7 +432,7 @@ class Renderer {
   }
 
   void add_warnings(std::vector<std::string>& warnings) const {
-    if (needs_image(experiment_) && !options_.local) {
+    if (needs_image(experiment_) && files_.image.empty() && !options_.local) {
       warnings.push_back(
           fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
     }

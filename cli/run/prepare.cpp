@@ -36,8 +36,10 @@ UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>&
 }
 
 // What stands in the record of a run, as JSON: it is no part of the run's identity.
-std::string source_of(const std::string& named, const fs::path& folder) {
+std::string source_of(const std::string& named, const fs::path& folder, const CodeArchive& code) {
   nlohmann::json source = {{"path", named}};
+  if (code.is_layer()) source["layer"] = true;
+  if (!code.on_machine.empty()) source["folder"] = code.on_machine;
   if (const std::optional<image::Revision> revision = image::revision_of(folder)) {
     source["commit"] = revision->commit;
     source["branch"] = revision->branch;
@@ -87,14 +89,13 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   for (const fs::path& file : own_place) {
     for (const bool follow : {false, true}) rules.never.push_back(path_in(folder, file, follow));
   }
-  const bool can_be_large = options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
+  const bool can_be_large =
+      options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
   image::Code packed =
       image::pack_code(folder, rules, most_config_map_bytes,
                        can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused);
-  files.code = CodeArchive{.digest = packed.digest,
-                           .bytes = std::move(packed.archive),
-                           .source = source_of(named, folder),
-                           .files = std::move(packed.files)};
+  files.code = CodeArchive{
+      .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
   if (code.contains("python")) {
     const auto requirements = code["python"].get<std::string>();
@@ -105,11 +106,11 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
   const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
-  if (!shall && !files.code->bytes.empty()) return;
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
-  keep_large(options, folder, packed, *files.code);
+  if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
+  files.code->source = source_of(named, folder, *files.code);
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
