@@ -28,7 +28,7 @@ Framework load_framework(const Templates& templates, const std::string& name) {
   if (root->kind != Kind::map) {
     problems.add(root->place, "a framework is a map with environment");
   } else {
-    check_keys(*root, {"role_names", "environment", "launch", "pod", "objects"}, problems);
+    check_keys(*root, {"role_names", "outside", "environment", "launch", "pod", "objects"}, problems);
     out.environment = child_of(*root, "environment", Kind::map, problems);
     out.launch = child_of(*root, "launch", Kind::list, problems);
     out.pod = child_of(*root, "pod", Kind::map, problems);
@@ -39,6 +39,14 @@ Framework load_framework(const Templates& templates, const std::string& name) {
         out.role_names[entry.key] = value.get<std::string>();
       } else {
         problems.add(entry.value.place, "the name of a role is text");
+      }
+    }
+    for (const YamlNode& role : child_of(*root, "outside", Kind::list, problems).items) {
+      const json value = to_json(role);
+      if (value.is_string()) {
+        out.outside.insert(value.get<std::string>());
+      } else {
+        problems.add(role.place, "the name of a role is text");
       }
     }
   }
@@ -52,6 +60,7 @@ json framework_scope(const Framework& framework, const std::string& run, const s
   if (framework.name.empty()) return nullptr;
   json cluster = json::object();
   for (const RoleInRun& each : roles) {
+    if (framework.outside.count(each.name)) continue;
     json& addresses = cluster[name_in(framework, each.name)];
     for (int rank = 0; rank < each.size.count; ++rank)
       addresses.push_back(pod_address(run, each.name, std::to_string(rank)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace mlk {
 struct Framework {
   std::string name;                               // empty: there is none
   std::map<std::string, std::string> role_names;  // where the framework calls a role otherwise
+  std::set<std::string> outside;                  // roles that are not in cluster_text
   // Not yet evaluated; null if the template has none. The pod's is merged into every role.
   YamlNode environment, pod, objects;
   YamlNode launch;  // words before those of a program that `elastic` or `processes` asks to launch
@@ -26,8 +28,12 @@ struct Framework {
 // for mistakes in it.
 Framework load_framework(const Templates& templates, const std::string& name);
 
+// Annotation of pods that learn this port from their variables alone, and may listen on it at all addresses.
+// The embedded cluster, whose pods share a machine, then gives each another one (cli/local/node/kubelet.cpp).
+inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";
+
 // The values of ${framework...} in templates: port, of every pod; cluster_text, a JSON map from the names of
-// all roles to the addresses of their pods; and role, the name of `role`, "" outside of a role. Null without
+// the roles to the addresses of their pods; and role, the name of `role`, "" outside of a role. Null without
 // a framework.
 nlohmann::json framework_scope(const Framework& framework, const std::string& run,
                                const std::vector<RoleInRun>& roles, const std::string& role);

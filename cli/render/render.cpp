@@ -337,8 +337,10 @@ class Renderer {
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
     std::vector<Layer> pod_layers = layers("pod", in_run.name, role.pod);
-    if (!framework_.name.empty())
+    if (!framework_.name.empty()) {
+      pod["metadata"]["annotations"][port_annotation] = std::to_string(pod_port);
       pod_layers.insert(pod_layers.begin(), {fragment(framework_.pod, scope_), framework_name() + ": pod"});
+    }
     for (const Layer& layer : pod_layers) {
       pod = merge(std::move(pod), layer.overlay);
       check_pod(pod, identity_.run, layer.source);
