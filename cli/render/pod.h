@@ -32,6 +32,8 @@ struct PodContext {
   const std::vector<RoleInRun>& roles;
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
   const std::optional<CodeArchive>& code;
+  bool key = false;           // the pods have the key of the run
+  const std::string& helper;  // and a program of mlk's own; empty: none
 };
 
 // Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.
