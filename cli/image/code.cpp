@@ -146,10 +146,7 @@ Layer write_code_layer(const fs::path& folder, const Code& code, const std::stri
   std::string end;
   end_tar(end);
   also(end);
-  if (digest.hex() != code.digest)
-    throw Error(ExitCode::failure,
-                fmt::format("code: {} changes while it is read", printable(folder.string())),
-                "type the command again when nothing writes there, or leave it out with exclude:");
+  if (digest.hex() != code.digest) refuse_change(folder);
   return writer.finish();
 }
 
@@ -175,11 +172,7 @@ void write_archive(const fs::path& folder, const Code& code, const fs::path& fil
       writer.add(entry.of_tar);
     }
   }
-  if (writer.finish().diff_id != "sha256:" + code.digest) {
-    std::error_code ignored;
-    fs::remove(file, ignored);
-    refuse_change(folder);
-  }
+  if (!writer.finish_as("sha256:" + code.digest)) refuse_change(folder);
 }
 
 }  // namespace mlk::image

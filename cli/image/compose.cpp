@@ -22,12 +22,17 @@ json described(const Descriptor& blob) {
 
 void set_variable(json& variables, const std::string& name, const std::string& value) {
   if (!variables.is_array()) variables = json::array();
-  for (json& each : variables) {
-    if (!each.is_string() || !each.get_ref<const std::string&>().starts_with(name + "=")) continue;
-    each = name + "=" + value;
+  const auto is_it = [&](const json& each) {
+    return each.is_string() && each.get_ref<const std::string&>().starts_with(name + "=");
+  };
+  const auto first = std::find_if(variables.begin(), variables.end(), is_it);
+  if (first == variables.end()) {
+    variables.push_back(name + "=" + value);
     return;
   }
-  variables.push_back(name + "=" + value);
+  *first = name + "=" + value;
+  // Of several the last one would count.
+  variables.erase(std::remove_if(first + 1, variables.end(), is_it), variables.end());
 }
 
 json configuration_of(const std::optional<Base>& base, const std::vector<Addition>& additions,

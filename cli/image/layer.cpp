@@ -91,11 +91,25 @@ void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uin
   put(std::string(tar_padding(size), '\0'));
 }
 
-Layer LayerWriter::finish() {
+void LayerWriter::end() {
   std::string end;
   end_tar(end);
   put(end);
   state_->gzip.finish();
+}
+
+Layer LayerWriter::finish() {
+  end();
+  return keep();
+}
+
+std::optional<Layer> LayerWriter::finish_as(const std::string& diff_id) {
+  end();
+  if ("sha256:" + state_->content.hex() != diff_id) return std::nullopt;
+  return keep();
+}
+
+Layer LayerWriter::keep() {
   Layer out{{.media_type = oci_types.layer, .digest = "sha256:" + state_->blob.hex(), .size = state_->size},
             "sha256:" + state_->content.hex(),
             state_->file};
@@ -140,7 +154,10 @@ std::vector<fs::path> unused_layers(const fs::path& cache, std::chrono::seconds 
 
 std::uint64_t size_on_disk(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return fs::file_size(path, error);
+  if (!fs::is_directory(path, error)) {
+    const std::uintmax_t size = fs::file_size(path, error);
+    return error ? 0 : size;  // of a pipe
+  }
   std::uint64_t out = 0;
   visit_folder(path, [&](const fs::directory_entry& entry) {
     if (!entry.is_symlink(error)) out += size_on_disk(entry.path());

@@ -37,8 +37,12 @@ class LayerWriter {
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
   Layer finish();
+  // The same if the archive has this digest before it is compressed; else nothing stays.
+  std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
+  Layer keep();
+  void end();
   void put(std::string_view bytes);
   struct State;
   const std::unique_ptr<State> state_;
