@@ -160,6 +160,9 @@ struct Connection::State {
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call->body.size()));
       set(CURLOPT_POSTFIELDS, call->body.data() == nullptr ? "" : call->body.data());
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
+      // libcurl repeats a request by itself when a connection that it had kept ends without an answer, and a
+      // server that has taken the body would take it twice. On a new connection it does not.
+      if (!call->body.empty()) set(CURLOPT_FRESH_CONNECT, 1L);
     }
     curl_slist_free_all(headers);
     // A registry that does not know Expect would cost a second for each part; a POST has a type that is not

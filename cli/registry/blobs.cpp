@@ -140,6 +140,7 @@ class Upload {
     take_session(reply);
     if (session_.empty()) refuse("names no place for it");
     stored_ = 0;
+    is_doubtful_ = false;
   }
 
   void take_session(const Reply& reply) {
@@ -158,6 +159,7 @@ class Upload {
 
   // One more loss; after a pause it may go on. Throws when there were too many without a byte between them.
   void lose(const Reply& reply) {
+    is_doubtful_ = true;
     if (++losses_ >= most_losses) registry_.fail(reply, what_);
     registry_.wait(milliseconds(250 << losses_), "lost an upload");
   }
@@ -227,8 +229,10 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
+    // 400: it has other bytes than were sent, which after a loss is no wonder.
     const bool is_unclear =
-        may_pass(reply) || (reply.failure.kind == Failure::Kind::none && reply.status == 404);
+        may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
+                            (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
     if (!is_unclear) registry_.fail(reply, what_);
     lose(reply);
     if (registry_.has_blob(repository_, descriptor_.digest)) return true;
@@ -243,6 +247,7 @@ class Upload {
   std::string session_;
   std::uint64_t stored_ = 0;
   int losses_ = 0;
+  bool is_doubtful_ = false;  // a part of this session was lost on its way
 };
 
 void Registry::upload(const std::string& repository, const image::Descriptor& descriptor,
