@@ -61,6 +61,19 @@ std::string largest_files(const Code& code) {
               "type the command again when nothing writes there, or leave it out with exclude:");
 }
 
+// In a layer such a name deletes the file with the rest of it, or all of the folder.
+void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
+  constexpr char mark[] = ".wh.";
+  for (const TreeEntry& entry : tree.entries) {
+    const std::string& path = entry.of_tar.path;
+    if (!path.substr(path.rfind('/') + 1).starts_with(mark)) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("code: {} has a name by which layers of images delete files",
+                            printable((folder / path).string())),
+                fmt::format("rename it, or leave it out with exclude: [/{}]", printable(path)));
+  }
+}
+
 [[noreturn]] void refuse_size(const fs::path& folder, const std::string& size, std::size_t most_bytes,
                               const Code& code) {
   throw Error(ExitCode::usage,
@@ -124,6 +137,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, std::size_t most_
 Layer write_code_layer(const fs::path& folder, const Code& code, const std::string& prefix,
                        const fs::path& file) {
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
+  refuse_marks_of_deletion(folder, code.tree);
   LayerWriter writer(file);
   Sha256 digest;  // of the archive that is not a layer, which the run is named by
   const Take also = [&](std::string_view part) { digest.add(part); };

@@ -36,7 +36,7 @@ Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std:
                TooLarge too_large = TooLarge::is_refused);
 
 // The files as a layer, below `prefix` ("mlk/code"). Whoever the program is may write there: each container
-// has a copy of its own. Throws Error{failure}.
+// has a copy of its own. Throws Error: failure, and usage for a name that layers give a meaning of their own.
 Layer write_code_layer(const std::filesystem::path& folder, const Code& code, const std::string& prefix,
                        const std::filesystem::path& file);
 

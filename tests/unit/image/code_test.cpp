@@ -284,3 +284,16 @@ TEST_CASE("a file that changes between the packing and the writing is refused, a
   CHECK_THROWS_AS(mlk::image::write_archive(folder.path(), code, out.path() / "archive"), mlk::Error);
   CHECK(fs::is_empty(out.path()));
 }
+
+TEST_CASE("a name by which a layer would delete files is refused in a layer, and travels in an archive") {
+  for (const std::string& name : Paths{".wh.train.py", "src/.wh..wh..opq", ".wh.folder/file"}) {
+    const TemporaryFolder folder, out;
+    write(folder.path() / "train.py", "print()");
+    write(folder.path() / name, "");
+    const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+    CHECK_THROWS_WITH_AS(
+        (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
+        doctest::Contains("by which layers of images delete files"), mlk::Error);
+    CHECK(fs::is_empty(out.path()));
+  }
+}
