@@ -3,11 +3,13 @@
 import base64
 import json
 import os
+import re
 
 import base_images
 import mlk
 import pytest
 import registry
+from image_builds import Builder
 from registry_proxy import fault
 
 pytestmark = pytest.mark.nodes
@@ -97,3 +99,24 @@ def test_the_clusters_own_registry_is_there_for_this_machine_and_for_the_nodes(r
     where = os.environ["MLK_CLUSTER_REGISTRY"]
     mlk.run("skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci-archive:{base_images.archive()}", f"docker://{where}/team/{name}:1", check=0)
     assert output(real, pod(f"{where}/team/{name}:1")) == f"it runs as {base_images.USER}\n"
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer"])
+def test_a_run_is_built_sent_and_pulled_with_logins_on_both_sides(kind, real, nearby, name, tmp_path):
+    with registry.start(kind) as images:
+        base_images.push(images, "base/small")
+        nearby(images)
+        builder = Builder(tmp_path, f"{images.name}/base/small:test", images.login())
+        (builder.code / "main.sh").write_text(f"echo hello of {name}\n")
+        file = builder.experiment(f"registry: {images.name}/team\ncode: {{path: code, layer: true}}\nimage_pull_secrets: [{name}]\n", name=name)
+        env = {**builder.env, "KUBECONFIG": real.kubeconfig}
+        login = tmp_path / "login.json"
+        login.write_text(json.dumps(images.login()))
+        real.kubectl("create", "secret", "generic", name, "--type=kubernetes.io/dockerconfigjson", f"--from-file=.dockerconfigjson={login}")
+        try:
+            run = real.mlk("submit", "--wait", file, env=env, check=0, timeout=180).stdout.strip()
+        finally:
+            real.kubectl("delete", "secret", name)
+        assert f"hello of {name}" in real.mlk("logs", run, check=0).stdout
+        [pod] = real.objects("pods", f"mlk.dev/run={run}")
+        assert re.fullmatch(rf"{images.name}/team/{name}@sha256:[0-9a-f]{{64}}", pod["spec"]["containers"][0]["image"])

@@ -202,7 +202,8 @@ def names_of_many_alphabets(code):
 
 
 def names_with_control_characters(code):
-    for word in ("line\nfeed", "tab\tbed", "bell\a", "back\\slash", "quote\"'", " blank ", "-rf", "--", "%41", "semi;colon", "a,b=c", "$HOME", "*?[x]", "#x", "!x"):
+    for word in ("line\nfeed", "tab\tbed", "bell\a", "back\\slash", "quote\"'", " blank ", "-rf", "--", "%41", "semi;colon", "a,b=c", "$HOME",
+                 "*?[x]", "#x", "!x"):
         (code / word).write_text(word)
 
 
@@ -346,9 +347,11 @@ def nothing(code):
 
 RIGHT = [names_of_many_alphabets, names_with_control_characters, names_that_are_no_text, names_of_every_length, names_that_differ_little, deep_folders,
          hard_links, many_files, empty_things, odd_modes, sizes_around_blocks, links_inside, links_in_loops, sparse_file]
-REFUSED = {folders_deeper_than_the_system_can_name: r"code: .*(File name too long|too long|folders in each other)", folders_too_deep: "more than 200 folders in each other",
-           link_out_by_dots: "lib/out is a link that leads out of the folder, to ../../secret", link_out_by_root: "out is a link that leads out of the folder",
-           link_out_by_its_own_name: "out is a link that leads out of the folder", only_what_is_left_out: "has no files that travel", nothing: "has no files that travel",
+REFUSED = {folders_deeper_than_the_system_can_name: r"code: .*(File name too long|too long|folders in each other)",
+           folders_too_deep: "more than 200 folders in each other",
+           link_out_by_dots: "lib/out is a link that leads out of the folder, to ../../secret",
+           link_out_by_root: "out is a link that leads out of the folder", link_out_by_its_own_name: "out is a link that leads out of the folder",
+           only_what_is_left_out: "has no files that travel", nothing: "has no files that travel",
            marks_of_deletion: r"\.wh\.main\.sh", mark_of_an_opaque_folder: r"\.wh\.\.wh\.\.opq"}
 
 

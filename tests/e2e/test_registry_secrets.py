@@ -105,7 +105,8 @@ def test_what_a_helper_prints_is_not_shown(what, where, helper, tmp_path):
 def test_a_helper_gives_the_login_of_its_registry(helper, tmp_path):
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {"credHelpers": {images.name: "planted"}})
-        env = helper(f'read server; test "$1 $server" = "get {images.name}" && printf \'{{"Username":"{registry.USER}","Secret":"%s"}}\' \'{registry.PASSWORD}\'')
+        answer = json.dumps({"Username": registry.USER, "Secret": registry.PASSWORD})
+        env = helper(f'read server; test "$1 $server" = "get {images.name}" && echo \'{answer}\'')
         builder.build("-t", f"{images.name}/{TARGET}:1", env=env)
 
 
@@ -162,8 +163,8 @@ def test_a_login_in_an_address_is_refused_and_not_shown(tmp_path):
 def test_the_signature_of_a_redirect_is_not_shown(tmp_path):
     with registry.anonymous() as images:
         builder = builder_of(images, tmp_path, {})
-        for to in (f"http://127.0.0.1:1/blob?X-Signature={PLANTED}", f"http://169.254.169.254/?X-Signature={PLANTED}", f"http://user:{PLANTED}@127.0.0.1:1/blob",
-                   f"gopher://{PLANTED}/", f"http://127.0.0.1:{images.port}/v2/?{PLANTED}"):
+        for to in (f"http://127.0.0.1:1/blob?X-Signature={PLANTED}", f"http://169.254.169.254/?X-Signature={PLANTED}",
+                   f"http://user:{PLANTED}@127.0.0.1:1/blob", f"gopher://{PLANTED}/", f"http://127.0.0.1:{images.port}/v2/?{PLANTED}"):
             images.plan(fault("redirect", "GET", "/blobs/", times=0, to=to))
             result = builder.build("-t", f"{images.name}/{TARGET}:1", check=None, timeout=180)
             assert result.code in (1, 3, 4), result
@@ -178,7 +179,7 @@ def test_the_objects_of_a_run_hold_no_login(real, name, tmp_path):
     builder = Builder(tmp_path, f"{where}/base/small:test", login)
     (builder.code / "main.sh").write_text("echo hello from the layer\n")
     file = builder.experiment(f"registry: {where}/team\ncode: {{path: code, layer: true}}\n", name=name)
-    env = {"DOCKER_CONFIG": str(tmp_path / "home/.docker"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = {"DOCKER_CONFIG": str(tmp_path / "home/.docker"), "XDG_CACHE_HOME": str(tmp_path / "cache"), "MLK_IMAGE": ""}
     submitted = real.mlk("submit", "--wait", file, env=env, check=0, timeout=180)
     run = submitted.stdout.strip()
     assert "hello from the layer" in real.mlk("logs", run, check=0).stdout

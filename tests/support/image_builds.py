@@ -31,7 +31,8 @@ class Builder:
         home = self.folder / name
         (home / ".docker").mkdir(parents=True, exist_ok=True)
         empty = dict.fromkeys(("DOCKER_CONFIG", "REGISTRY_AUTH_FILE", "MLK_REGISTRY", "MLK_REGISTRY_MIRRORS", "MLK_IMAGE", "KUBECONFIG"), "")
-        return {**empty, "HOME": str(home), **{f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "STATE")}, "XDG_RUNTIME_DIR": str(home)}
+        folders = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "STATE")}
+        return {**empty, **folders, "HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
 
     def experiment(self, more="", name="trainer", file="experiment.yaml"):
         path = self.folder / file

@@ -221,7 +221,8 @@ class Registry:
     def collect_garbage(self):
         """As an administrator does it: what no manifest refers to is gone afterwards."""
         self.end()
-        subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True, env=_environment(), timeout=120)
+        subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True,
+                       env=_environment(), timeout=120)
         self.run()
 
     def size(self):
