@@ -149,6 +149,7 @@ class Agent {
     if (peer.kind == Type::lead && frame.type == Type::finish && frame.payload.size() == 1) {
       peer.link.session().send(Type::finish, frame.payload);
       code_ = std::to_integer<int>(frame.payload[0]);
+      if (*code_ != 0) say_what_failed();
     } else if (peer.kind == Type::process && frame.type == Type::ended) {
       if (const std::optional<End> end = decode_end(frame.payload)) ended(*end);
       peer.link.session().send(Type::ended);  // so that the process waits until it is known
@@ -164,6 +165,7 @@ class Agent {
     }
     if (led_) end_attempt();
     led_ = true;
+    failed_.reset();
     peer.link.session().send(Type::lead);
     if (stop_at_ != 0) peer.link.session().send(Type::stopping);
   }
@@ -201,13 +203,17 @@ class Agent {
 
   void ended(const End& end) {
     if (end.code == 0) return;
-    if (!end.told) {
-      std::string text = "rank " + number(end.rank) + " of MPI ";
-      text += end.code > 128 ? "was ended by signal " + number(end.code - 128)
-                             : "ended with exit code " + number(end.code);
-      say(text);
-    }
+    if (!failed_ || (failed_->told && !end.told)) failed_ = end;
     tell_launcher(end);
+  }
+
+  // The last line of the log, from which mlk tells why the pod has failed.
+  void say_what_failed() const {
+    if (!failed_) return;
+    std::string text = "rank " + number(failed_->rank) + " of MPI ";
+    text += failed_->code > 128 ? "was ended by signal " + number(failed_->code - 128)
+                                : "ended with exit code " + number(failed_->code);
+    say(text);
   }
 
   void tell_launcher(const End& end) {
@@ -277,6 +283,7 @@ class Agent {
   const int signals_, listener_;
   std::vector<Peer> peers_;
   std::optional<int> code_;
+  std::optional<End> failed_;  // of the processes here: the first that was not told to end
   bool led_ = false;
   std::int64_t stop_at_ = 0, last_led_ = now_ms();
 };
