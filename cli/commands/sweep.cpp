@@ -71,7 +71,7 @@ std::vector<FlagValue> search_flags(const SweepOptions& options, const Experimen
 }
 
 // The flags as values of the file's `sweep:`.
-PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, const Session& session) {
+PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
   std::vector<FlagValue> flags;
   const auto add = [&flags](const char* flag, const char* key, const std::string& value) {

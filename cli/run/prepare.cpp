@@ -63,6 +63,9 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
 // Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                 CodeArchive& code) {
+  constexpr std::uint64_t takes_seconds = 64 << 20;
+  if (options.note && packed.size > takes_seconds)
+    options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), packed.files.size()));
   const fs::path cache = cache_home() / "layers";
   if (options.local) {
     const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;
