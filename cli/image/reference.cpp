@@ -42,6 +42,7 @@ bool is_host_label(std::string_view text) {
 
 bool is_address_of_v6(const std::string& text) {
   in6_addr address{};
+  if (text.find('\0') != text.npos) return false;  // where a C string would end
   return ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 

@@ -49,8 +49,9 @@ class File {
 // A folder or a file that goes away unless it is kept.
 class Aside {
  public:
-  explicit Aside(const fs::path& goal)
-      : goal_(goal), path_(fmt::format("{}.tmp-{}", goal.string(), hex(random_bytes(4)))) {}
+  explicit Aside(const fs::path& goal)  // "folder/" is "folder": what is beside it must not lie in it
+      : goal_(goal.has_filename() ? goal : goal.parent_path()),
+        path_(fmt::format("{}.tmp-{}", goal_.string(), hex(random_bytes(4)))) {}
   ~Aside() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);

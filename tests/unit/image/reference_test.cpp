@@ -121,6 +121,7 @@ TEST_CASE("a registry that no URL can name is refused before anything is asked")
                                       "r.exa mple",
                                       "\xc3\xa9.example"})
     CHECK_MESSAGE(name_refusal(bad + "/x").code() == mlk::ExitCode::usage, bad);
+  CHECK(name_refusal(std::string("[::1\0]/x", 9)).code() == mlk::ExitCode::usage);
 }
 
 TEST_CASE("a login in a name is refused, and no message repeats it") {
