@@ -74,6 +74,15 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
   code.bytes.clear();
 }
 
+// Empty without a home: then nothing is kept.
+fs::path packed_code_home() {
+  try {
+    return cache_home() / "code";
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // `own_place`: files that are left out of the code, since what counts in them has its own place in the
 // identity of a run: a remark, or one more point of a sweep, shall not make it another run.
 void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const PrepareOptions& options,
@@ -87,10 +96,17 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   for (const fs::path& file : own_place) {
     for (const bool follow : {false, true}) rules.never.push_back(path_in(folder, file, follow));
   }
-  const bool can_be_large = options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
-  image::Code packed =
-      image::pack_code(folder, rules, most_config_map_bytes,
-                       can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused);
+  const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
+  const bool can_be_large =
+      options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
+  if (shall && !can_be_large)
+    throw Error(ExitCode::usage, "code.layer needs a registry for the image",
+                "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
+  image::Code packed = image::pack_code(
+      folder, rules,
+      {.most_bytes = shall ? 0 : most_config_map_bytes,
+       .too_large = can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused,
+       .cache = packed_code_home()});
   files.code = CodeArchive{.digest = packed.digest,
                            .bytes = std::move(packed.archive),
                            .source = source_of(named, folder),
@@ -104,11 +120,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
                                                    printable(requirements)));
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
-  const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
   if (!shall && !files.code->bytes.empty()) return;
-  if (shall && !can_be_large)
-    throw Error(ExitCode::usage, "code.layer needs a registry for the image",
-                "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
   keep_large(options, folder, packed, *files.code);
 }
 
