@@ -81,7 +81,9 @@ mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages 
 # The layering, the portability rule and the contract, read from the sources; experiment files against the runtime.
 mlk_test(project mlk_render mlk_runtime)
 
-# For `make bench`; built always, so that it cannot rot.
+# For `make bench`; built always, so that they cannot rot.
+add_executable(bench_code tests/bench/mlk_code.cpp)
+target_link_libraries(bench_code PRIVATE mlk_image)
 add_executable(bench_search tests/bench/mlk_search.cpp)
 add_executable(bench_asha tests/bench/mlk_asha.cpp)
 foreach(bench bench_search bench_asha)

@@ -1,11 +1,17 @@
 #include "cli/image/code.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <fcntl.h>
 #include <functional>
+#include <future>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/image/gzip.h"
+#include "cli/image/kept_code.h"
 #include "cli/image/open_file.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
@@ -19,27 +25,115 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
+// Larger code is not even tried to compress where it has another way: programs get hardly a tenth as large.
+constexpr std::size_t most_gain = 16;
+
 using Take = std::function<void(std::string_view)>;
 
-void read_code_file(const fs::path& path, std::uint64_t size, const Take& take) {
-  try {
-    read_whole(path, size, take);
-  } catch (const Error& error) {
-    throw Error(error.code(), std::string("code: ") + error.what(), error.hint());
+// Entries that are read at once; one file if that is large.
+struct Batch {
+  std::size_t begin = 0, end = 0;
+  std::uint64_t size = 0;  // of the files
+};
+
+constexpr std::uint64_t batch_bytes = 512 << 10;
+constexpr std::size_t batch_entries = 300, batches_ahead = 3;
+
+std::vector<Batch> batches_of(const std::vector<TreeEntry>& entries) {
+  std::vector<Batch> out;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (out.empty() || out.back().size + entries[i].size > batch_bytes ||
+        out.back().end - out.back().begin == batch_entries)
+      out.push_back({.begin = i, .end = i});
+    out.back().end = i + 1;
+    out.back().size += entries[i].size;
   }
+  return out;
 }
 
-void write_tar(const fs::path& folder, const Tree& tree, const Take& take) {
-  for (const TreeEntry& entry : tree.entries) {
-    take(tar_header(entry.of_tar, entry.size));
-    if (entry.of_tar.kind != TarEntry::Kind::file) continue;
-    read_code_file(folder / entry.of_tar.path, entry.size, take);
-    take(std::string(tar_padding(entry.size), '\0'));
+// The part of the archive that a batch is. Its memory is used again: fresh memory is slow.
+struct Part {
+  std::string memory;
+  std::size_t size = 0;
+
+  char* room_for(std::size_t more) {
+    if (memory.size() < size + more) memory.resize(2 * (size + more));
+    return memory.data() + size;
   }
-  std::string end;
-  end_tar(end);
-  take(end);
-}
+  void add(std::string_view bytes) {
+    bytes.copy(room_for(bytes.size()), bytes.size());
+    size += bytes.size();
+  }
+};
+
+class TarOfFolder {
+ public:
+  TarOfFolder(const fs::path& folder, const Tree& tree)
+      : folder_(folder), tree_(tree), open_(folder, O_RDONLY | O_DIRECTORY) {
+    if (open_.number() < 0) fail_with(folder, errno);
+  }
+
+  // To open ten thousand files takes as long as the digest of what is in them, so that other threads do it.
+  void write(const Take& take) const {
+    const std::vector<Batch> batches = batches_of(tree_.entries);
+    std::deque<std::future<Part>> ahead;
+    std::vector<Part> parts(batches_ahead);
+    for (std::size_t i = 0, begun = 0; i < batches.size(); ++i) {
+      for (; begun < std::min(batches.size(), i + batches_ahead); ++begun) {
+        ahead.push_back(std::async(std::launch::async,
+                                   [this, batch = batches[begun], part = std::move(parts.back())]() mutable {
+                                     read(batch, part);
+                                     return std::move(part);
+                                   }));
+        parts.pop_back();
+      }
+      parts.push_back(ahead.front().get());
+      ahead.pop_front();
+      take({parts.back().memory.data(), parts.back().size});
+      if (is_large(batches[i])) stream(tree_.entries[batches[i].begin], take);
+    }
+    std::string end;
+    end_tar(end);
+    take(end);
+  }
+
+ private:
+  static bool is_large(const Batch& batch) { return batch.size > batch_bytes; }
+
+  // Without the content of a large file.
+  void read(const Batch& batch, Part& part) const {
+    part.size = 0;
+    for (std::size_t i = batch.begin; i < batch.end; ++i) {
+      const TreeEntry& entry = tree_.entries[i];
+      part.add(tar_header(entry.of_tar, entry.size));
+      if (entry.of_tar.kind != TarEntry::Kind::file || is_large(batch)) continue;
+      named(folder_.string() + "/",
+            [&] { read_whole(open_, entry.of_tar.path, entry.size, part.room_for(entry.size + 1)); });
+      part.size += entry.size;
+      part.add({zeros, tar_padding(entry.size)});
+    }
+  }
+
+  void stream(const TreeEntry& entry, const Take& take) const {
+    named("", [&] { read_whole(folder_ / entry.of_tar.path, entry.size, take); });
+    take({zeros, tar_padding(entry.size)});
+  }
+
+  // With what comes before the path in the words of an error.
+  template <typename Action>
+  static void named(const std::string& before, const Action& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("code: {}{}", printable(before), error.what()), error.hint());
+    }
+  }
+
+  static constexpr char zeros[tar_block] = {};
+  const fs::path& folder_;
+  const Tree& tree_;
+  const OpenFile open_;
+};
 
 std::string largest_files(const Code& code) {
   std::vector<const TreeEntry*> entries;
@@ -83,11 +177,7 @@ void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
               "registry, where it becomes a layer of an image: registry: in the file, or MLK_REGISTRY");
 }
 
-}  // namespace
-
-Code pack_code(const fs::path& folder, const TreeRules& rules, std::size_t most_bytes, TooLarge too_large) {
-  Code out;
-  out.tree = list_tree(folder, rules);
+void warn_and_count(const fs::path& folder, Code& out) {
   for (const TreeEntry& entry : out.tree.entries) {
     if (entry.of_tar.kind == TarEntry::Kind::folder) continue;
     out.files.push_back(entry.of_tar.path);
@@ -111,26 +201,53 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, std::size_t most_
                             printable(folder.string()), human_size(out.size), human_size(most_of_a_layer),
                             largest_files(out)),
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
-  const bool refuses = too_large == TooLarge::is_refused;
-  if (refuses && out.size > most_unpacked_code) refuse_size(folder, human_size(out.size), most_bytes, out);
+}
+
+// Reads all files once.
+PackedCode read_and_pack(const fs::path& folder, const Code& code, const ArchiveBounds& bounds) {
+  PackedCode out;
   Sha256 digest;
   std::size_t length = 0;
-  bool fits = out.size <= most_unpacked_code;
+  bool fits = code.size <= bounds.content;
   GzipStream gzip(6, [&](std::string_view part) {
     out.archive += part;
-    fits = fits && out.archive.size() <= most_bytes;
+    fits = fits && out.archive.size() <= bounds.archive;
   });
-  write_tar(folder, out.tree, [&](std::string_view part) {
+  TarOfFolder(folder, code.tree).write([&](std::string_view part) {
     digest.add(part);
     length += part.size();
     fits = fits && length <= longest_tar;
     if (fits) gzip.add(part);
   });
   if (fits) gzip.finish();
-  fits = fits && out.archive.size() <= most_bytes;
-  if (!fits && refuses) refuse_size(folder, "more when it is compressed", most_bytes, out);
+  fits = fits && out.archive.size() <= bounds.archive;
   if (!fits) out.archive.clear();
   out.digest = digest.hex();
+  return out;
+}
+
+}  // namespace
+
+Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions& options) {
+  Code out;
+  out.tree = list_tree(folder, rules);
+  warn_and_count(folder, out);
+  const bool refuses = options.too_large == TooLarge::is_refused;
+  if (refuses && out.size > most_unpacked_code)
+    refuse_size(folder, human_size(out.size), options.most_bytes, out);
+  const std::size_t content =
+      refuses ? most_unpacked_code : std::min(most_unpacked_code, most_gain * options.most_bytes);
+  const ArchiveBounds bounds{.archive = options.most_bytes, .content = content};
+  const KeptCode kept(options.cache, folder, rules, bounds);
+  std::optional<PackedCode> packed = kept.find(out.tree);
+  if (!packed) {
+    packed = read_and_pack(folder, out, bounds);
+    kept.keep(out.tree, *packed, options.now);
+  }
+  if (packed->archive.empty() && refuses)
+    refuse_size(folder, "more when it is compressed", options.most_bytes, out);
+  out.archive = std::move(packed->archive);
+  out.digest = std::move(packed->digest);
   return out;
 }
 

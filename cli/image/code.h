@@ -1,6 +1,7 @@
 // A folder of code that travels with a run: as one small archive, or as a layer of an image.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -28,12 +29,18 @@ struct Code {
 
 enum class TooLarge { is_refused, has_no_archive };
 
+struct PackOptions {
+  std::size_t most_bytes;  // of the archive
+  TooLarge too_large = TooLarge::is_refused;
+  std::filesystem::path cache{};  // where is kept what spares reading the files again; empty: nowhere
+  std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
+};
+
 // The same files, executable bits and links give the same digest on every machine, whatever their owners and
-// times. `most_bytes`: of the archive. Throws Error: usage for a folder with nothing that travels, or with
-// more than any image should hold; failure for a file that cannot be read, or changes meanwhile; and as
-// list_tree().
-Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, std::size_t most_bytes,
-               TooLarge too_large = TooLarge::is_refused);
+// times. Throws Error: usage for a folder with nothing that travels, or with more than any image should hold;
+// failure for a file that cannot be read, or changes meanwhile; and as list_tree(). Never because of the
+// cache.
+Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, const PackOptions& options);
 
 // The files as a layer, below `prefix` ("mlk/code"). Whoever the program is may write there: each container
 // has a copy of its own. Throws Error: failure, and usage for a name that layers give a meaning of their own.

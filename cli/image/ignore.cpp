@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include "cli/util/text.h"
 
@@ -9,12 +10,17 @@ namespace mlk::image {
 namespace {
 
 using Parts = std::vector<std::string>;
+using PartsOfPath = std::vector<std::string_view>;
 
 constexpr char any_parts[] = "**";
 
-Parts parts_of(std::string_view path) {
-  Parts out = split(std::string(path), '/');
-  std::erase(out, "");
+PartsOfPath parts_of(std::string_view path) {
+  PartsOfPath out;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    if (end > begin) out.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
   return out;
 }
 
@@ -105,7 +111,7 @@ bool matches_part(std::string_view pattern, std::string_view text) {
 }
 
 // The same for whole paths, where "**" is tried again; at the end it stands for at least one part.
-bool matches_path(const Parts& pattern, const Parts& path) {
+bool matches_path(const Parts& pattern, std::span<const std::string_view> path) {
   std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
   bool has_star = false;
   while (t < path.size()) {
@@ -141,7 +147,7 @@ std::string_view without_line_end(std::string_view line) {
 }
 
 // The pattern that matches this name alone.
-std::string literal(const std::string& name) {
+std::string literal(std::string_view name) {
   std::string out;
   for (const char c : name) {
     if (std::string_view("*?[\\").find(c) != std::string_view::npos) out += '\\';
@@ -161,9 +167,9 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
     if ((rule.keeps = line.starts_with('!'))) line.remove_prefix(1);
     if ((rule.only_folders = line.ends_with('/'))) line.remove_suffix(1);
     const bool has_place = line.find('/') != line.npos;
-    for (const std::string& part : parts_of(folder)) rule.parts.push_back(literal(part));
+    for (const std::string_view part : parts_of(folder)) rule.parts.push_back(literal(part));
     if (!has_place) rule.parts.emplace_back(any_parts);
-    const Parts own = parts_of(line);
+    const PartsOfPath own = parts_of(line);
     if (own.empty()) continue;
     rule.parts.insert(rule.parts.end(), own.begin(), own.end());
     rules_.push_back(std::move(rule));
@@ -171,9 +177,15 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
 }
 
 std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_folder) const {
-  const Parts parts = parts_of(path);
+  // Most rules are for a name in any folder.
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {
-    return (is_folder || !rule.only_folders) && matches_path(rule.parts, parts);
+    if (rule.only_folders && !is_folder) return false;
+    if (rule.parts.size() == 2 && rule.parts.front() == any_parts)
+      return matches_part(rule.parts.back(), name);
+    if (parts.empty()) parts = parts_of(path);
+    return matches_path(rule.parts, parts);
   };
   const auto last = std::find_if(rules_.rbegin(), rules_.rend(), matches);
   if (last == rules_.rend()) return std::nullopt;
@@ -182,20 +194,21 @@ std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_fol
 
 Includes::Includes(const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
-    patterns_.push_back({pattern, parts_of(pattern)});
+    const PartsOfPath parts = parts_of(pattern);
+    patterns_.push_back({pattern, {parts.begin(), parts.end()}});
     std::erase(patterns_.back().parts, ".");
   }
 }
 
 bool Includes::matches(const std::string& path) {
-  const Parts parts = parts_of(path);
+  if (patterns_.empty()) return false;
+  const PartsOfPath parts = parts_of(path);
   bool any = false;
   for (Pattern& pattern : patterns_) {
     // A folder that matches brings what is in it.
     bool matches = false;
     for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
-      matches = matches_path(pattern.parts,
-                             Parts(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(size)));
+      matches = matches_path(pattern.parts, std::span(parts).first(size));
     pattern.matched = pattern.matched || matches;
     any = any || matches;
   }
@@ -203,7 +216,7 @@ bool Includes::matches(const std::string& path) {
 }
 
 bool Includes::may_match_below(const std::string& folder) const {
-  const Parts parts = parts_of(folder);
+  const PartsOfPath parts = parts_of(folder);
   return std::any_of(patterns_.begin(), patterns_.end(), [&](const Pattern& pattern) {
     for (std::size_t i = 0; i < parts.size() && i < pattern.parts.size(); ++i) {
       if (pattern.parts[i] == any_parts) return true;

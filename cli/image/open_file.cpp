@@ -1,9 +1,9 @@
 #include "cli/image/open_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <string>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 
 OpenFile::OpenFile(const fs::path& path, int flags) : number_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
 
+OpenFile::OpenFile(const OpenFile& folder, const std::string& path, int flags)
+    : number_(openat(folder.number(), path.c_str(), flags | O_CLOEXEC, 0600)) {}
+
 OpenFile::~OpenFile() {
   if (number_ >= 0) close(number_);
 }
@@ -27,27 +30,51 @@ void fail_with(const fs::path& path, int error) {
               fmt::format("{}: {}", printable(path.string()), std::generic_category().message(error)));
 }
 
-void read_whole(const fs::path& path, std::uint64_t size, const std::function<void(std::string_view)>& take) {
-  // Nobody may put a link or a pipe in the place of the file meanwhile.
-  const OpenFile file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  struct stat now{};
-  if (file.number() < 0 || fstat(file.number(), &now) != 0) fail_with(path, errno);
-  constexpr std::size_t read_bytes = 256 << 10;
-  std::string buffer(read_bytes, '\0');
-  std::uint64_t have = 0;
-  bool same = S_ISREG(now.st_mode);
-  while (same) {
-    const ssize_t count = read(file.number(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_with(path, errno);
-    if (count == 0) break;
-    have += static_cast<std::uint64_t>(count);
-    same = have <= size;
-    if (same) take({buffer.data(), static_cast<std::size_t>(count)});
+namespace {
+
+// Nobody may put a link or a pipe in the place of the file meanwhile: what is no file has no such bytes.
+constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
+
+std::size_t read_some(const OpenFile& file, const std::string& path, char* to, std::size_t most) {
+  while (true) {
+    const ssize_t count = read(file.number(), to, most);
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) fail_with(path, errno);
   }
-  if (!same || have != size)
-    throw Error(ExitCode::failure, fmt::format("{} changes while it is read", printable(path.string())),
-                "type the command again when nothing writes there, or leave it out with exclude:");
+}
+
+[[noreturn]] void refuse_changing(const std::string& path) {
+  throw Error(ExitCode::failure, fmt::format("{} changes while it is read", printable(path)),
+              "type the command again when nothing writes there, or leave it out with exclude:");
+}
+
+}  // namespace
+
+void read_whole(const fs::path& path, std::uint64_t size, const std::function<void(std::string_view)>& take) {
+  const OpenFile file(path, flags_to_read);
+  if (file.number() < 0) fail_with(path, errno);
+  constexpr std::uint64_t most_read_bytes = 256 << 10;
+  std::string buffer(std::min(size + 1, most_read_bytes), '\0');
+  std::uint64_t have = 0;
+  while (const std::size_t count = read_some(file, path.native(), buffer.data(), buffer.size())) {
+    have += count;
+    if (have > size) refuse_changing(path.native());
+    take({buffer.data(), count});
+  }
+  if (have != size) refuse_changing(path.native());
+}
+
+void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to) {
+  const OpenFile file(folder, path, flags_to_read);
+  if (file.number() < 0) fail_with(path, errno);
+  std::uint64_t have = 0;
+  while (true) {
+    const std::size_t asked = size + 1 - have, count = read_some(file, path, to + have, asked);
+    have += count;
+    // A file that gives less than it is asked for has come to its end.
+    if (count == 0 || have > size || (have == size && count < asked)) break;
+  }
+  if (have != size) refuse_changing(path);
 }
 
 }  // namespace mlk::image

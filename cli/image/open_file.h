@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace mlk::image {
@@ -12,6 +13,7 @@ namespace mlk::image {
 class OpenFile {
  public:
   OpenFile(const std::filesystem::path& path, int flags);
+  OpenFile(const OpenFile& folder, const std::string& path, int flags);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
@@ -28,5 +30,7 @@ class OpenFile {
 // meanwhile.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
+// The same for a file of a folder, into memory for one byte more than its size.
+void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);
 
 }  // namespace mlk::image

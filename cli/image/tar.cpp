@@ -17,6 +17,7 @@ void pad(std::string& tar) { tar.resize((tar.size() + tar_block - 1) / tar_block
 // The fields of a header, in their order.
 class Header {
  public:
+  Header() { bytes_.reserve(tar_block); }
   Header& text(std::string_view value, std::size_t width) {
     bytes_ += value.substr(0, width);
     return skip(width - std::min(value.size(), width));

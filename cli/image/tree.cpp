@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/image/folder.h"
 #include "cli/image/ignore.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -60,7 +61,8 @@ class Lister {
   }
 
   Tree list() {
-    visit("", false, 0);
+    visit(read_folder(top_, Links::are_followed), "", false, 0);
+    set_statuses();
     std::sort(out_.entries.begin(), out_.entries.end(),
               [](const TreeEntry& a, const TreeEntry& b) { return a.of_tar.path < b.of_tar.path; });
     std::sort(out_.no_files.begin(), out_.no_files.end());
@@ -69,17 +71,48 @@ class Lister {
   }
 
  private:
-  void visit(const std::string& folder, bool left_out, std::size_t depth) {
+  using Kind = NamedEntry::Kind;
+
+  // What rules say of a path. Nothing brings back a folder that tools have made but a rule that keeps it.
+  enum class Verdict { travels, travels_unless_made_by_tools, stays };
+
+  // Its files first, so that few folders are open at once.
+  void visit(Folder folder, const std::string& path, bool left_out, std::size_t depth) {
     if (depth > deepest)
       throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
                                                printable(top_.string()), deepest));
-    if (!left_out)
-      read_ignore_files(top_ / folder, folder.empty() && !above_.empty() ? above_.substr(0, above_.size() - 1)
-                                                                         : above_ + folder);
-    visit_folder(top_ / folder, [&](const fs::directory_entry& entry) {
-      const std::string name = entry.path().filename().string();
-      add(entry, folder.empty() ? name : folder + "/" + name, left_out, depth);
-    });
+    if (!left_out && (has(folder, ".gitignore") || has(folder, ".mlkignore")))
+      read_ignore_files(
+          top_ / path, path.empty() && !above_.empty() ? above_.substr(0, above_.size() - 1) : above_ + path);
+    std::vector<std::string> files, folders;
+    for (NamedEntry& entry : folder.entries) {
+      std::string below = path.empty() ? entry.name : path + "/" + entry.name;
+      if (std::find(rules_.never.begin(), rules_.never.end(), below) != rules_.never.end()) continue;
+      if (entry.kind == Kind::folder) {
+        folders.push_back(std::move(below));
+      } else if (includes_.matches(below) || (!left_out && verdict_on(below, false) != Verdict::stays)) {
+        if (entry.kind == Kind::file) files.push_back(std::move(entry.name));
+        add_file(entry.kind, std::move(below));
+      }
+    }
+    statuses_.ask(folder, (top_ / path).string(), std::move(files));
+    folder = {};
+    for (const std::string& each : folders) add_folder(each, left_out, depth + 1);
+  }
+
+  void add_folder(const std::string& path, bool in_left_out, std::size_t depth) {
+    const bool included = includes_.matches(path), may_hold_included = includes_.may_match_below(path);
+    const Verdict verdict = in_left_out ? Verdict::stays : verdict_on(path, true);
+    if (verdict == Verdict::stays && !included && !may_hold_included) return;
+    Folder folder = read_folder(top_ / path, Links::are_refused);
+    const bool stays = verdict == Verdict::stays ||
+                       (verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
+    const bool left_out = stays && !included;
+    if (left_out && !may_hold_included) return;
+    const std::size_t before = out_.entries.size();
+    visit(std::move(folder), path, left_out, depth);
+    if (!left_out || out_.entries.size() > before)
+      append({.of_tar = {.path = path, .kind = TarEntry::Kind::folder}});
   }
 
   // Those of the folders above count in the repository of the folder, as they do for git.
@@ -113,57 +146,55 @@ class Lister {
   }
 
   // The first that has a rule for the path decides.
-  bool is_left_out(const std::string& path, bool is_folder) const {
-    if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return *out;
-    if (usual_.leaves_out(path, is_folder).value_or(false)) return true;
-    if (const std::optional<bool> out = of_mlk_.leaves_out(above_ + path, is_folder)) return *out;
-    return of_git_.leaves_out(above_ + path, is_folder).value_or(false) ||
-           (is_folder && is_made_by_tools(path));
+  Verdict verdict_on(const std::string& path, bool is_folder) const {
+    const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
+    if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);
+    if (usual_.leaves_out(path, is_folder).value_or(false)) return Verdict::stays;
+    const std::string with_above = above_.empty() ? "" : above_ + path;
+    const std::string& from_repository = above_.empty() ? path : with_above;
+    if (const std::optional<bool> out = of_mlk_.leaves_out(from_repository, is_folder))
+      return as_verdict(*out);
+    return of_git_.leaves_out(from_repository, is_folder).value_or(false)
+               ? Verdict::stays
+               : Verdict::travels_unless_made_by_tools;
+  }
+
+  static bool has(const Folder& folder, std::string_view name) {
+    return std::any_of(folder.entries.begin(), folder.entries.end(),
+                       [&](const NamedEntry& entry) { return entry.name == name; });
   }
 
   // Virtual environments of Python, and the folders that are marked as caches (bford.info/cachedir).
-  bool is_made_by_tools(const std::string& path) const {
-    std::error_code error;
-    return fs::exists(top_ / path / "pyvenv.cfg", error) || fs::exists(top_ / path / "CACHEDIR.TAG", error);
+  static bool is_made_by_tools(const Folder& folder) {
+    return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG");
   }
 
-  void add(const fs::directory_entry& entry, const std::string& path, bool in_left_out, std::size_t depth) {
-    if (std::find(rules_.never.begin(), rules_.never.end(), path) != rules_.never.end()) return;
+  void add_file(Kind kind, std::string path) {
+    if (kind == Kind::file)
+      return append({.of_tar = {.path = std::move(path), .kind = TarEntry::Kind::file}});
+    if (kind == Kind::other) return out_.no_files.push_back(std::move(path));
     std::error_code error;
-    const fs::file_status status = entry.symlink_status(error);
-    if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown(path), error.message()));
-    const bool is_folder = fs::is_directory(status);
-    const bool left_out = (in_left_out || is_left_out(path, is_folder)) && !includes_.matches(path);
-    if (is_folder) {
-      const std::size_t before = out_.entries.size();
-      if (!left_out || includes_.may_match_below(path)) visit(path, left_out, depth + 1);
-      if (!left_out || out_.entries.size() > before)
-        append({{.path = path, .kind = TarEntry::Kind::folder}, 0});
-    } else if (!left_out) {
-      add_file(entry, status, path);
-    }
+    const std::string target = fs::read_symlink(top_ / path, error).string();
+    const std::string shown = printable((top_ / path).string());
+    if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown, error.message()));
+    if (!leads_inside(path, target))
+      throw Error(
+          ExitCode::usage,
+          fmt::format("code: {} is a link that leads out of the folder, to {}", shown, printable(target)),
+          fmt::format("leave it out with exclude: [/{}], or put what it leads to on a volume (data:)",
+                      printable(path)));
+    append({.of_tar = {.path = path, .kind = TarEntry::Kind::link, .target = target}});
   }
 
-  void add_file(const fs::directory_entry& entry, const fs::file_status& status, const std::string& path) {
-    std::error_code error;
-    if (fs::is_symlink(status)) {
-      const fs::path target = fs::read_symlink(entry.path(), error);
-      if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown(path), error.message()));
-      if (!leads_inside(path, target.string()))
-        throw Error(
-            ExitCode::usage,
-            fmt::format("code: {} is a link that leads out of the folder, to {}", shown(path),
-                        printable(target.string())),
-            fmt::format("leave it out with exclude: [/{}], or put what it leads to on a volume (data:)",
-                        printable(path)));
-      append({{.path = path, .kind = TarEntry::Kind::link, .target = target.string()}, 0});
-    } else if (fs::is_regular_file(status)) {
-      const bool executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
-      const std::uintmax_t size = entry.file_size(error);
-      if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown(path), error.message()));
-      append({{.path = path, .kind = TarEntry::Kind::file, .executable = executable}, size});
-    } else {
-      out_.no_files.push_back(path);
+  void set_statuses() {
+    const std::vector<FileStatus> statuses = statuses_.answers();
+    auto status = statuses.begin();
+    for (TreeEntry& entry : out_.entries) {
+      if (entry.of_tar.kind != TarEntry::Kind::file) continue;
+      entry.size = status->size;
+      entry.stamp = status->stamp;
+      entry.of_tar.executable = status->executable;
+      ++status;
     }
   }
 
@@ -175,8 +206,6 @@ class Lister {
     out_.entries.push_back(std::move(entry));
   }
 
-  std::string shown(const std::string& path) const { return printable((top_ / path).string()); }
-
   const fs::path& top_;
   const TreeRules& rules_;
   std::string
@@ -184,6 +213,7 @@ class Lister {
   IgnoreRules usual_, excludes_;
   IgnoreRules of_git_, of_mlk_;  // for paths from the repository
   Includes includes_;
+  Statuses statuses_;
   Tree out_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/image/folder.h"
 #include "cli/image/tar.h"
 
 namespace mlk::image {
@@ -19,6 +20,7 @@ struct TreeRules {
 struct TreeEntry {
   TarEntry of_tar;
   std::uint64_t size = 0;  // of a file
+  Stamp stamp{};           // of a file
 };
 
 struct Tree {

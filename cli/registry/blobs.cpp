@@ -114,6 +114,7 @@ class Upload {
     while (true) {
       if (session_.empty()) begin();
       std::string part;
+      part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growing takes twice as much
       bool going = true;
       source(stored_, [&](std::string_view bytes) {
         while (going && !bytes.empty()) {

@@ -53,6 +53,7 @@ class Push {
 
   Pushed run() {
     progress_.blobs_left = static_cast<unsigned>(blobs_.size());
+    has_first_ = registry_.has_blob(target_.repository, blobs_.front().descriptor.digest);
     std::vector<std::thread> threads;
     const std::size_t count = std::min(at_once, blobs_.size());
     for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
@@ -90,12 +91,15 @@ class Push {
 
   void send(const Blob& blob) {
     const std::string& digest = blob.descriptor.digest;
-    if (registry_.has_blob(target_.repository, digest)) return count(blob, out_.layers_there, 0);
     const bool of_base = blob.own == nullptr && !blob.is_configuration;
-    if (of_base && base_->registry->name() == registry_.name() &&
-        base_->reference.repository != target_.repository &&
-        registry_.mount_blob(target_.repository, digest, base_->reference.repository))
+    const auto is_there = [&] { return registry_.has_blob(target_.repository, digest); };
+    const bool may_be_mounted = of_base && base_->registry->name() == registry_.name() &&
+                                base_->reference.repository != target_.repository;
+    const bool asks_first = !may_be_mounted || has_first_;
+    if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
+    if (may_be_mounted && registry_.mount_blob(target_.repository, digest, base_->reference.repository))
       return count(blob, out_.layers_mounted, 0);
+    if (!asks_first && is_there()) return count(blob, out_.layers_there, 0);
     progress_.all += blob.descriptor.size;
     registry_.upload(target_.repository, blob.descriptor, source_of(blob),
                      [this](std::uint64_t bytes) { progress_.sent += bytes; });
@@ -125,6 +129,8 @@ class Push {
   const std::optional<FoundImage>& base_;
   PushProgress& progress_;
   std::vector<Blob> blobs_;
+  bool has_first_ =
+      false;  // where the first one is missing, others are not asked for before they are mounted
   std::mutex mutex_;
   std::size_t next_ = 0;
   std::exception_ptr thrown_;

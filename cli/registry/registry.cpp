@@ -122,20 +122,31 @@ Reply Registry::exchange(const Call& call) {
   return reply;
 }
 
-// Where a registry without TLS is allowed, it is asked first whether it speaks TLS.
+// Where a registry without TLS is allowed, it is asked first whether it speaks TLS. On this machine, where
+// nobody listens in, plain HTTP is tried before: reading the authorities' certificates would take longer than
+// all the rest.
 const std::string& Registry::base() {
   const std::lock_guard lock(mutex_);
   if (!base_.empty()) return base_;
-  const std::string encrypted = url_of(name_, true);
-  base_ = encrypted;
-  if (access_.insecure || http::is_loopback(http::parts_of(encrypted)->host)) {
+  const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
+  const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);
+  const auto ask = [&](const std::string& url) {
     http::Connection connection(
         {.ca_pem = authorities_, .insecure = access_.insecure, .go_on = access_.go_on});
-    const Failure failure = connection.exchange({.url = encrypted + "/v2/"}).failure;
-    const bool speaks_no_tls = failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::broken ||
-                               (failure.kind == Failure::Kind::refused && access_.insecure);
-    if (speaks_no_tls) base_ = url_of(name_, false);
-  }
+    return connection.exchange({.url = url + "/v2/"});
+  };
+  // A server with TLS closes the connection, sends people to https, or answers that the request is a bad one.
+  const auto speaks_plainly = [](const Reply& reply) {
+    return reply.failure.kind == Failure::Kind::none && !is_redirect(reply.status) && reply.status != 400;
+  };
+  const auto speaks_no_tls = [&](const Failure& failure) {
+    return failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::broken ||
+           (failure.kind == Failure::Kind::refused && access_.insecure);
+  };
+  base_ = encrypted;
+  if ((on_this_machine && speaks_plainly(ask(plain))) ||
+      ((on_this_machine || access_.insecure) && speaks_no_tls(ask(encrypted).failure)))
+    base_ = plain;
   tokens_ = std::make_unique<Tokens>(
       base_, [this] { return find_login(access_.login_files, reference_, access_.go_on); },
       [this](const Call& call) { return exchange(call); });

@@ -65,7 +65,8 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
                 CodeArchive& code) {
   constexpr std::uint64_t takes_seconds = 64 << 20;
   if (options.note && packed.size > takes_seconds)
-    options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), packed.files.size()));
+    options.note(
+        fmt::format("code: compressing {} in {} files", human_size(packed.size), packed.files.size()));
   const fs::path cache = cache_home() / "layers";
   if (options.local) {
     const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;
@@ -77,6 +78,15 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
     code.layer_file = file.string();
   }
   code.bytes.clear();
+}
+
+// Empty without a home: then nothing is kept.
+fs::path packed_code_home() {
+  try {
+    return cache_home() / "code";
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 // `own_place`: files that are left out of the code, since what counts in them has its own place in the
@@ -92,11 +102,17 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   for (const fs::path& file : own_place) {
     for (const bool follow : {false, true}) rules.never.push_back(path_in(folder, file, follow));
   }
+  const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
   const bool can_be_large =
       options.local || options.all_code_is_layer || !registry_of(options, experiment).empty();
-  image::Code packed =
-      image::pack_code(folder, rules, most_config_map_bytes,
-                       can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused);
+  if (shall && !can_be_large)
+    throw Error(ExitCode::usage, "code.layer needs a registry for the image",
+                "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
+  image::Code packed = image::pack_code(
+      folder, rules,
+      {.most_bytes = shall ? 0 : most_config_map_bytes,
+       .too_large = can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused,
+       .cache = packed_code_home()});
   files.code = CodeArchive{
       .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
@@ -108,10 +124,6 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
                                                    printable(requirements)));
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
-  const bool shall = (code.value("layer", false) || options.all_code_is_layer) && !options.local;
-  if (shall && !can_be_large)
-    throw Error(ExitCode::usage, "code.layer needs a registry for the image",
-                "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
   if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
   files.code->source = source_of(named, folder, *files.code);
 }

@@ -31,14 +31,14 @@ void write(const fs::path& file, const std::string& text = "x") {
 }
 
 Paths files_of(const fs::path& folder, const TreeRules& rules = {}) {
-  return mlk::image::pack_code(folder, rules, plenty).files;
+  return mlk::image::pack_code(folder, rules, {plenty}).files;
 }
 
-std::string digest_of(const fs::path& folder) { return mlk::image::pack_code(folder, {}, plenty).digest; }
+std::string digest_of(const fs::path& folder) { return mlk::image::pack_code(folder, {}, {plenty}).digest; }
 
 mlk::Error refusal(const fs::path& folder, std::size_t most = plenty) {
   try {
-    (void)mlk::image::pack_code(folder, {}, most);
+    (void)mlk::image::pack_code(folder, {}, {most});
   } catch (const mlk::Error& error) {
     return error;
   }
@@ -103,7 +103,7 @@ TEST_CASE("the archive is unpacked by tar to the same tree, with names of all ki
   fs::create_symlink("nowhere", folder.path() / "dangling");
   fs::create_symlink("loop", folder.path() / "loop");
   fs::create_hard_link(folder.path() / "big", folder.path() / "hard");
-  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  const Code code = mlk::image::pack_code(folder.path(), {}, {plenty});
   CHECK(code.warnings.empty());
   write(out.path() / "code.tar.gz", code.archive);
   fs::create_directory(out.path() / "tree");
@@ -138,7 +138,7 @@ TEST_CASE("what is no file is told and does not travel") {
   path.copy(address.sun_path, path.size());
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  const Code code = mlk::image::pack_code(folder.path(), {}, {plenty});
   close(listener);
   CHECK(code.files == Paths{"f"});
   REQUIRE(code.warnings.size() == 2);
@@ -185,7 +185,7 @@ TEST_CASE(
   CHECK(files_of(top) == Paths{".gitignore", ".mlkignore", "d/.gitignore", "d/w.bin", "src/x"});
   CHECK(files_of(top, {.include = {".env"}, .exclude = {"d", "src"}, .never = {".mlkignore"}}) ==
         Paths{".env", ".gitignore"});
-  const Code code = mlk::image::pack_code(top, {.include = {"gone/*"}, .exclude = {}, .never = {}}, plenty);
+  const Code code = mlk::image::pack_code(top, {.include = {"gone/*"}, .exclude = {}, .never = {}}, {plenty});
   CHECK(code.warnings == Paths{"code.include: nothing matches gone/*"});
 }
 

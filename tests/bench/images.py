@@ -1,0 +1,135 @@
+"""Group images of make bench: a megabyte of code on a base of two gigabytes, into a registry on this machine, beside crane append.
+
+All requests pass the front of tests/support/registry.py, which counts the bytes of blobs and costs both sides the same.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tarfile
+import tempfile
+import time
+import zlib
+
+import base_images
+import crane
+import mlk
+import oci
+import registry
+
+LAYERS, LAYER_BYTES = 16, 128 << 20
+CODE_FILES, CODE_BYTES = 50, 1 << 20
+TURNS, STREAMED_TURNS = 9, 3
+MOST_MEMORY_MIB = 256
+EXPERIMENT = """\
+name: bench
+mode: single
+run: python3 code_0.py
+image: {base}
+code: code
+workers: {{count: 1, cpu: 1, memory: 64Mi}}
+"""
+
+
+def images(report):
+    peer = crane.crane()
+    with tempfile.TemporaryDirectory(dir=mlk.BUILD) as folder, registry.anonymous(storage=f"{folder}/near") as near, \
+            registry.anonymous(storage=f"{folder}/far") as far:
+        scratch = pathlib.Path(folder)
+        layer = write_code(scratch)
+        base = push_base(near, "team/base")
+        sides = Sides(scratch, peer, layer, near, f"{near.name}/{base}")
+        same_registry(report, sides)
+        other_registry(report, Sides(scratch, peer, layer, far, f"{near.name}/{base}"))
+
+
+def write_code(scratch):
+    """The folder of code, and its archive for the peer."""
+    draw, code = random.Random(5), scratch / "code"
+    code.mkdir()
+    for number in range(CODE_FILES):
+        (code / f"code_{number}.py").write_text(draw.randbytes(CODE_BYTES // CODE_FILES // 2).hex(), encoding="utf-8")
+    layer = scratch / "layer.tar"
+    with tarfile.open(layer, "w") as archive:
+        archive.add(code, "mlk/code")
+    return layer
+
+
+def push_base(images, repository):
+    """An image whose layers do not compress, past the front; one layer at a time is in memory."""
+    draw, layers, diffs = random.Random(3), [], []
+    for _ in range(LAYERS):
+        content = draw.randbytes(LAYER_BYTES)  # no archive: nobody unpacks it
+        diffs.append(oci.describe("", content)["digest"])
+        layers.append(base_images.put_blob(images, repository, "layer.v1.tar+gzip", gzip.compress(content, zlib.Z_NO_COMPRESSION, mtime=0)))
+    config = {"os": "linux", "architecture": oci.architecture(), "config": {"Cmd": ["sh"]}, "rootfs": {"type": "layers", "diff_ids": diffs}}
+    described = base_images.put_blob(images, repository, "config.v1+json", json.dumps(config).encode())
+    document = {"schemaVersion": 2, "mediaType": base_images.MANIFEST, "config": described, "layers": layers}
+    base_images.put_manifest(images, repository, "2g", document)
+    return f"{repository}:2g"
+
+
+class Sides:
+    """mlk and the peer, each sending to repositories of its own."""
+
+    def __init__(self, scratch, peer, layer, target, base):
+        self.scratch, self.peer, self.layer, self.target, self.base = scratch, peer, layer, target, base
+        self.code = scratch / "code"
+        self.experiment = scratch / "experiment.yaml"
+        self.experiment.write_text(EXPERIMENT.format(base=base), encoding="utf-8")
+        self.peak = 0
+
+    def mlk(self, turn):
+        """Seconds. The cache is that of the turn: nothing is known of the code in a new one."""
+        command = [mlk.BUILD / "mlk", "build", "-t", f"{self.target.name}/team/mlk-{turn}:1", self.experiment]
+        return self._run(command, {"XDG_CACHE_HOME": str(self.scratch / f"cache-{turn}")})
+
+    def crane(self, turn):
+        return self._run([self.peer, "append", "-f", self.layer, "-b", self.base, "-t", f"{self.target.name}/team/crane-{turn}:1"], {})
+
+    def _run(self, command, env):
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **env})
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        took = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, said.decode(errors="replace")
+        self.cpu = used.ru_utime + used.ru_stime
+        self.peak = used.ru_maxrss / 1024  # MiB
+        return took
+
+    def bytes_of(self, act):
+        """What it sends to the registry as blobs."""
+        self.target.record.clear()
+        act()
+        return self.target.record.sent(path="/blobs/")
+
+
+def same_registry(report, sides):
+    """Layers of the base are there, and only have to be named in the new repository."""
+    first, theirs, again, theirs_again, sent, sent_again = [], [], [], [], [], []
+    for turn in range(TURNS):
+        sent.append(sides.bytes_of(lambda turn=turn: first.append(sides.mlk(turn))))
+        theirs.append(sides.crane(turn))
+        time.sleep(0.1)
+        sent_again.append(sides.bytes_of(lambda turn=turn: again.append(sides.mlk(turn))))
+        theirs_again.append(sides.crane(turn))
+    report.add("image of 1 MB on 2 GB, first", "s", first, "crane append", theirs, 2)
+    report.add("image of 1 MB on 2 GB, unchanged", "s", again, "crane append", theirs_again, None)
+    report.hold("the same, bytes of blobs sent, first", "B", sent, 1.1 * CODE_BYTES)
+    report.hold("the same, bytes of blobs sent, unchanged", "B", sent_again, 0)
+
+
+def other_registry(report, sides):
+    """Layers of the base pass through this machine."""
+    first, theirs, peaks = [], [], []
+    for turn in range(STREAMED_TURNS):
+        first.append(sides.mlk(f"far-{turn}"))
+        peaks.append(sides.peak)
+        theirs.append(sides.crane(f"far-{turn}"))
+    report.add("the same, base in another registry", "s", first, "crane append", theirs, 1)
+    report.hold("the same, memory of mlk", "MiB", peaks, MOST_MEMORY_MIB)
