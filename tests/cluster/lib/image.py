@@ -7,8 +7,10 @@ usage: image.py pause OUT.tar NAME PAUSE                 the program that holds 
        image.py runtime OUT.tar NAME MLK_RUNTIME MLK [GPUS]
                                   mlk-runtime and mlk with their libraries, and busybox. GPUS: a file, which gets the place
                                   of the plugin for GPUs
+       image.py mpi OUT.tar NAME KIND                     mpirun and the libraries of one MPI of this machine, openmpi or mpich, and busybox
 """
 
+import glob
 import hashlib
 import io
 import json
@@ -56,6 +58,12 @@ class Layer:
     def link(self, path, target):
         self.folder(os.path.dirname(path))
         self._add(path, tarfile.SYMTYPE, 0o777, target=target)
+
+    def tree(self, folder):
+        for path, _, files in os.walk(folder):
+            self.folder(path)
+            for file in files:
+                self.file(f"{path}/{file}", f"{path}/{file}")
 
     def finish(self):
         self._tar.close()
@@ -113,10 +121,8 @@ def pause_image(out, name, program):
     write_image(out, name, [layer], {"Entrypoint": ["/pause"]})
 
 
-def runtime_image(out, name, runtime, mlk, plugin=None):
-    programs = {f"/usr/local/bin/{os.path.basename(program)}": program for program in (runtime, mlk)}
-    if plugin:
-        programs["/usr/local/bin/libmlk-cuda.so"] = plugin
+def base_layer():
+    """busybox, two users, and the folders that every container has."""
     base = Layer()
     for path in ("/dev", "/proc", "/sys", "/etc", "/root", "/var/run"):
         base.folder(path)
@@ -128,11 +134,17 @@ def runtime_image(out, name, runtime, mlk, plugin=None):
         if applet != "busybox":
             base.link(f"/bin/{applet}", "busybox")
     base.link("/usr/bin/env", "/bin/busybox")
+    return base
 
+
+def runtime_image(out, name, runtime, mlk, plugin=None):
+    programs = {f"/usr/local/bin/{os.path.basename(program)}": program for program in (runtime, mlk)}
+    if plugin:
+        programs["/usr/local/bin/libmlk-cuda.so"] = plugin
     shared = Layer()
     for library in sorted({library for program in programs.values() for library in libraries(program)}):
         shared.file(library, library)
-    layers = [base, shared]
+    layers = [base_layer(), shared]
     for path, program in programs.items():
         own = Layer()
         own.file(path, program)
@@ -141,8 +153,32 @@ def runtime_image(out, name, runtime, mlk, plugin=None):
         "User": str(USER), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"], "Entrypoint": ["mlk-runtime"]})
 
 
+# What an MPI of Debian is made of: its programs, by their names in the image, and folders of plugins and texts.
+MPI = {
+    "openmpi": ({"mpirun": "/usr/bin/orterun", "orted": "/usr/bin/orted"},
+                ("/usr/lib/*/openmpi/lib", "/usr/lib/*/pmix2", "/etc/openmpi", "/usr/share/openmpi", "/usr/share/pmix*"), "libmpi.so.40"),
+    "mpich": ({"mpirun": "/usr/bin/mpiexec.hydra", "hydra_pmi_proxy": "/usr/bin/hydra_pmi_proxy"}, ("/usr/lib/*/ucx",), "libmpich.so.12"),
+}
+
+
+def mpi_image(out, name, kind):
+    programs, patterns, library = MPI[kind]
+    [library] = glob.glob(f"/usr/lib/*-linux-gnu/{library}")
+    folders = [folder for pattern in patterns for folder in glob.glob(pattern)]
+    plugins = [f"{path}/{file}" for folder in folders for path, _, files in os.walk(folder) for file in files if ".so" in file]
+    own = Layer()
+    for called, program in programs.items():
+        own.file(f"/usr/bin/{called}", program)
+    for folder in folders:
+        own.tree(folder)
+    needed = {each for program in (*programs.values(), *plugins, library) for each in libraries(program)}
+    for each in sorted(needed | {library}):
+        own.file(each, each)
+    write_image(out, name, [base_layer(), own], {"User": str(USER), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"]})
+
+
 def main():
-    kinds = {"pause": (pause_image, (1,)), "runtime": (runtime_image, (2, 3))}
+    kinds = {"mpi": (mpi_image, (1,)), "pause": (pause_image, (1,)), "runtime": (runtime_image, (2, 3))}
     make, programs = kinds.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, ()))
     if len(sys.argv) - 4 not in programs:
         sys.exit(__doc__)
