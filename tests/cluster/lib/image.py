@@ -5,8 +5,10 @@ usage: image.py pause OUT.tar NAME PAUSE                 the program that holds 
        image.py runtime OUT.tar NAME MLK_RUNTIME MLK [GPUS]
                                   mlk-runtime and mlk with their libraries, and busybox. GPUS: a file, which gets the place
                                   of the plugin for GPUs
+       image.py mpi OUT.tar NAME KIND                     mpirun and the libraries of one MPI of this machine, openmpi or mpich, and busybox
 """
 
+import glob
 import hashlib
 import io
 import json
@@ -19,7 +21,7 @@ import tarfile
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from oci import Layer, busybox_layer, write_image  # noqa: E402
+from oci import USER, Layer, busybox_layer, libraries, write_image  # noqa: E402
 
 
 def pause_image(out, name, program):
@@ -64,8 +66,32 @@ def add_layer(source, out, layer):
     os.rename(out + ".new", out)
 
 
+# What an MPI of Debian is made of: its programs, by their names in the image, and folders of plugins and texts.
+MPI = {
+    "openmpi": ({"mpirun": "/usr/bin/orterun", "orted": "/usr/bin/orted"},
+                ("/usr/lib/*/openmpi/lib", "/usr/lib/*/pmix2", "/etc/openmpi", "/usr/share/openmpi", "/usr/share/pmix*"), "libmpi.so.40"),
+    "mpich": ({"mpirun": "/usr/bin/mpiexec.hydra", "hydra_pmi_proxy": "/usr/bin/hydra_pmi_proxy"}, ("/usr/lib/*/ucx",), "libmpich.so.12"),
+}
+
+
+def mpi_image(out, name, kind):
+    programs, patterns, library = MPI[kind]
+    [library] = glob.glob(f"/usr/lib/*-linux-gnu/{library}")
+    folders = [folder for pattern in patterns for folder in glob.glob(pattern)]
+    plugins = [f"{path}/{file}" for folder in folders for path, _, files in os.walk(folder) for file in files if ".so" in file]
+    own = Layer()
+    for called, program in programs.items():
+        own.file(f"/usr/bin/{called}", program)
+    for folder in folders:
+        own.tree(folder)
+    needed = {each for program in (*programs.values(), *plugins, library) for each in libraries(program)}
+    for each in sorted(needed | {library}):
+        own.file(each, each)
+    write_image(out, name, [busybox_layer(), own], {"User": str(USER), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"]})
+
+
 def main():
-    kinds = {"pause": (pause_image, (1,)), "runtime": (runtime_image, (2, 3))}
+    kinds = {"mpi": (mpi_image, (1,)), "pause": (pause_image, (1,)), "runtime": (runtime_image, (2, 3))}
     make, programs = kinds.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, ()))
     if len(sys.argv) - 4 not in programs:
         sys.exit(__doc__)
