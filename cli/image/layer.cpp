@@ -165,4 +165,16 @@ std::uint64_t size_on_disk(const fs::path& path) {
   return out;
 }
 
+void check_layer(const Layer& layer) {
+  Sha256 digest;
+  read_whole(layer.file, layer.blob.size, [&](std::string_view part) { digest.add(part); });
+  if ("sha256:" + digest.hex() == layer.blob.digest) return;
+  std::error_code ignored;
+  fs::remove(layer.file, ignored);
+  fs::remove(note_of(layer.file), ignored);
+  throw Error(ExitCode::failure,
+              fmt::format("{} was damaged, and is deleted", printable(layer.file.string())),
+              "type the command again: it is made anew");
+}
+
 }  // namespace mlk::image

@@ -52,6 +52,10 @@ class LayerWriter {
 // off. It counts as used now.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
 
+// Reads a layer whole before it is used. Throws Error{failure} if its bytes are not those of its digest, and
+// removes it, so that it is made anew.
+void check_layer(const Layer& layer);
+
 // What lies in a folder of layers and has not been used for so long: files with their notes, and folders.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
                                                  std::chrono::seconds age);

@@ -129,6 +129,11 @@ bool is_digest(std::string_view text) {
          text.find_first_not_of("0123456789abcdef", algorithm.size()) == text.npos;
 }
 
+bool is_tag(std::string_view text) {
+  return !text.empty() && text.size() <= longest_tag && is_word(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
+}
+
 std::string Reference::text() const {
   return name() + (tag.empty() ? "" : ":" + tag) + (digest.empty() ? "" : "@" + digest);
 }
@@ -146,10 +151,7 @@ Reference parse_reference(std::string_view text) {
   if (const std::size_t colon = rest.find(':', slash == rest.npos ? 0 : slash); colon != rest.npos) {
     tag = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
-    const bool good =
-        !tag.empty() && tag.size() <= longest_tag && is_word(tag.front()) &&
-        std::all_of(tag.begin(), tag.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
-    if (!good)
+    if (!is_tag(tag))
       refuse_name(fmt::format("'{}': a tag has letters, digits, '_', '.' and '-', {} at most",
                               printable(text.substr(0, longest_image_name)), longest_tag));
   }

@@ -1,6 +1,7 @@
 #include "cli/registry/registry.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -314,6 +315,7 @@ bool Registry::remove_manifest(const std::string& repository, const std::string&
 std::vector<std::string> Registry::tags(const std::string& repository, std::size_t most) {
   constexpr std::size_t page = 500, longest_page = 16 << 20;
   std::vector<std::string> out;
+  std::set<std::string> known;  // pages may name each other in a circle
   std::string url = at(repository, fmt::format("tags/list?n={}", page));
   while (!url.empty() && out.size() < most) {
     const Reply reply = send({.url = url, .most_bytes = longest_page}, pull_scope(repository));
@@ -322,7 +324,9 @@ std::vector<std::string> Registry::tags(const std::string& repository, std::size
     const json list = answer.is_object() ? answer.value("tags", json()) : json();
     const std::size_t before = out.size();
     for (const json& tag : list.is_array() ? list : json::array()) {
-      if (tag.is_string() && out.size() < most) out.push_back(tag.get<std::string>());
+      if (!tag.is_string() || !image::is_tag(tag.get_ref<const std::string&>()) || out.size() == most)
+        continue;
+      if (known.insert(tag).second) out.push_back(tag);
     }
     // Link: </v2/...?last=...>; rel="next"
     const std::string link = reply.header("link");

@@ -80,6 +80,7 @@ void each_blob(const image::Composed& composed, const std::optional<FoundImage>&
   }
   for (const image::Layer& layer : composed.own) {
     if (!done.insert(layer.blob.digest).second) continue;
+    image::check_layer(layer);
     put(layer.blob, [&](const Take& take) {
       image::read_whole(layer.file, layer.blob.size, [&](std::string_view part) { take(part); });
     });

@@ -34,14 +34,14 @@ def pod(real, name):
     """pod(image) starts a pod that says one line; its name. With what the registry asks for as its pull secret."""
     made = []
 
-    def start(image, images=None, **who):
+    def start(image, images=None, command="echo it runs as $(id -u)", **who):
         each = f"{name}-{len(made)}"
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": each}, "type": "kubernetes.io/dockerconfigjson",
                   "data": {".dockerconfigjson": base64.b64encode(json.dumps(images.login(**who) if images else {"auths": {}}).encode()).decode()}}
         one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": each},
                "spec": {"restartPolicy": "Never", "imagePullSecrets": [{"name": each}], "terminationGracePeriodSeconds": 0,
                         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-                        "containers": [{"name": "main", "image": image, "command": ["sh", "-c", "echo it runs as $(id -u)"],
+                        "containers": [{"name": "main", "image": image, "command": ["sh", "-c", command],
                                         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}
         manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": [secret, one]})
         made.append(manifest)
@@ -72,6 +72,15 @@ def test_pods_run_images_of_registries_of_every_kind_at_the_same_time(real, near
         assert [output(real, each) for each in pods] == [f"it runs as {base_images.USER}\n"] * 3
         for images, layer in zip((first, second, third), layers, strict=True):
             assert images.record.received("GET", f"/v2/team/{name}/blobs/{layer}") > 0
+
+
+def test_the_base_with_python_runs_on_a_node(real, nearby, pod, name):
+    with registry.anonymous() as images:
+        index, _ = base_images.push_index(images, f"team/{name}", kind="python")
+        nearby(images)
+        program = "import json, platform, ssl, sqlite3, zlib; print(platform.python_version())"
+        said = output(real, pod(f"{images.name}/team/{name}@{index}", command=f"exec python3 -c '{program}'"))
+        assert said == base_images.python_version() + "\n"
 
 
 def test_a_wrong_password_and_a_digest_that_is_not_there_are_seen_at_the_pod(real, nearby, pod, name):

@@ -202,7 +202,8 @@ TEST_CASE("code that is too large to travel has no archive, and the digest of it
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
-    return mlk::image::pack_code(folder.path(), {}, most, mlk::image::TooLarge::has_no_archive);
+    return mlk::image::pack_code(folder.path(), {},
+                                 {.most_bytes = most, .too_large = mlk::image::TooLarge::has_no_archive});
   };
   CHECK(packed(100'000).archive.empty());
   CHECK_FALSE(packed(plenty).archive.empty());
@@ -233,7 +234,7 @@ TEST_CASE("the layer of code has its folders, and files that any user may write"
   write(folder.path() / "run.sh", "#!/bin/sh");
   fs::permissions(folder.path() / "run.sh", fs::perms::owner_all);
   fs::create_symlink("run.sh", folder.path() / "link");
-  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
   const mlk::image::Layer layer =
       mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer");
   const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, plenty), plenty);
@@ -258,7 +259,7 @@ TEST_CASE("the layer of code has its folders, and files that any user may write"
 TEST_CASE("an archive that is written to a file has the digest of the code, and is not written twice") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
-  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
   const fs::path file = out.path() / "archive";
   mlk::image::write_archive(folder.path(), code, file);
   CHECK(mlk::sha256_hex(mlk::image::gunzip(mlk::read_file(file, plenty), plenty)) == code.digest);
@@ -269,7 +270,7 @@ TEST_CASE("an archive that is written to a file has the digest of the code, and 
 TEST_CASE("a file that changes between the packing and the writing is refused, and nothing stays") {
   const TemporaryFolder folder, out;
   write(folder.path() / "train.py", "print(1)");
-  const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
   for (const std::string& now : Paths{"print(2)", "print()", "print(1)\n", ""}) {
     write(folder.path() / "train.py", now);
     CHECK_THROWS_WITH_AS(
@@ -290,7 +291,7 @@ TEST_CASE("a name by which a layer would delete files is refused in a layer, and
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
     write(folder.path() / name, "");
-    const Code code = mlk::image::pack_code(folder.path(), {}, plenty);
+    const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
     CHECK_THROWS_WITH_AS(
         (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
         doctest::Contains("by which layers of images delete files"), mlk::Error);

@@ -197,3 +197,16 @@ TEST_CASE("the size on disk is that of all files below, and nothing for what is 
   CHECK(mlk::image::size_on_disk(folder.path() / "a/two") == 3);
   CHECK(mlk::image::size_on_disk(folder.path() / "gone") == 0);
 }
+
+TEST_CASE("a layer that was damaged on the disk is deleted when it is to be used") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer";
+  const mlk::image::Layer layer = write_small(file);
+  mlk::image::check_layer(layer);
+  std::string bytes = mlk::read_file(file, 1 << 20);
+  bytes[bytes.size() / 2] ^= 1;
+  folder.write("layer", bytes);
+  CHECK_THROWS_WITH_AS(mlk::image::check_layer(layer), doctest::Contains("was damaged, and is deleted"),
+                       mlk::Error);
+  CHECK(fs::is_empty(folder.path()));
+}

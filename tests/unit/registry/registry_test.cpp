@@ -242,7 +242,9 @@ TEST_CASE("a list of tags that never ends, is empty or has another shape ends") 
     return answered_with(response, 200, body);
   };
   Registry registry({}, played.reference());
-  CHECK(registry.tags(repository, 7).size() == 7);
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a"});
+  body = R"({"tags":["a", "\u001b[31m", "a/b", "", "a", "b"]})";
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a", "b"});
   for (const std::string& odd : std::vector<std::string>{R"({"tags":null})", R"({"tags":[]})",
                                                          R"({"tags":{"a":"b"}})", "[]", "garbage", " "}) {
     body = odd;
