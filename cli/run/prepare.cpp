@@ -1,6 +1,7 @@
 #include "cli/run/prepare.h"
 
 #include <algorithm>
+#include <future>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -102,6 +103,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
+  // Git looks at the same files meanwhile.
+  std::future<std::string> source = std::async(std::launch::async, source_of, named, folder);
   image::Code packed = image::pack_code(
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
@@ -109,7 +112,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
        .cache = packed_code_home()});
   files.code = CodeArchive{.digest = packed.digest,
                            .bytes = std::move(packed.archive),
-                           .source = source_of(named, folder),
+                           .source = {},
                            .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
   if (code.contains("python")) {
@@ -120,8 +123,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
                                                    printable(requirements)));
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
-  if (!shall && !files.code->bytes.empty()) return;
-  keep_large(options, folder, packed, *files.code);
+  if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
+  files.code->source = source.get();
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
