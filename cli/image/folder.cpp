@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/image/open_file.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 
@@ -52,20 +53,19 @@ constexpr std::size_t batch_files = 1000, batch_folders = 20, most_batches_at_on
 }  // namespace
 
 Folder read_folder(const fs::path& folder, Links links) {
-  const int flags = O_RDONLY | O_DIRECTORY | (links == Links::are_refused ? O_NOFOLLOW : 0);
-  Folder out{.open = std::make_shared<const OpenFile>(folder, flags), .entries = {}};
-  if (out.open->number() < 0) refuse_folder(folder, errno);
-  // The stream closes its descriptor.
-  const int copy = fcntl(out.open->number(), F_DUPFD_CLOEXEC, 0);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(copy < 0 ? nullptr : fdopendir(copy), closedir);
-  if (!stream) {
+  const int flags = O_RDONLY | O_CLOEXEC | O_DIRECTORY | (links == Links::are_refused ? O_NOFOLLOW : 0);
+  const int number = open(folder.c_str(), flags);
+  if (number < 0) refuse_folder(folder, errno);
+  DIR* stream = fdopendir(number);
+  if (stream == nullptr) {
     const int error = errno;
-    if (copy >= 0) close(copy);
+    close(number);
     refuse_folder(folder, error);
   }
+  Folder out{.open = std::shared_ptr<DIR>(stream, closedir), .entries = {}};
   while (true) {
     errno = 0;
-    const dirent* entry = readdir(stream.get());
+    const dirent* entry = readdir(stream);
     if (entry == nullptr && errno != 0) refuse_folder(folder, errno);
     if (entry == nullptr) return out;
     const std::string_view name = entry->d_name;
@@ -73,7 +73,7 @@ Folder read_folder(const fs::path& folder, Links links) {
     mode_t mode = DTTOIF(entry->d_type);
     if (entry->d_type == DT_UNKNOWN) {  // some file systems do not say it
       struct stat status{};
-      if (fstatat(copy, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) fail_with(folder / name, errno);
+      if (fstatat(number, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) fail_with(folder / name, errno);
       mode = status.st_mode;
     }
     out.entries.push_back({std::string(name), kind_of(mode)});
@@ -113,7 +113,7 @@ std::vector<FileStatus> Statuses::answer(const std::vector<Question>& questions)
     for (const std::string& file : question.files) {
       struct stat status{};
       int error =
-          fstatat(question.folder->number(), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+          fstatat(dirfd(question.folder.get()), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
       if (error == 0 && !S_ISREG(status.st_mode)) error = ENOENT;
       if (error != 0)
         throw Error(ExitCode::failure, fmt::format("code: {}/{}: {}", printable(question.path),

@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <dirent.h>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "cli/image/open_file.h"
 
 namespace mlk::image {
 
@@ -36,7 +35,7 @@ struct FileStatus {
 enum class Links { are_followed, are_refused };
 
 struct Folder {
-  std::shared_ptr<const OpenFile> open;
+  std::shared_ptr<DIR> open;
   std::vector<NamedEntry> entries;  // in no order
 };
 
@@ -54,7 +53,7 @@ class Statuses {
 
  private:
   struct Question {
-    std::shared_ptr<const OpenFile> folder;
+    std::shared_ptr<DIR> folder;
     std::string path;
     std::vector<std::string> files;
   };

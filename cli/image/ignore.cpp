@@ -172,6 +172,8 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
     const PartsOfPath own = parts_of(line);
     if (own.empty()) continue;
     rule.parts.insert(rule.parts.end(), own.begin(), own.end());
+    const bool is_for_any_folder = rule.parts.size() == 2 && rule.parts.front() == any_parts;
+    if (is_for_any_folder && literal(rule.parts.back()) == rule.parts.back()) rule.name = rule.parts.back();
     rules_.push_back(std::move(rule));
   }
 }
@@ -182,6 +184,7 @@ std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_fol
   PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {
     if (rule.only_folders && !is_folder) return false;
+    if (!rule.name.empty()) return rule.name == name;
     if (rule.parts.size() == 2 && rule.parts.front() == any_parts)
       return matches_part(rule.parts.back(), name);
     if (parts.empty()) parts = parts_of(path);

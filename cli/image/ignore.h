@@ -21,6 +21,7 @@ class IgnoreRules {
  private:
   struct Rule {
     std::vector<std::string> parts;  // "**" stands for any number of parts
+    std::string name{};              // that of "**/name", if it is no pattern
     bool keeps = false, only_folders = false;
   };
   std::vector<Rule> rules_;

@@ -28,8 +28,10 @@ class Header {
   }
   // Octal digits and a NUL; a number that does not fit, as GNU's base 256.
   Header& number(std::uint64_t value, std::size_t width) {
-    if (const std::string digits = fmt::format("{:0{}o}", value, width - 1); digits.size() < width)
-      return text(digits, width);
+    std::string digits(width - 1, '0');
+    std::uint64_t rest = value;
+    for (std::size_t i = digits.size(); i-- > 0; rest >>= 3) digits[i] = static_cast<char>('0' + (rest & 7));
+    if (rest == 0) return text(digits, width);
     std::string bytes(width, '\0');
     for (std::size_t i = width; i-- > 1; value >>= 8) bytes[i] = static_cast<char>(value & 0xff);
     bytes[0] = '\x80';

@@ -4,6 +4,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <mutex>
+#include <semaphore>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -16,12 +17,27 @@
 namespace mlk::registry {
 namespace {
 
-constexpr std::size_t at_once = 4;
+constexpr std::size_t at_once = 8;
+constexpr std::uint64_t most_sent_unasked = 1 << 20;
+constexpr std::ptrdiff_t uploads_at_once = 4;  // each has a part in memory
 
 struct Blob {
   image::Descriptor descriptor;
   const image::Layer* own = nullptr;  // null: of the base, or the configuration
   bool is_configuration = false;
+};
+
+using Permits = std::counting_semaphore<uploads_at_once>;
+
+class Permit {
+ public:
+  explicit Permit(Permits& from) : from_(from) { from_.acquire(); }
+  ~Permit() { from_.release(); }
+  Permit(const Permit&) = delete;
+  Permit& operator=(const Permit&) = delete;
+
+ private:
+  Permits& from_;
 };
 
 // From an offset; for one upload.
@@ -45,15 +61,17 @@ class Push {
   Push(Registry& registry, const image::Reference& target, const image::Composed& composed,
        const std::optional<FoundImage>& base, PushProgress& progress)
       : registry_(registry), target_(target), composed_(composed), base_(base), progress_(progress) {
-    for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
+    // What has to be sent first: it takes longer than to name what is there.
     for (const image::Layer& layer : composed.own) add({.descriptor = layer.blob, .own = &layer});
     add({.descriptor = composed.configuration_blob, .is_configuration = true});
+    for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
     out_.digest = composed.digest;
   }
 
   Pushed run() {
     progress_.blobs_left = static_cast<unsigned>(blobs_.size());
-    has_first_ = registry_.has_blob(target_.repository, blobs_.front().descriptor.digest);
+    lacks_base_ = !composed_.of_base.empty() &&
+                  !registry_.has_blob(target_.repository, composed_.of_base.front().digest);
     std::vector<std::thread> threads;
     const std::size_t count = std::min(at_once, blobs_.size());
     for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
@@ -95,12 +113,15 @@ class Push {
     const auto is_there = [&] { return registry_.has_blob(target_.repository, digest); };
     const bool may_be_mounted = of_base && base_->registry->name() == registry_.name() &&
                                 base_->reference.repository != target_.repository;
-    const bool asks_first = !may_be_mounted || has_first_;
+    // To ask for a small one takes as long as to send it.
+    const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
+    const bool asks_first = !lacks_base_ || !(may_be_mounted || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
     if (may_be_mounted && registry_.mount_blob(target_.repository, digest, base_->reference.repository))
       return count(blob, out_.layers_mounted, 0);
-    if (!asks_first && is_there()) return count(blob, out_.layers_there, 0);
+    if (may_be_mounted && !asks_first && is_there()) return count(blob, out_.layers_there, 0);
     if (blob.own != nullptr) image::check_layer(*blob.own);
+    const Permit permit(uploads_);
     progress_.all += blob.descriptor.size;
     registry_.upload(target_.repository, blob.descriptor, source_of(blob),
                      [this](std::uint64_t bytes) { progress_.sent += bytes; });
@@ -130,8 +151,8 @@ class Push {
   const std::optional<FoundImage>& base_;
   PushProgress& progress_;
   std::vector<Blob> blobs_;
-  bool has_first_ =
-      false;  // where the first one is missing, others are not asked for before they are mounted
+  bool lacks_base_ = false;  // the first layer of it: so others are missing, too, and nobody asks for them
+  Permits uploads_{uploads_at_once};
   std::mutex mutex_;
   std::size_t next_ = 0;
   std::exception_ptr thrown_;
@@ -142,6 +163,7 @@ class Push {
 
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress) {
+  if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
   // An image that is there is there with all of its parts.
   if (!target.tag.empty() && registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};

@@ -126,9 +126,7 @@ Reply Registry::exchange(const Call& call) {
 // Where a registry without TLS is allowed, it is asked first whether it speaks TLS. On this machine, where
 // nobody listens in, plain HTTP is tried before: reading the authorities' certificates would take longer than
 // all the rest.
-const std::string& Registry::base() {
-  const std::lock_guard lock(mutex_);
-  if (!base_.empty()) return base_;
+std::string Registry::find_base() const {
   const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
   const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);
   const auto ask = [&](const std::string& url) {
@@ -144,10 +142,21 @@ const std::string& Registry::base() {
     return failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::broken ||
            (failure.kind == Failure::Kind::refused && access_.insecure);
   };
-  base_ = encrypted;
-  if ((on_this_machine && speaks_plainly(ask(plain))) ||
-      ((on_this_machine || access_.insecure) && speaks_no_tls(ask(encrypted).failure)))
-    base_ = plain;
+  const bool is_plain = (on_this_machine && speaks_plainly(ask(plain))) ||
+                        ((on_this_machine || access_.insecure) && speaks_no_tls(ask(encrypted).failure));
+  return is_plain ? plain : encrypted;
+}
+
+void Registry::speak_as(Registry& same) {
+  const std::string base = same.base();
+  const std::lock_guard lock(mutex_);
+  known_base_ = base;
+}
+
+const std::string& Registry::base() {
+  const std::lock_guard lock(mutex_);
+  if (!base_.empty()) return base_;
+  base_ = known_base_.empty() ? find_base() : known_base_;
   tokens_ = std::make_unique<Tokens>(
       base_, [this] { return find_login(access_.login_files, reference_, access_.go_on); },
       [this](const Call& call) { return exchange(call); });

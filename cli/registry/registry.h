@@ -79,6 +79,8 @@ class Registry {
               const std::function<void(std::uint64_t)>& sent);
 
   const std::string& name() const { return name_; }
+  // Spares asking whether it speaks TLS. `same`: the same registry, known for another login.
+  void speak_as(Registry& same);
 
  private:
   friend class Upload;
@@ -89,6 +91,7 @@ class Registry {
   struct Lent;
   Lent lend();
   const std::string& base();
+  std::string find_base() const;
   http::Reply exchange(const http::Call& call);
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);
@@ -99,7 +102,7 @@ class Registry {
   const Access access_;
   const std::string name_;
   std::mutex mutex_;
-  std::string base_;
+  std::string base_, known_base_;
   std::vector<std::unique_ptr<http::Connection>> idle_;
   const std::string authorities_;
   std::unique_ptr<Tokens> tokens_;

@@ -1,6 +1,7 @@
 #include "cli/run/prepare.h"
 
 #include <algorithm>
+#include <future>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -36,11 +37,12 @@ UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>&
 }
 
 // What stands in the record of a run, as JSON: it is no part of the run's identity.
-std::string source_of(const std::string& named, const fs::path& folder, const CodeArchive& code) {
+std::string source_of(const std::string& named, const CodeArchive& code,
+                      const std::optional<image::Revision>& revision) {
   nlohmann::json source = {{"path", named}};
   if (code.is_layer()) source["layer"] = true;
   if (!code.on_machine.empty()) source["folder"] = code.on_machine;
-  if (const std::optional<image::Revision> revision = image::revision_of(folder)) {
+  if (revision) {
     source["commit"] = revision->commit;
     source["branch"] = revision->branch;
     source["clean"] = revision->clean;
@@ -108,6 +110,9 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
+  // Git looks at the same files meanwhile.
+  std::future<std::optional<image::Revision>> revision =
+      std::async(std::launch::async, image::revision_of, folder);
   image::Code packed = image::pack_code(
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
@@ -125,7 +130,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
   if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
-  files.code->source = source_of(named, folder, *files.code);
+  files.code->source = source_of(named, *files.code, revision.get());
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {

@@ -21,13 +21,13 @@ import oci
 import registry
 
 LAYERS, LAYER_BYTES = 16, 128 << 20
-CODE_FILES, CODE_BYTES = 50, 1 << 20
+CODE_BYTES = 1_000_000
 TURNS, STREAMED_TURNS = 9, 3
 MOST_MEMORY_MIB = 256
 EXPERIMENT = """\
 name: bench
 mode: single
-run: python3 code_0.py
+run: python3 train.py
 image: {base}
 code: code
 workers: {{count: 1, cpu: 1, memory: 64Mi}}
@@ -47,14 +47,19 @@ def images(report):
 
 
 def write_code(scratch):
-    """The folder of code, and its archive for the peer."""
-    draw, code = random.Random(5), scratch / "code"
+    """A repository with a megabyte of mlk's own sources, and their archive for the peer."""
+    code, left = scratch / "code", CODE_BYTES
     code.mkdir()
-    for number in range(CODE_FILES):
-        (code / f"code_{number}.py").write_text(draw.randbytes(CODE_BYTES // CODE_FILES // 2).hex(), encoding="utf-8")
+    for source in sorted((mlk.ROOT / "cli").rglob("*.cpp")):
+        text = source.read_bytes()[:left]
+        (code / "-".join(source.relative_to(mlk.ROOT).parts)).write_bytes(text)
+        left -= len(text)
+    assert left == 0
+    for arguments in (["init", "-q"], ["add", "-A"], ["-c", "user.name=bench", "-c", "user.email=bench@example.com", "commit", "-qm", "all"]):
+        subprocess.run(["git", "-C", code, *arguments], check=True)
     layer = scratch / "layer.tar"
     with tarfile.open(layer, "w") as archive:
-        archive.add(code, "mlk/code")
+        archive.add(code, "mlk/code", filter=lambda entry: None if "/.git" in entry.name else entry)
     return layer
 
 
